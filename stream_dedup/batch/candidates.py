@@ -1,9 +1,9 @@
 """Find candidate pairs: all items that share a key in any table, found by sorting instead of lookups.
 
 In: a `SpilledCorpus`. Out: *runs*, temporary files of ascending pair codes, later row * 2^32 + earlier row, one or more
-for each table. The keys of a table are sorted, each with its row, and equal neighbours are candidates. If the keys of a
-table do not fit in memory, they are sorted in ranges, and the column is read once for each range. If the pairs do not
-fit, they are written as several runs.
+for each table. The keys of a table are sorted, those of all its columns together, each with its row, and equal
+neighbours are candidates. If the keys of a table do not fit in memory, they are sorted in ranges, and the columns are
+read once for each range. If the pairs do not fit, they are written as several runs.
 
 A bucket of n equal keys has n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item is
 paired with the newest `bucket_limit` items before it in its bucket, as in the stream. A pair is missed only if that
@@ -16,20 +16,21 @@ hashed.
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.batch.parts import SpilledCorpus
-from stream_dedup.batch.spill import Arrays, SpillDirectory
+from stream_dedup.batch.spill import spill
 
 _BINS = 2**12
 """Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly."""
 
 
-class RunHead(msgspec.Struct, frozen=True):
+class RunHead(NamedTuple):
     """A run of one table: the buckets over the limit and the pairs left out so far; `last`: no run of it follows."""
 
     hot: int
@@ -37,32 +38,18 @@ class RunHead(msgspec.Struct, frozen=True):
     last: bool
 
 
-def run_name(table: int, number: int) -> str:
-    return f"run-{table:03}-{number:05}"
-
-
-def read_runs(spill: SpillDirectory, table: int, *, check: bool) -> list[tuple[RunHead, Arrays]] | None:
-    """The runs of a table; None if one of them is missing."""
-    runs: list[tuple[RunHead, Arrays]] = []
-    while not (runs and runs[-1][0].last):
-        run = spill.read(run_name(table, len(runs)), RunHead, check=check)
-        if run is None:
-            return None
-        runs.append(run)
-    return runs
-
-
-def write_runs(spill: SpillDirectory, corpus: SpilledCorpus, table: int, bucket_limit: int, capacity: int) -> None:
-    """Write the runs of a table, in some 4 * `capacity` * 8 bytes of memory. O(n log n + pairs log pairs)."""
+def spilled_runs(
+    corpus: SpilledCorpus, table: int, bucket_limit: int, capacity: int, directory: Path
+) -> list[tuple[RunHead, NDArray[np.uint64]]]:
+    """The runs of a table, in some 4 * `capacity` * 8 bytes of memory. O(n log n + pairs log pairs)."""
     runs = bucket_pairs(_sorted_ranges(corpus, table, capacity), bucket_limit, capacity)
-    for number, (head, codes) in enumerate(runs):
-        spill.write(run_name(table, number), head, {"codes": codes})
+    return [(head, spill({"codes": codes}, directory)["codes"]) for head, codes in runs]
 
 
 def bucket_pairs(
     ranges: Iterable[NDArray[np.uint64]], bucket_limit: int, capacity: int
 ) -> Iterator[tuple[RunHead, NDArray[np.uint64]]]:
-    """The pair codes of equal neighbours, ascending, about `capacity` at a time; the last run may be empty.
+    """The distinct pair codes of equal neighbours, ascending, about `capacity` at a time; the last run may be empty.
 
     ranges: entries, key * 2^32 + row, ascending within a range; no bucket lies in two ranges.
     """
@@ -75,29 +62,29 @@ def bucket_pairs(
             filled, at, bucket, more_hot, more_left = pairs_of_buckets(packed, at, bucket, bucket_limit, codes, filled)
             hot, left_out = hot + more_hot, left_out + more_left
             if at < len(packed):
-                yield RunHead(hot, left_out, False), np.sort(codes[:filled])
+                yield RunHead(hot, left_out, False), distinct(codes[:filled])
                 filled = 0
-    yield RunHead(hot, left_out, True), np.sort(codes[:filled])
+    yield RunHead(hot, left_out, True), distinct(codes[:filled])
 
 
 def _sorted_ranges(corpus: SpilledCorpus, table: int, capacity: int) -> Iterator[NDArray[np.uint64]]:
-    """The entries of a table, key * 2^32 + row, ascending, about `capacity` at a time. No bucket is cut in two."""
+    """The entries of a table, key * 2^32 + row, ascending and distinct, about `capacity` at a time. No bucket is cut
+    in two.
+    """
     for low, high in _ranges(corpus, table, capacity):
         entries = []
         for start, keys in corpus.keys(table):
-            rows = np.flatnonzero((keys >= low) & (keys <= high))
-            entries.append((keys[rows].astype(np.uint64) << np.uint64(32)) | (rows + start).astype(np.uint64))
-        packed = np.concatenate(entries)
-        packed.sort()
-        yield packed
+            columns, rows = np.nonzero((keys >= low) & (keys <= high))
+            entries.append((keys[columns, rows].astype(np.uint64) << np.uint64(32)) | (rows + start).astype(np.uint64))
+        yield distinct(np.concatenate(entries))
 
 
 def _ranges(corpus: SpilledCorpus, table: int, capacity: int) -> list[tuple[int, int]]:
     """The (first, last) keys of ranges of about `capacity` entries; 0 is no key."""
-    if corpus.size <= capacity:
+    if sum(keys.size for _, keys in corpus.keys(table)) <= capacity:
         return [(1, 2**32 - 1)]
     width = 2**32 // _BINS
-    counts = sum(np.bincount(keys // np.uint32(width), minlength=_BINS) for _, keys in corpus.keys(table))
+    counts = sum(np.bincount(keys.ravel() // np.uint32(width), minlength=_BINS) for _, keys in corpus.keys(table))
     cuts, size = [0], 0
     for bin_number, count in enumerate(np.asarray(counts).tolist()):
         if size and size + count > capacity:
@@ -106,6 +93,14 @@ def _ranges(corpus: SpilledCorpus, table: int, capacity: int) -> list[tuple[int,
         size += count
     cuts.append(_BINS)
     return [(max(1, first * width), last * width - 1) for first, last in pairwise(cuts)]
+
+
+def distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The distinct entries or codes, ascending. Sorts in place. `np.unique` hashes first, which takes twice as long."""
+    codes.sort()
+    first = np.ones(len(codes), np.bool_)
+    np.not_equal(codes[1:], codes[:-1], out=first[1:])
+    return codes[first]
 
 
 @njit(nogil=True, cache=True)

@@ -8,11 +8,12 @@ one in the stream.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.batch.candidates import distinct
 from stream_dedup.batch.parts import SpilledCorpus
 from stream_dedup.batch.spill import Arrays
 from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs
@@ -36,7 +37,7 @@ _BYTES_PER_BODY = 2**13
 _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-class VerifiedHead(msgspec.Struct, frozen=True):
+class VerifiedHead(NamedTuple):
     """The rows first..end are done: the number of pairs compared, and of those that a guard vetoed."""
 
     first: int
@@ -52,10 +53,6 @@ class RowRange:
     first: int
     end: int
     bounds: list[tuple[int, int]]
-
-
-def verified_name(number: int) -> str:
-    return f"verified-{number:06}"
 
 
 def bytes_per_pair(scheme: Scheme) -> int:
@@ -113,11 +110,3 @@ class PairComparer:
         }
         guarded = int(np.count_nonzero((judged.finding < Finding.NOTHING) & ~judged.is_repeat))
         return VerifiedHead(rows.first, rows.end, len(codes), guarded), arrays
-
-
-def distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The distinct codes, ascending. Sorts in place. `np.unique` hashes first, which takes twice as long here."""
-    codes.sort()
-    first = np.ones(len(codes), np.bool_)
-    np.not_equal(codes[1:], codes[:-1], out=first[1:])
-    return codes[first]

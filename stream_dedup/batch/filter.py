@@ -8,7 +8,7 @@ original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `p
 are those of the Kafka worker for the same items in the same order, however they are cut into batches.
 
 With a state directory each item is written exactly once. The fault tests use the same step numbers and kill the process
-at each step; a step is announced before it is done (resumable.py).
+at each step; a step is announced before it is done.
 
     step        what happens                                          if the process is killed before or in it
     1 BEGIN     the journal names the run                             there was no run
@@ -43,7 +43,7 @@ from stream_dedup.batch.judge import Line, LineJudge, batched, is_cut
 from stream_dedup.batch.line_reader import LineReader, Position
 from stream_dedup.batch.line_writers import line_writer
 from stream_dedup.batch.outputs import check_free
-from stream_dedup.batch.resumable import START_OVER, OutputOption, ResumableRun, settings_digest
+from stream_dedup.batch.resumable import START_OVER, FileRun, OutputOption, settings_digest
 from stream_dedup.batch.rows import CsvRow, FileFormat
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint
 from stream_dedup.dedup.batch import Batch
@@ -124,7 +124,6 @@ def filter_files(
     reader any more.
     """
     run = _FilterRun(
-        steps=FilterStep,
         inputs=inputs,
         outputs={"--output": OutputOption(output, list(FileFormat)), "--duplicates": OutputOption(duplicates)},
         state=state,
@@ -141,11 +140,15 @@ def filter_files(
 
 
 @dataclass(kw_only=True)
-class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
-    """One run of `filter_files`. It continues behind the last Commit in the journal."""
+class _FilterRun(FileRun):
+    """One run of `filter_files`. It continues behind the last Commit in the journal.
+
+    `now`: the clock, ms since 1970. `announce` is called before each step.
+    """
 
     now: int
-    """The clock, ms since 1970."""
+    progress: Callable[[FilterProgress], None]
+    announce: Callable[[FilterStep], None]
 
     def result(self) -> FilterResult:
         done = self._commit
@@ -154,7 +157,18 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
         odd_times, evicted = dict(self._odd_times), self._dedup.evicted
         return FilterResult(*counts, self._seconds(), odd_times, evicted, order, self._summary)
 
+    def _run(self, stack: ExitStack) -> None:
+        if not self._open(stack):
+            return
+        if self._journal is not None and self._commit == Commit():
+            self.announce(FilterStep.BEGIN)
+            self._journal.begin(self._begin)
+        self._work()
+        self.announce(FilterStep.FINISH)
+        self._finish()
+
     def _open(self, stack: ExitStack) -> bool:
+        """Open the state and decide where to go on; False if nothing is left to do."""
         self._dedup = stack.enter_context(closing(Deduplicator(self.settings)))
         self._journal = None
         if self._directory:
@@ -166,7 +180,7 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
         digest, file_format = settings_digest(self.settings), str(self.file_format or "")
         wanted = Begin(self._sources, output, duplicates, digest, self.now, file_format)
         point = self._journal.resume_point(wanted) if self._journal else ResumePoint(wanted, Commit(), False)
-        self._run, self._commit = point.run, point.commit
+        self._begin, self._commit = point.run, point.commit
         self._resumed = self._commit.items
         self._odd_times: Counter[str] = Counter()
         if point.is_finished:
@@ -177,17 +191,10 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
         self._all_names = (
             self._journal.names if self._journal else {i: source.name for i, source in enumerate(self._sources)}
         )
-        self._judge = LineJudge(self._dedup, self._run.now, lambda number, line: f"{self._all_names[number]}:{line}")
+        self._judge = LineJudge(self._dedup, self._begin.now, lambda number, line: f"{self._all_names[number]}:{line}")
         self._files = self._open_outputs(stack)
         self._writers = [stack.enter_context(closing(line_writer(file))) for file in self._files]
         return True
-
-    def _is_new(self) -> bool:
-        return self._journal is not None and self._commit == Commit()
-
-    def _begin(self) -> None:
-        if self._journal:
-            self._journal.begin(self._run)
 
     def _work(self) -> None:
         self.announce(FilterStep.CUT)
@@ -198,7 +205,7 @@ class _FilterRun(ResumableRun[FilterStep, FilterProgress]):
             self.file_format,
             Position(self._commit.input, self._commit.line, self._commit.digest),
             sources=self._sources,
-            first_number=self._run.first,
+            first_number=self._begin.first,
             on_header=self._writers[0].start_input,  # the header is in the output even if no row follows
             most=self.settings.worker.max_record_bytes,
         )

@@ -10,21 +10,9 @@ window, an id is no evidence (an id that occurs twice is two items), and a clust
 a copy of a copy. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
-candidates (candidates.py). What does not fit in memory is in numbered, checksummed files (spill.py) in a directory of
-the run. So the run uses no more than `memory` bytes plus eight bytes an item, and a killed run continues:
-
-    step        what happens                                          if the process is killed before or in it
-    1 BEGIN     the directory names the run, other work is dropped    there was no run
-    2 PART      items are fingerprinted, one numbered part at a time  continues behind the last part
-    3 TABLE     one table is sorted, its pairs become runs            the table is sorted again
-    4 COMPARE   the pairs of a range of rows are decided              continues behind the last file
-    5 WRITE     both outputs grow under temporary names, then get     is done again
-                their own
-    6 CLEAR     the directory is emptied                              step 5 is done again, with the same rows
-
-The work is reused if inputs (path, size, time of change) and settings are the same, and dropped otherwise. Standard
-input and pipes cannot be recognised, so such a run starts from the beginning. So does a run whose pairs go to a stream,
-unless the user names a directory for it.
+candidates (candidates.py). What does not fit in memory is in temporary files (spill.py) beside the pairs. So the run
+uses no more than `memory` bytes plus eight bytes an item. A killed run is repeated; the outputs grow under temporary
+names, so it leaves none.
 """
 
 import os
@@ -33,27 +21,25 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.candidates import RunHead, read_runs, write_runs
+from stream_dedup.batch.candidates import RunHead, spilled_runs
 from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, bytes_per_pair, row_ranges, verified_name
+from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, bytes_per_pair, row_ranges
 from stream_dedup.batch.keep import Keep, Merits, parse_keep, representatives
-from stream_dedup.batch.line_reader import LineReader, Position
+from stream_dedup.batch.line_reader import LineReader
 from stream_dedup.batch.outputs import check_free
 from stream_dedup.batch.parallel import map_in_order
-from stream_dedup.batch.parts import BadLine, PartHead, PartWriter, SpilledCorpus, part_name
-from stream_dedup.batch.resumable import OutputOption, ResumableRun, Source, settings_digest
+from stream_dedup.batch.parts import BadLine, PartWriter, SpilledCorpus
+from stream_dedup.batch.resumable import FileRun, OutputOption
 from stream_dedup.batch.rows import FileFormat
-from stream_dedup.batch.spill import Arrays, SpillDirectory
+from stream_dedup.batch.spill import Arrays, spill
 from stream_dedup.batch.table_writers import Columns, TableWriter, table_writer
-from stream_dedup.changelog.files import open_locked
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.summary import Summary
@@ -71,23 +57,18 @@ PAIR_COLUMNS: Columns = {
 CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
 KEEP_COLUMNS: Columns = {**CLUSTER_COLUMNS, "representative": str, "keep": bool}
 """The same with a choice of what to keep."""
-_BEGIN = "begin"
-_FILE_PREFIXES = (_BEGIN, "part-", "run-", "verified-")
 # A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
 _BYTES_PER_CODE = 32
 # Rows of an output that are made at a time; 2^16 rows of JSON are some 10 MB.
 _OUTPUT_ROWS = 2**16
 
 
-class PairsStep(IntEnum):
-    """The steps of a run; the module docstring describes them."""
+class PairsStep(Enum):
+    """The long steps of a run: items are fingerprinted, tables are sorted, pairs are decided."""
 
-    BEGIN = 1
-    PART = 2
-    TABLE = 3
-    COMPARE = 4
-    WRITE = 5
-    CLEAR = 6
+    PART = auto()
+    TABLE = auto()
+    COMPARE = auto()
 
 
 class PairsProgress(NamedTuple):
@@ -122,25 +103,12 @@ class Counts:
 class PairsResult(Counts):
     """The counts of a run.
 
-    resumed: items that a killed run had fingerprinted. summary: how the other records were understood; None if there
-    were none. absent_sources: those of `keep` that no item has.
+    summary: how the records were understood; None if there were none. absent_sources: those of `keep` that no item has.
     """
 
-    resumed: int
     seconds: float
     summary: Summary | None
     absent_sources: tuple[str, ...] = ()
-
-
-class _Begin(msgspec.Struct, frozen=True):
-    """The run that the files of a directory belong to."""
-
-    sources: list[Source]
-    settings: str
-    scheme: int
-    form: str = ""  # file format of the inputs if the user named it
-    outputs: list[str] = []  # another run may write others from the same files
-    version: int = 1
 
 
 def find_pairs(
@@ -152,13 +120,11 @@ def find_pairs(
     keep: str | None = None,
     memory: int = DEFAULT_MEMORY,
     bucket_limit: int = BUCKET_LIMIT,
-    state: str | Path | None = None,
     file_format: FileFormat | None = None,
     threads: int | None = None,
     force: bool = True,
     progress: Callable[[PairsProgress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
-    announce: Callable[[PairsStep], None] = lambda _: None,
 ) -> PairsResult:
     """Find the near-duplicates among the inputs: files, pipes, or "-" for standard input.
 
@@ -166,24 +132,20 @@ def find_pairs(
     refused at the beginning without `force`; "-" is standard output. Without `clusters` their rows are not written.
     keep: how the representative of each cluster is chosen, which the rows of the clusters then name: see `parse_keep`.
     memory: bytes. bucket_limit: with how many of the earlier items that share its key an item is compared, the newest
-    ones (it replaces the settings' limit, which is the stream's). state: directory of the temporary files, by default
-    `.NAME.state` beside the pairs, or a system directory if they go to a stream. file_format: overrides what the names
-    of the inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Raises
-    InputError, ConfigError, UsageError, and BrokenPipeError where no reader reads an output any more.
+    ones (it replaces the settings' limit, which is the stream's). file_format: overrides what the names of the inputs
+    say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are beside
+    the pairs, or in a system directory if they go to a stream. Raises InputError, ConfigError, UsageError, and
+    BrokenPipeError where no reader reads an output any more.
     """
     chosen = requested_keep(keep, clusters, settings)
     index = settings.index.model_copy(update={"bucket_limit": bucket_limit})
     run = _PairsRun(
-        steps=PairsStep,
         inputs=inputs,
         outputs={"--output": OutputOption(pairs), "--clusters": OutputOption(clusters)},
-        state=state,
-        in_place=False,
         force=force,
         file_format=file_format,
         settings=settings.model_copy(update={"index": index}),
         progress=progress,
-        announce=announce,
         memory=memory,
         threads=threads or os.cpu_count() or 1,
         bad_line=bad_line,
@@ -205,13 +167,14 @@ def requested_keep(keep: str | None, clusters: object, settings: Settings) -> Ke
 
 
 @dataclass(kw_only=True)
-class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
-    """One run of `find_pairs`. It continues behind what its directory already holds."""
+class _PairsRun(FileRun):
+    """One run of `find_pairs`."""
 
     memory: int
     threads: int
     bad_line: Callable[[str, BadLine], None]
     keep: Keep | None
+    progress: Callable[[PairsProgress], None]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -219,7 +182,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         self._share = max(1, self.memory // self._ahead)  # bytes for each piece of work that is in memory
         self._scheme = Scheme(self.settings.fingerprint)
         self._corpus = SpilledCorpus(self._scheme)
-        self._head = PartHead()
+        self._bad = 0
         self._runs: list[NDArray[np.uint64]] = []
         self._hot = self._left_out = 0
         self._verified: list[tuple[VerifiedHead, Arrays]] = []
@@ -230,7 +193,7 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
         sizes = np.bincount(self._roots, minlength=1)
         return PairsResult(
             items=self._corpus.size,
-            bad=self._head.bad,
+            bad=self._bad,
             pairs=sum(len(arrays["later"]) for _, arrays in verified),
             clusters=int(np.count_nonzero(sizes > 1)),
             clustered=int(sizes[sizes > 1].sum()),
@@ -238,134 +201,68 @@ class _PairsRun(ResumableRun[PairsStep, PairsProgress]):
             guarded=sum(head.guarded for head, _ in verified),
             hot=self._hot,
             left_out=self._left_out,
-            resumed=self._resumed,
             seconds=self._seconds(),
             summary=self._summary,
             absent_sources=self._absent,
         )
 
-    def _open(self, stack: ExitStack) -> bool:
-        directory = (self._directory or self._default_directory(stack)).resolve()
-        directory.mkdir(parents=True, exist_ok=True)
-        stack.callback(_remove_if_empty, directory)
-        stack.enter_context(open_locked(directory / "lock"))
-        stack.callback((directory / "lock").unlink, missing_ok=True)
-        self._spill = SpillDirectory(directory)
-        self._executor = stack.enter_context(ThreadPoolExecutor(self.threads))
+    def _run(self, stack: ExitStack) -> None:
         self._describe_inputs()
         if not self.force:
-            former = self._spill.read(_BEGIN, _Begin)
-            check_free(self._targets, former[0].outputs if former and not self._is_new() else ())
-        return True
-
-    def _default_directory(self, stack: ExitStack) -> Path:
-        """A directory beside the pairs; if they go to a stream, a temporary one that ends with the run."""
+            check_free(self._targets)
         pairs = self._targets["--output"]
-        if not pairs.is_stream:
-            return pairs.path.with_name(f".{pairs.path.name}.state")
-        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-pairs-")))
-
-    def _wanted(self) -> _Begin:
-        outputs = [str(to.path) for to in self._targets.values()]
-        return _Begin(
-            self._sources, settings_digest(self.settings), self._scheme.id, str(self.file_format or ""), outputs
-        )
-
-    def _is_new(self) -> bool:
-        former = self._spill.read(_BEGIN, _Begin)
-        if former is None or self._total_bytes is None:
-            return True
-        wanted = self._wanted()
-        return msgspec.structs.replace(former[0], outputs=wanted.outputs) != wanted
-
-    def _begin(self) -> None:
-        self._spill.clear(*_FILE_PREFIXES)
-        self._spill.write(_BEGIN, self._wanted(), {})
-
-    def _work(self) -> None:
+        self._temporary = Path(tempfile.gettempdir()) if pairs.is_stream else pairs.path.parent
+        self._executor = stack.enter_context(ThreadPoolExecutor(self.threads))
         self._make_parts()
         self._make_runs()
         self._compare()
         self._write()
 
-    def _finish(self) -> None:
-        self._spill.clear(*_FILE_PREFIXES)
-
     def _make_parts(self) -> None:
-        """Step 2: fingerprint what no part holds yet."""
-        number = 0
-        while not self._head.last and (done := self._spill.read(part_name(number), PartHead)):
-            self._head = done[0]
-            self._corpus.append(done[1])
-            number += 1
-        self._resumed = self._head.items
-        if self._head.last:
-            return
-        start = Position(self._head.input, self._head.line)
-        reader = LineReader(
-            self._names,
-            self.file_format,
-            start,
-            sources=self._sources,
-            most=self.settings.worker.max_record_bytes,
-        )
+        """Fingerprint the items."""
+        most = self.settings.worker.max_record_bytes
+        reader = LineReader(self._names, self.file_format, sources=self._sources, most=most)
 
-        def report(head: PartHead, bad: list[BadLine]) -> None:
-            self._head = head
+        def report(bad: list[BadLine]) -> None:
+            self._bad += len(bad)
             for line in bad:
                 self.bad_line(self._names[line.input], line)
             self.progress(PairsProgress(PairsStep.PART, reader.bytes_read, self._total_bytes))
 
         part_bytes = max(1, self._share // 4)
-        writer = PartWriter(self._names, self.settings, self._scheme, self._spill, part_bytes=part_bytes)
-        self.announce(PairsStep.PART)
-        for part in writer.run(reader, self._head, number, self._executor, self._ahead, report):
+        writer = PartWriter(self._names, self.settings, self._scheme, self._temporary, part_bytes=part_bytes)
+        for part in writer.run(reader, self._executor, self._ahead, report):
             self._corpus.append(part)
-            self.announce(PairsStep.PART)
         self._summary = writer.summary()
 
     def _make_runs(self) -> None:
-        """Step 3: the candidate pairs of each table."""
+        """Find the candidate pairs of each table."""
         capacity = max(1, self._share // _BYTES_PER_CODE)
         limit = self.settings.index.bucket_limit
         if self._corpus.size >= 2**32:
             raise InputError(f"{self._corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
 
-        def make(table: int) -> list[tuple[RunHead, Arrays]]:
-            runs = read_runs(self._spill, table, check=True)
-            if runs is None:
-                self.announce(PairsStep.TABLE)
-                write_runs(self._spill, self._corpus, table, limit, capacity)
-                runs = read_runs(self._spill, table, check=False)
-            return runs or []
+        def make(table: int) -> list[tuple[RunHead, NDArray[np.uint64]]]:
+            return spilled_runs(self._corpus, table, limit, capacity, self._temporary)
 
         tables = range(self._corpus.tables)
         for done, runs in enumerate(map_in_order(self._executor, make, tables, self._ahead), 1):
-            self._runs += [arrays["codes"] for _, arrays in runs]
+            self._runs += [codes for _, codes in runs]
             self._hot += runs[-1][0].hot
             self._left_out += runs[-1][0].left_out
             self.progress(PairsProgress(PairsStep.TABLE, done, len(tables)))
 
     def _compare(self) -> None:
-        """Step 4: decide the candidate pairs."""
-        while file := self._spill.read(verified_name(len(self._verified)), VerifiedHead):
-            self._verified.append(file)
-        first = self._verified[-1][0].end if self._verified else 0
+        """Decide the candidate pairs."""
         size = self._corpus.size
-        if first >= size:
-            return
         compare = PairComparer(self._corpus, self._runs, self.settings.decision, self._scheme.settings.hamming)
-        ranges = row_ranges(self._runs, first, size, max(1, self._share // bytes_per_pair(self._scheme)))
+        ranges = row_ranges(self._runs, 0, size, max(1, self._share // bytes_per_pair(self._scheme)))
         for head, arrays in map_in_order(self._executor, compare, ranges, self._ahead):
-            self.announce(PairsStep.COMPARE)
-            name = verified_name(len(self._verified))
-            self._spill.write(name, head, arrays)
-            self._verified.append(self._spill.read_back(name, VerifiedHead))
+            self._verified.append((head, spill(arrays, self._temporary)))
             self.progress(PairsProgress(PairsStep.COMPARE, head.end, size))
 
     def _write(self) -> None:
-        """Step 5: write both outputs and put them in place."""
-        self.announce(PairsStep.WRITE)
+        """Write both outputs and put them in place."""
         roots = np.arange(self._corpus.size)
         for _, arrays in self._verified:
             unite(roots, arrays["later"], arrays["earlier"])
@@ -430,8 +327,3 @@ def _rounded(column: NDArray[np.float32]) -> list[float | None]:
     """Four digits, as in a verdict; NaN becomes None."""
     rounded = np.round(column.astype(np.float64), 4).tolist()
     return [None if x != x else x for x in rounded]
-
-
-def _remove_if_empty(directory: Path) -> None:
-    if not any(directory.iterdir()):
-        directory.rmdir()

@@ -1,9 +1,8 @@
-"""Fingerprint a whole corpus and spill it to disk, in numbered parts.
+"""Fingerprint a whole corpus and spill it to disk, in parts.
 
 In: lines (line_reader.py). Out: `SpilledCorpus`, the items by row number (0, 1, 2, ... through all inputs): signatures,
-keys by table, ids, words, whole bodies. A part is one temporary file. Its head names the line that it ends with, so a
-killed run continues behind its last part. Several threads decode and fingerprint batches of lines side by side (the
-kernels release the GIL); the batches are put together in input order.
+keys by table, ids, words, whole bodies. A part is one temporary file. Several threads decode and fingerprint batches of
+lines side by side (the kernels release the GIL); the batches are put together in input order.
 """
 
 import threading
@@ -11,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from stream_dedup.batch.judge import Line, item_of, line_bytes
 from stream_dedup.batch.line_reader import LineReader
 from stream_dedup.batch.parallel import map_in_order
-from stream_dedup.batch.spill import Arrays, SpillDirectory
+from stream_dedup.batch.spill import Arrays, spill
 from stream_dedup.batches import batches
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.errors import BadItem
@@ -35,7 +34,6 @@ from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 
 SIGNATURES = "records"
-"""The signatures' name in the files; another one would make the parts of a killed run unreadable."""
 _VARIABLE = (("id_ends", "ids"), ("word_ends", "words"), ("body_ends", "bodies"))
 
 
@@ -47,22 +45,10 @@ class BadLine(NamedTuple):
     reason: str
 
 
-class PartHead(msgspec.Struct, frozen=True):
-    """The last line of a part, and the counts up to it; `watermark`: the latest event time so far, ms."""
-
-    input: int = 0
-    line: int = 0
-    items: int = 0
-    bad: int = 0
-    watermark: int = START
-    last: bool = False  # no lines follow
-
-
 @dataclass(frozen=True, slots=True)
 class _Batch:
     arrays: Arrays
     bad: list[BadLine]
-    last: Line
 
 
 class SpilledCorpus:
@@ -71,6 +57,7 @@ class SpilledCorpus:
     def __init__(self, scheme: Scheme) -> None:
         self._dtype = scheme.signature_dtype
         self._is_exact = scheme.is_exact
+        self._table_of = np.array(scheme.table_of[:-1])
         self._starts: list[int] = []
         self._parts: list[Arrays] = []
         self.size = 0
@@ -109,13 +96,14 @@ class SpilledCorpus:
         return self._slices(rows, "bodies", "body_ends") if self._is_exact else []
 
     def keys(self, table: int) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """The keys of one table, part by part, each with its first row."""
+        """The keys of one table, (its columns, items), part by part, each with its first row."""
+        first, end = np.searchsorted(self._table_of, [table, table + 1])
         for start, part in zip(self._starts, self._parts, strict=True):
-            yield start, part["keys"][table]
+            yield start, part["keys"][first:end]
 
     @property
     def tables(self) -> int:
-        return len(self._parts[0]["keys"]) if self._parts else 0
+        return int(self._table_of[-1]) + 1 if self._parts else 0
 
     def _slices(self, rows: NDArray[np.int64], name: str, name_of_ends: str) -> list[bytes]:
         out: list[bytes] = []
@@ -142,8 +130,6 @@ class BatchMaker:
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
         self._buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0)
-        # The last table holds ids, which are no evidence here.
-        self._tables = list(range(scheme.tables - 1))
         self._with_words = settings.decision.rule == "views"  # the guard against templates needs them
         self._empty_reason = str(scheme.empty_item)
 
@@ -174,7 +160,7 @@ class BatchMaker:
         arrays: Arrays = {
             SIGNATURES: signatures.view(np.uint8).reshape(len(items), signatures.dtype.itemsize),
             "times": signatures["time"],
-            "keys": self._buckets.buckets(keys.T)[self._tables],
+            "keys": self._buckets.buckets(keys.T)[:-1],  # the last column holds ids, which are no evidence here
             "ids": np.frombuffer(b"".join(ids), np.uint8),
             "id_ends": np.cumsum([len(name) for name in ids], dtype=np.int64),
             "words": bits,
@@ -193,12 +179,12 @@ class PartWriter:
         inputs: Sequence[str],
         settings: Settings,
         scheme: Scheme,
-        spill: SpillDirectory,
+        directory: Path,
         *,
         part_bytes: int,
     ) -> None:
         self._batch = BatchMaker(settings, scheme)
-        self._spill = spill
+        self._directory = directory
         self._part_bytes = part_bytes
         # Half of a part at most, or batches would use more memory than parts: a word set in the making takes 4 KB.
         self._batch_items = max(1, min(1000, part_bytes // (2 * WORD_SET_BYTES)))
@@ -213,49 +199,29 @@ class PartWriter:
         return summary if (summary := self._survey.summary()).items else None
 
     def run(
-        self,
-        reader: LineReader,
-        head: PartHead,
-        number: int,
-        executor: Executor,
-        ahead: int,
-        report: Callable[[PartHead, list[BadLine]], None],
+        self, reader: LineReader, executor: Executor, ahead: int, report: Callable[[list[BadLine]], None]
     ) -> Iterator[Arrays]:
-        """Write parts from `number` on, and yield each as it is read back; `report(head, bad)` follows each batch.
-
-        `head` is that of the part before. At most `ahead` batches are in the making.
-        """
+        """Yield each part, as it is read back; `report(bad)` follows each batch. At most `ahead` are in the making."""
         pending: list[Arrays] = []
-        size = 0
+        size, watermark = 0, START
         lines = batches(reader, line_bytes, self._batch_items, self._batch_bytes)
         for batch in map_in_order(executor, self._make, lines, ahead):
-            watermark = fill_missing_times(batch.arrays["times"], head.watermark)
-            items, bad = head.items + len(batch.arrays["times"]), head.bad + len(batch.bad)
-            head = PartHead(batch.last.input, batch.last.number, items, bad, watermark)
+            watermark = fill_missing_times(batch.arrays["times"], watermark)
             pending.append(batch.arrays)
             size += sum(array.nbytes for array in batch.arrays.values())
-            report(head, batch.bad)
+            report(batch.bad)
             if size >= self._part_bytes:
-                yield self._write(number, head, pending)
-                pending, size, number = [], 0, number + 1
-        yield self._write(number, msgspec.structs.replace(head, last=True), pending)
-
-    def _write(self, number: int, head: PartHead, batches: list[Arrays]) -> Arrays:
-        name = part_name(number)
-        self._spill.write(name, head, joined(batches or [self._make([]).arrays]))
-        return self._spill.read_back(name, PartHead)[1]
+                yield spill(joined(pending), self._directory)
+                pending, size = [], 0
+        if pending:
+            yield spill(joined(pending), self._directory)
 
     def _make(self, lines: list[Line]) -> _Batch:
-        arrays, bad = self._batch(lines, self._add_to_survey)
-        return _Batch(arrays, bad, lines[-1] if lines else Line(b"", 0, 0))
+        return _Batch(*self._batch(lines, self._add_to_survey))
 
     def _add_to_survey(self, item: Item | Tombstone | BadItem, line: Line) -> None:
         with self._survey_lock:  # several threads make batches
             self._survey.add(item, line.value, line.input, line.number)
-
-
-def part_name(number: int) -> str:
-    return f"part-{number:06}"
 
 
 def joined(batches: Iterable[Arrays]) -> Arrays:

@@ -1,23 +1,20 @@
-"""The skeleton of a resumable run, shared by `filter` (filter.py) and `pairs` (pairs.py).
+"""The skeleton of a run on files, shared by `filter` (filter.py) and `pairs` (pairs.py).
 
-In: inputs, outputs and settings as the user names them. A run checks them, opens its state, and decides where to go on:
-at the beginning, behind what a killed run of the same arguments has finished, or nowhere because everything is done.
-Its steps are numbered. The first one names the run in its state; the last one puts the outputs in place or clears the
-state. Each step is announced before it is done, and the fault tests kill the process at each announcement.
+Also what a later run of `filter` recognises it by: its inputs and the settings that decide.
 
-A later run recognises a file by path, size and time of change. It cannot recognise standard input or a pipe.
+In: inputs, outputs and settings as the user names them; a run checks them before it begins. A later run recognises a
+file by path, size and time of change. It cannot recognise standard input or a pipe.
 """
 
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from stat import S_ISREG
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 import xxhash
@@ -36,9 +33,6 @@ START_OVER = "start over with another state directory (which remembers nothing)"
 
 _DECIDING_SETTINGS = {"item", "window", "fingerprint", "decision", "policy", "index"}
 """The settings tables that a verdict depends on."""
-
-Step = TypeVar("Step", bound=IntEnum)
-Progress = TypeVar("Progress")
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -62,24 +56,20 @@ class OutputOption(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class ResumableRun(ABC, Generic[Step, Progress]):
+class FileRun(ABC):
     """One run of a command. Creating it checks the arguments; it raises InputError and ConfigError, and writes nothing.
 
     `outputs`: by the names of their options, the main one first. `in_place`: they grow under their final names, and a
-    later run cuts them back after a kill. `force`: existing files may be replaced. `announce` is called before each
-    step, `progress` now and then.
+    later run cuts them back after a kill. `force`: existing files may be replaced.
     """
 
-    steps: type[Step]
     inputs: Sequence[str | Path]
     outputs: Mapping[str, OutputOption]
-    state: str | Path | None
-    in_place: bool
     force: bool
     file_format: FileFormat | None
     settings: Settings
-    progress: Callable[[Progress], None]
-    announce: Callable[[Step], None]
+    state: str | Path | None = None
+    in_place: bool = False
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
@@ -88,7 +78,6 @@ class ResumableRun(ABC, Generic[Step, Progress]):
             option: target(Path(output.path)) for option, output in self.outputs.items() if output.path is not None
         }
         self._directory = Path(self.state) if self.state is not None else None
-        self._resumed = 0
         self._summary: Summary | None = None
         check_paths(self._names, self._targets, self._directory, cut=self.in_place)
         check_items(self._names, self.file_format, self.settings)
@@ -96,45 +85,21 @@ class ResumableRun(ABC, Generic[Step, Progress]):
             check_output_format(option, to, self.outputs[option].formats)
 
     def execute(self) -> None:
-        """Do all steps that are left; call it once. Raises InputError where a file cannot be read or written.
+        """Do the work; call it once. Raises InputError where a file cannot be read or written.
 
         Raises BrokenPipeError if an output has no reader any more.
         """
-        first, *_, last = self.steps
         try:
             with ExitStack() as stack:
-                if not self._open(stack):
-                    return
-                if self._is_new():
-                    self.announce(first)
-                    self._begin()
-                self._work()
-                self.announce(last)
-                self._finish()
+                self._run(stack)
         except BrokenPipeError:
             raise
         except OSError as error:
             raise InputError(f"cannot read or write: {error}") from None
 
     @abstractmethod
-    def _open(self, stack: ExitStack) -> bool:
-        """Open the state and decide where to go on; False if nothing is left to do."""
-
-    @abstractmethod
-    def _is_new(self) -> bool:
-        """Whether the state must name this run, because it is not the one that was killed."""
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """The first step: name the run in the state."""
-
-    @abstractmethod
-    def _work(self) -> None:
-        """All steps between the first and the last, each announced."""
-
-    @abstractmethod
-    def _finish(self) -> None:
-        """The last step."""
+    def _run(self, stack: ExitStack) -> None:
+        """All of it; `stack` closes what is opened."""
 
     def _describe_inputs(self) -> None:
         """Note what the inputs are now, in the order of `_names`; `_total_bytes` is None if a size is unknown."""
@@ -158,8 +123,7 @@ def describe(inputs: Sequence[str]) -> list[Source]:
 
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
-    # Without settings that came later and change the scheme: a state of another scheme is refused in any case.
-    exclude = {"fingerprint": {"salt", "salt_file", "shingle_letters", "chinese"}}
+    exclude = {"fingerprint": {"salt", "salt_file"}}  # a state of another salt has another scheme, and is refused
     fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude=exclude)
     return xxhash.xxh3_128_hexdigest(fields.encode())
 

@@ -8,7 +8,8 @@ So the merged blocks hold everything up to some number without a gap, and the bl
 whatever the sizes of the batches.
 
 A trickle is written twice, as blocks and merged; a flood is written once. A merged block is younger than its blocks, so
-retention by time deletes the blocks first.
+retention by time deletes the blocks first. It also says from which offset on the blocks are not merged yet, so that a
+restore reads only those.
 """
 
 from collections import deque
@@ -24,6 +25,8 @@ from stream_dedup.dedup.batch import FORGOTTEN, Delta, merge_arrivals
 from stream_dedup.errors import CorruptBlock
 
 SEQUENCE_HEADER = "sequence"
+BLOCKS_HEADER = "blocks"
+"""Of a merged block: an offset in the partition of blocks before all blocks that are not merged by then."""
 # A restore takes .2 ms for a block (its record, its transaction's marker, its unpacking) and 2 µs for a row. So blocks
 # that are not merged yet take .2 s at most, and merged blocks of this size, or large deltas, take half as much again as
 # their rows alone.
@@ -59,6 +62,11 @@ class SequenceRange(NamedTuple):
         if not is_written or not 0 < int(first) <= int(last):
             raise CorruptBlock(f"{value!r} in the header {SEQUENCE_HEADER!r} is no range of sequence numbers")
         return SequenceRange(int(first), int(last))
+
+
+def blocks_header(offset: int) -> tuple[str, bytes]:
+    """The header of a merged block that says where the blocks begin that are not merged."""
+    return BLOCKS_HEADER, str(offset).encode()
 
 
 class ChangelogEntry(NamedTuple):

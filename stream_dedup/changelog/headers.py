@@ -19,7 +19,6 @@ Header = tuple[str, bytes]
 Parsed = TypeVar("Parsed")
 
 OFFSETS_HEADER = "offsets"
-# Separate from the offsets, so that older workers can still read those.
 STANDING_HEADER = "standing"
 # Only on the blocks of a migration (stream/migration.py).
 MIGRATION_HEADER = "migration"
@@ -91,7 +90,7 @@ class RestoreResult:
     blocks: int = 0
     bytes: int = 0
     offsets: dict[int, int] = field(default_factory=dict)  # input partition -> the next offset to read
-    task_summary: TaskSummary | None = None  # None: no block, or blocks of a release without this header
+    task_summary: TaskSummary | None = None  # None: no block
     migration: MigrationCheckpoint | None = None  # None: no migration has written here
     begin: int = 0  # the first offset of the topic; above 0, older records were deleted
 

@@ -1,32 +1,18 @@
-"""Summarise and export the content of a changelog, for a person who looks after it: counts, damage, rows.
+"""Summarise the content of a changelog, for a person who looks after it: counts and damage.
 
-In: stored blocks, each with its place. Out: a `ChangelogSummary`, or the remembered rows as columns. Blocks of another
-fingerprint scheme cannot be unpacked; their heads are counted and their checksums verified.
+In: stored blocks, each with its place. Out: a `ChangelogSummary`. Blocks of another fingerprint scheme cannot be
+unpacked; their heads are counted and their checksums verified.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from stream_dedup.changelog.block import decode, read_head
-from stream_dedup.dedup.decide import split_variant_id
 from stream_dedup.errors import ChangelogError, CorruptBlock
-from stream_dedup.fingerprint.fingerprint import unmark_variants, variant_key
 from stream_dedup.fingerprint.scheme import Scheme
 
-COLUMNS: dict[str, Any] = {
-    "id": str, "kind": str, "time": str, "place": str, "source": str, "body_size": int, "block": str,
-}  # fmt: skip
-"""The columns of a row. kind: `original`, `variant` (a held-back copy, in its original's name) or `forgotten` (id is
-then the 64-bit hash of the id); place: partition/offset in the input; source: the 64-bit hash of its name."""
-
-
 _LISTED = 1000  # a program that writes to the wrong topic may have written millions
-# Reading changes nothing, so other settings than today's may be named.
-_CURE = "name the settings file of that time with --config"
 
 
 class StoredBlock(NamedTuple):
@@ -97,56 +83,3 @@ def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary
         summary.first_watermark = head.watermark if summary.first_watermark < 0 else summary.first_watermark
         summary.last_watermark = max(summary.last_watermark, head.watermark)
     return summary
-
-
-def rows(stored: Iterable[StoredBlock], scheme: Scheme) -> Iterator[dict[str, list[Any]]]:
-    """The columns of each block's rows, in their order; forgotten ids follow the additions of their block.
-
-    Rows that a block and a merged block share come once. Raises SchemeMismatch and CorruptBlock with the block's place.
-    """
-    for place, _, block, is_folded, problem, is_foreign in stored:
-        if is_folded or is_foreign:
-            continue
-        try:
-            if problem:
-                raise CorruptBlock(problem)
-            delta = decode(block, scheme.id, scheme.signature_dtype, _CURE)
-        except ChangelogError as error:
-            raise type(error)(f"{place}: {error}") from None
-        signatures, forgotten = delta.signatures, delta.forgotten["row_id"].tolist()
-        variants = delta.keys[:, -1] == np.array(
-            [variant_key(int(row_id)) for row_id in signatures["row_id"]], np.uint32
-        )
-        ids = [
-            split_variant_id(name)[0] if is_variant else name
-            for name, is_variant in zip(delta.ids, variants, strict=True)
-        ]
-        yield {
-            "id": [*ids, *(f"{row_id:016x}" for row_id in forgotten)],
-            "kind": [
-                *("variant" if is_variant else "original" for is_variant in variants),
-                *["forgotten"] * len(forgotten),
-            ],
-            "time": [*map(_moment, signatures["time"].tolist()), *[None] * len(forgotten)],
-            "place": [
-                *(
-                    f"{p}/{o}"
-                    for p, o in zip(signatures["partition"], unmark_variants(signatures["offset"])[0], strict=True)
-                ),
-                *[None] * len(forgotten),
-            ],
-            "source": [
-                *(f"{source:016x}" if source else None for source in signatures["source"].tolist()),
-                *[None] * len(forgotten),
-            ],
-            "body_size": [*signatures["body_size"].tolist(), *[None] * len(forgotten)],
-            "block": [place] * (len(delta) + len(forgotten)),
-        }
-
-
-def _moment(time: int) -> str:
-    """
-    >>> _moment(1_700_000_000_123)
-    '2023-11-14T22:13:20.123Z'
-    """
-    return datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,10 +5,9 @@ committed. An index has two partitions, of blocks and of merged blocks (entries.
 (headers.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other programs
 are skipped (records.py).
 
-A restore reads all merged blocks, and of the blocks only the last ones. Few blocks are not merged yet, so it begins
-near their end. The sequence numbers show whether that was early enough; if not, it begins again further back. So it
-reads what is remembered, not everything that was written. Releases without merged blocks left blocks without sequence
-numbers at the beginning of the partition of blocks. They are read first, as long as the topic retains them.
+A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet (entries.py,
+`BLOCKS_HEADER`), and from there on blocks are read too. So a restore reads what is remembered, not everything that was
+written.
 
 Reading (kafka-python's rule P8): the next writer fences the previous one first. The end is the last offset, committed
 or not. A read_committed consumer reads until its position has passed that end. So it waits for a transaction of the
@@ -19,7 +18,6 @@ only the last ones left to read.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum, auto
 from functools import partial
 from typing import Any
 
@@ -27,10 +25,10 @@ import numpy as np
 from kafka import TopicPartition
 
 from stream_dedup.changelog.block import decode
-from stream_dedup.changelog.entries import MAX_BLOCKS, SEQUENCE_HEADER, EntryBuilder, SequenceRange
+from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.changelog.partitions import IndexPartitions
-from stream_dedup.changelog.records import CURE, is_block, span_of, with_cure, with_place
+from stream_dedup.changelog.records import CURE, blocks_start, is_block, span_of, with_cure, with_place
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
@@ -43,23 +41,10 @@ _POLL_MS = 20
 # Another program's open transaction in the partition would block the reading until its time-out; brokers allow 15
 # minutes.
 _STALL_SECONDS = 60.0
-# A restore begins this many offsets before the end of the blocks: each block, the marker of its transaction, and some
-# aborted ones. If that was too late, this many times further back.
-_FIRST_DISTANCE = 2 * MAX_BLOCKS + 200
-_DISTANCE_FACTOR = 8
 # The two partitions are fetched one after the other; a number missing for this long is looked for.
 _GAP_SECONDS = 5.0
 # The previous writer's own commit takes less than a second; log a wait that is longer.
 _LOG_SECONDS = 2.0
-
-
-class _Stage(Enum):
-    """What is being read; the stages follow one another."""
-
-    UNNUMBERED = auto()  # blocks without sequence numbers, at the beginning of the partition of blocks
-    MERGED = auto()  # merged blocks, to their end
-    SEARCH = auto()  # both; the blocks from near their end, until the first number shows that this was early enough
-    FOLLOW = auto()  # both, as they come
 
 
 class ChangelogReader:
@@ -68,9 +53,9 @@ class ChangelogReader:
     `make_consumer` returns a KafkaConsumer without a group, read_committed. Every use of the consumer goes through
     `call`, which may bound it. `release` gives the consumer up; the next use makes another and goes on from the same
     position. `ends()` returns the log end offsets of both partitions. `builder` learns the state that the next writer
-    needs. `check` raises ChangelogError for a record that must not be used; `skipped` gets each record of another
-    program, which is passed over. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if
-    the changelog no longer has the next entries, and whatever `call` raises.
+    needs. `skipped` gets each record of another program, which is passed over. Raises ChangelogError for blocks that
+    are damaged or of another owner, Outdated if the changelog no longer has the next entries, and whatever `call`
+    raises.
     """
 
     def __init__(
@@ -84,7 +69,6 @@ class ChangelogReader:
         builder: EntryBuilder,
         ends: Callable[[], Mapping[TopicPartition, int]],
         call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
-        check: Callable[[Any], None] = lambda record: None,
         skipped: Callable[[Any], None] = lambda record: None,
     ) -> None:
         self.restored = RestoreResult()
@@ -93,26 +77,20 @@ class ChangelogReader:
         self._restore, self._builder = restore, builder
         self._owner = owner
         self._decode = partial(_decode, scheme_id, signature_dtype)
-        self._ends, self._call, self._check, self._skipped = ends, call, check, skipped
+        self._ends, self._call, self._skipped = ends, call, skipped
         self._make_consumer = make_consumer
         self._consumer: Any = None
         self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
         self._unknown_positions: set[TopicPartition] = set()
-        self._stage_ends: dict[TopicPartition, int] = {}
         self._non_empty: set[TopicPartition] = set()  # the partitions with a committed record
-        self._numbered_from = 0  # the offset of the first block with a sequence number
-        self._early_blocks: list[
-            tuple[SequenceRange, Any]
-        ] = []  # numbered blocks that were read in the stage UNNUMBERED
-        self._oldest_number = 0  # of the oldest block, where older ones were deleted
-        self._search_start = 0  # the offset from which the stage SEARCH reads blocks
-        self._search_first: SequenceRange | None = None  # the first block found from there on
-        self._search_distance = _FIRST_DISTANCE  # offsets before the end, for the next search
+        self._blocks_start = 0  # the offset of blocks, as the last merged block says, behind those that are merged
+        self._oldest_number = 0  # of the oldest block, where older ones were deleted; -1: the next block read is it
         self._gap_since: float | None = None
         self._gap_ends: Mapping[TopicPartition, int] = {}
-        self._stage: _Stage = _Stage.UNNUMBERED
-        self._assigned: Sequence[TopicPartition] = [partitions.blocks]
+        self._merged_end = 0  # of the merged blocks, when the reading began
+        self._is_following = False  # both partitions are read, not the merged blocks alone
+        self._assigned: Sequence[TopicPartition] = [partitions.merged]
 
     @property
     def knows_position(self) -> bool:
@@ -136,8 +114,10 @@ class ChangelogReader:
                     f"{place.topic}-{place.partition} begins at offset {first} now, and {self._positions[place]} was "
                     "to be read next"
                 )
-        self._start_stage(self._stage, self._assigned)
-        self._advance_stage()
+        ends = self._assign(self._assigned)
+        if not self._is_following:
+            self._merged_end = ends[self.partitions.merged]
+            self._follow_once_merged_are_read()
 
     def advance(self, milliseconds: int) -> int:
         """Poll once, for at most this time; returns the number of records read.
@@ -149,7 +129,7 @@ class ChangelogReader:
         for place, records in polled.items():
             self._accept(place, records)
         self._restore_ready()
-        self._advance_stage()
+        self._follow_once_merged_are_read()
         self._check_gap()
         return sum(map(len, polled.values()))
 
@@ -168,12 +148,12 @@ class ChangelogReader:
                     "read next"
                 )
         total, moved_at, is_logged = 0, time.monotonic(), False
-        while (remaining := self._remaining(ends)) or self._stage is not _Stage.FOLLOW:
+        while (remaining := self._remaining(ends)) or not self._is_following:
             total = max(total, remaining)
             progress(total - remaining, total)
-            before = self._stage, dict(self._positions)
+            before = self._is_following, dict(self._positions)
             self.advance(_POLL_MS)
-            if before != (self._stage, self._positions):
+            if before != (self._is_following, self._positions):
                 moved_at, is_logged = time.monotonic(), False
                 continue
             seconds = time.monotonic() - moved_at
@@ -221,10 +201,15 @@ class ChangelogReader:
 
         return close
 
-    # -- the stages --------------------------------------------------------------------------------------
+    @property
+    def blocks_start(self) -> int:
+        """An offset of blocks before all those that the task has not confirmed yet, for its next merged block."""
+        return self._positions[self.partitions.blocks]
 
-    def _start_stage(self, stage: _Stage, places: Sequence[TopicPartition]) -> None:
-        """Read these partitions from their positions on; the stage lasts at least to their present ends."""
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def _assign(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Read these partitions from their positions on; returns their present ends."""
         consumer = self._consumer
 
         def assign() -> dict[TopicPartition, int]:
@@ -234,8 +219,9 @@ class ChangelogReader:
                 consumer.seek(place, self._positions[place])
             return _as_ints(consumer.end_offsets(places))
 
-        self._stage, self._assigned = stage, places
-        self._stage_ends = self._call(assign)
+        self._assigned = places
+        ends: dict[TopicPartition, int] = self._call(assign)
+        return ends
 
     def _poll(self, milliseconds: int) -> Mapping[TopicPartition, Sequence[Any]]:
         consumer, assigned = self._consumer, self._assigned
@@ -248,45 +234,23 @@ class ChangelogReader:
         self._positions |= positions
         return polled
 
-    def _is_read(self, place: TopicPartition) -> bool:
-        return self._positions[place] >= self._stage_ends[place]
-
-    def _advance_stage(self) -> None:
-        """Go through the stages that are complete."""
+    def _follow_once_merged_are_read(self) -> None:
+        """Once the merged blocks are read, read the blocks too, from where the last merged block says."""
         blocks, merged = self.partitions
-        if self._stage is _Stage.UNNUMBERED and (self._early_blocks or self._is_read(blocks)):
-            if not self._early_blocks:
-                self._numbered_from = self._positions[blocks]
-            self._start_stage(_Stage.MERGED, [merged])
-        if self._stage is _Stage.MERGED and self._is_read(merged):
-            if merged in self._non_empty:
-                self._search_back()
-            else:  # nothing is merged: all blocks are needed
-                self._accept_early_blocks()
-                self._start_stage(_Stage.FOLLOW, self.partitions)
-        while self._stage is _Stage.SEARCH:
-            is_early_enough = self._search_first and self._search_first.first <= self._resequencer.next
-            if self._search_start == self._numbered_from or is_early_enough:
-                self._stage = _Stage.FOLLOW
-            elif self._search_first or self._is_read(blocks):
-                self._search_back()
-            else:
-                return
-
-    def _search_back(self) -> None:
-        """Read blocks from some distance before their end on, or from further back than the last time."""
-        blocks, consumer = self.partitions.blocks, self._consumer
+        if self._is_following or self._positions[merged] < self._merged_end:
+            return
+        first = self._first_offsets[blocks]
+        consumer = self._consumer
         end = int(self._call(lambda: consumer.end_offsets([blocks]))[blocks])
-        start = max(self._numbered_from, end - self._search_distance)
-        self._search_distance *= _DISTANCE_FACTOR
-        self._resequencer.clear_blocks()
-        if self._early_blocks and start <= self._positions[blocks]:
-            self._search_start, self._search_first = self._numbered_from, self._early_blocks[0][0]
-            self._accept_early_blocks()
-        else:
-            self._early_blocks = []
-            self._search_start, self._search_first, self._positions[blocks] = start, None, start
-        self._start_stage(_Stage.SEARCH, self.partitions)
+        # Beyond the end it is of another topic's copy: all blocks are read, which costs time only.
+        start = self._blocks_start if self._blocks_start <= end else 0
+        if start < first:
+            start, self._oldest_number = first, -1
+        elif start:
+            self._non_empty.add(blocks)  # merged blocks repeat those before, and none has expired since
+        self._positions[blocks] = start
+        self._is_following = True
+        self._assign(self.partitions)
 
     # -- records -----------------------------------------------------------------------------------------
 
@@ -298,46 +262,17 @@ class ChangelogReader:
             self._non_empty.add(place)
             self._check_owner(record)
             try:
-                self._check(record)
-            except ChangelogError as error:
-                raise with_place(record, error) from None
-            try:
                 span = span_of(record)
+                if place == self.partitions.merged:
+                    self._blocks_start = blocks_start(record)
             except ChangelogError as error:
                 raise with_place(record, with_cure(error)) from None
             if place == self.partitions.merged:
-                if span is None:
-                    message = f"a merged block has no header {SEQUENCE_HEADER!r}; {CURE}"
-                    raise with_place(record, ChangelogError(message))
                 self._resequencer.add_merged(span, record)
                 continue
-            if span is None:
-                self._restore_unnumbered(record)
-                continue
-            if self._stage is _Stage.UNNUMBERED:
-                if not self._early_blocks:
-                    self._numbered_from = record.offset
-                    if self._first_offsets[place] > 0 and not self.restored.blocks:
-                        self._oldest_number = span.first
-                self._early_blocks.append((span, record))
-                continue
-            self._search_first = self._search_first or span
+            if self._oldest_number < 0:
+                self._oldest_number = span.first
             self._resequencer.add_block(span, record)
-
-    def _accept_early_blocks(self) -> None:
-        """Queue them now that the merged blocks are read."""
-        for span, record in self._early_blocks:
-            self._resequencer.add_block(span, record)
-        self._early_blocks = []
-        self._restore_ready()
-
-    def _restore_unnumbered(self, record: Any) -> None:
-        if self._early_blocks or self._resequencer.next or self._resequencer.has_gap:
-            raise with_place(
-                record, ChangelogError(f"a former release wrote here after this one did; end its workers. {CURE}")
-            )
-        self._restore(self._decode(record))
-        self._add_block(record)
 
     def _add_block(self, record: Any) -> None:
         try:
@@ -381,8 +316,8 @@ class ChangelogReader:
     def _remaining(self, ends: Mapping[TopicPartition, int]) -> int:
         """The number of offsets still to read."""
         blocks, merged = (max(0, ends[place] - self._positions[place]) for place in self.partitions)
-        if self._stage in (_Stage.UNNUMBERED, _Stage.MERGED) and merged:
-            blocks = min(blocks, self._search_distance)
+        if not self._is_following and merged:
+            blocks = min(blocks, 2 * MAX_BLOCKS)  # each with the marker of its transaction
         return blocks + merged
 
     def _stall_message(self, ends: Mapping[TopicPartition, int]) -> str:
@@ -397,7 +332,7 @@ class ChangelogReader:
 
     def _check_gap(self) -> None:
         """An entry may arrive before its predecessor in the other partition. If the gap lasts, an entry was lost."""
-        if self._stage is not _Stage.FOLLOW or not self._resequencer.has_gap:
+        if not self._is_following or not self._resequencer.has_gap:
             self._gap_since, self._gap_ends = None, {}
         elif self._gap_since is None:
             self._gap_since = time.monotonic()

@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from stream_dedup.changelog.block import MAGIC
-from stream_dedup.changelog.entries import SEQUENCE_HEADER, SequenceRange
+from stream_dedup.changelog.entries import BLOCKS_HEADER, SEQUENCE_HEADER, SequenceRange
 from stream_dedup.errors import ChangelogError, CorruptBlock
 
+_DIGITS = 20  # of a 64-bit number
 CURE = (
     "To keep what is remembered, fill another changelog from the output and duplicates topics: name a new topic in "
     "[topics] changelog, create it with: stream-dedup topics create --config FILE, and run `stream-dedup migrate "
@@ -33,9 +34,24 @@ def is_block(record: Any) -> bool:
     return False
 
 
-def span_of(record: Any) -> SequenceRange | None:
-    """The record's sequence numbers; None: a release without merged blocks wrote it. Raises CorruptBlock."""
-    return next((SequenceRange.parse(value or b"") for name, value in record.headers if name == SEQUENCE_HEADER), None)
+def span_of(record: Any) -> SequenceRange:
+    """The record's sequence numbers. Raises CorruptBlock."""
+    return SequenceRange.parse(_header(record, SEQUENCE_HEADER))
+
+
+def blocks_start(record: Any) -> int:
+    """Where the blocks begin that this merged block and those before it do not repeat. Raises CorruptBlock."""
+    value = _header(record, BLOCKS_HEADER)
+    if not value.isdigit() or len(value) > _DIGITS:
+        raise CorruptBlock(f"{value!r} in the header {BLOCKS_HEADER!r} is no offset")
+    return int(value)
+
+
+def _header(record: Any, name: str) -> bytes:
+    value = dict(record.headers).get(name)
+    if value is None:
+        raise CorruptBlock(f"the header {name!r} is missing")
+    return bytes(value)
 
 
 def with_cure(error: ChangelogError) -> ChangelogError:

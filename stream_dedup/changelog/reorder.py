@@ -56,10 +56,6 @@ class Resequencer(Generic[T]):
     def add_merged(self, span: SequenceRange, content: T) -> None:
         self._merged.append((span, content))
 
-    def clear_blocks(self) -> None:
-        """Drop the queued blocks, because they are read again from an earlier offset."""
-        self._blocks.clear()
-
     @property
     def has_gap(self) -> bool:
         """Whether a number is missing. Valid once `ready` has no more entries."""

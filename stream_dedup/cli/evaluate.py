@@ -1,6 +1,5 @@
 """`stream-dedup evaluate CORPUS`: compare the decision with readers' labels and with exact similarities."""
 
-import math
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -57,8 +56,8 @@ def evaluate_command(
         bool,
         typer.Option(
             "--sweep",
-            help="Also run with each threshold varied (simhash: the distance and the layout); implied by --plots and "
-            "--report.",
+            help="Also run with the threshold varied (simhash: the distance and the layout), and show what each step "
+            "adds; implied by --plots and --report.",
         ),
     ] = False,
     plots: Annotated[Path | None, typer.Option("--plots", help="Folder for figures, PNG and SVG.")] = None,
@@ -149,6 +148,7 @@ def _write(evaluation: "Evaluation", settings: "Settings", title: str, plots: Pa
 
 
 def _print(evaluation: "Evaluation") -> None:
+    from stream_dedup.cli.advice import print_advice, rate, with_interval
     from stream_dedup.cli.console import warn
     from stream_dedup.evaluate.curve import INTERVALS
 
@@ -158,9 +158,9 @@ def _print(evaluation: "Evaluation") -> None:
         table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns
         for name, scores in evaluation.labels.items():
             cells = [
-                _with_interval(scores.recall, scores.recall_interval),
-                _with_interval(scores.precision, scores.precision_interval),
-                _with_interval(scores.f1, scores.f1_interval),
+                with_interval(scores.recall, scores.recall_interval),
+                with_interval(scores.precision, scores.precision_interval),
+                with_interval(scores.f1, scores.f1_interval),
             ]
             table.add_row(name, str(scores.pairs), *cells, f"{scores.ari:.3f}")
         console.print(table)
@@ -168,6 +168,8 @@ def _print(evaluation: "Evaluation") -> None:
         warn(console, remark)
     if evaluation.novelty:
         _print_novelty(evaluation.novelty, console)
+        if evaluation.advice:
+            print_advice(evaluation.advice, evaluation.novelty.present, console)
     console.print("  ".join(f"{name}: {count}" for name, count in evaluation.stages.items()))
     oracle = evaluation.oracle
     console.print(
@@ -185,8 +187,8 @@ def _print(evaluation: "Evaluation") -> None:
             f"{point.low:.2f} to {point.high:.2f}",
             str(point.pairs),
             f"{point.clusters:.1f}",
-            _with_interval(point.measured, point.interval),
-            _rate(point.predicted),
+            with_interval(point.measured, point.interval),
+            rate(point.predicted),
         )
     console.print(table)
     console.print(INTERVALS)
@@ -201,27 +203,37 @@ def _print(evaluation: "Evaluation") -> None:
 
 
 def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
+    from stream_dedup.cli.advice import rate
+
     has_layouts = any(point.layout for point in points)
-    headings = ["threshold", "value", *(["layout"] if has_layouts else []), "held", "recall", "prec.", "F1"]
-    table = Table(*headings, "found", "by body", box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
+    columns = ["value", *(["layout"] if has_layouts else []), "held", "recall", "prec.", "missed", "repeated", "found"]
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
     for p in points:
-        rates = (_rate(p.recall), _rate(p.precision), _rate(p.f1))
-        found = (f"{p.candidates:.3g}", f"{p.body_candidates:.3g}")
-        table.add_row(
-            p.name, f"{p.value:g}", *([p.layout] if has_layouts else []), f"{p.held_share:.2%}", *rates, *found
-        )
+        rates = (rate(share) for share in (p.recall, p.precision, p.missed, p.repeated))
+        layout = [p.layout] if has_layouts else []
+        table.add_row(p.title, *layout, f"{p.held_share:.2%}", *rates, f"{p.candidates:.3g}")
+    console.print(f"{points[0].setting}, a run for each value:")
     console.print(table)
-    console.print("held: share held back; found: candidates an item, of all views; by body: those of the body's tables")
+    console.print("held: share held back; found: candidates an item")
+    for p in points:
+        if p.examples:
+            pairs = ", ".join(f"{item} for {original}" for original, item in p.examples)
+            console.print(f"held back from {p.title} on: {pairs}", soft_wrap=True)
+    if any(p.examples for p in points):
+        console.print("`stream-dedup explain ID ID --in CORPUS` shows such a pair.")
 
 
 def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
+    from stream_dedup.cli.advice import rate, with_interval
+    from stream_dedup.settings.decision import with_name
+
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
     for (title, pairs), rules in groupby(report.groups, key=lambda group: (group.title, group.rates.rows)):
         table.add_row(f"{title}: {pairs}", style="bold")
         for rule in rules:
             rates = rule.rates
-            missed = _with_interval(rates.missed, rates.missed_interval)
-            repeated = _with_interval(rates.repeated, rates.repeated_interval)
+            missed = with_interval(rates.missed, rates.missed_interval)
+            repeated = with_interval(rates.repeated, rates.repeated_interval)
             table.add_row(f"  {rule.rule}", str(rates.held), missed, repeated)
         table.add_section()
     console.print(table)
@@ -229,16 +241,7 @@ def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
         table = Table(report.setting, "missed", "repeated", "")
         for point in report.shown():
             note = "present setting" if point.threshold == report.present else ""
-            table.add_row(f"{point.threshold:g}", _rate(point.missed), _rate(point.repeated), note)
+            table.add_row(with_name(point.threshold), rate(point.missed), rate(point.repeated), note)
         console.print(table)
     for remark in report.remarks():
         console.print(remark)
-
-
-def _rate(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _with_interval(value: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    return _rate(value) if math.isnan(low) else f"{_rate(value)} ({_rate(low)}-{_rate(high)})"

@@ -1,6 +1,6 @@
-"""`stream-dedup explain A B`: why two items are, or are not, the same article, and whether the later one has news.
+"""`stream-dedup explain A B`: whether the later of two items has something new, and why.
 
-Takes two items (JSON, files, ids); prints the numbers of each stage and the items side by side, or JSON.
+Takes two items (JSON, files, ids); prints the numbers behind the verdict and the items side by side, or JSON.
 evaluate/explain.py computes the explanation.
 """
 
@@ -13,16 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
-from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
     from stream_dedup.dedup.figures import Figures
-    from stream_dedup.evaluate.explain import Explanation, Novelty
+    from stream_dedup.evaluate.explain import Answer, Explanation
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
 
-# A feature that adds less to the log-odds changes novelty by .01 at most.
+# A feature that adds less to the log-odds changes the probability by .01 at most.
 _LEAST_LOG_ODDS = 0.05
 # Ids for items that have none; two, because with the same id the later item would be a new version.
 _DEFAULT_IDS = (b"(earlier, without id)", b"(later, without id)")
@@ -43,9 +42,11 @@ def explain_command(
 ) -> None:
     """Explain one decision: two items, the numbers, and why.
 
-    Shows the numbers of each view, the result of each stage, the verdict and its reason, and the items side by side.
+    Shows how alike headlines and bodies are, the keys that find the one for the other, the verdict, and the items side
+    by side.
 
-    What is new in the later item is given in words of prose, and as novelty with the reasons for and against it.
+    What is new in the later item is given in words, sentences and numbers, and as novelty: the probability that a
+    reader of the earlier one would miss something, with what speaks for and against it.
     """
     from stream_dedup.evaluate.explain import explain
     from stream_dedup.news.decode import Decoder
@@ -124,7 +125,7 @@ def _print(items: "list[Item]", explanation: "Explanation") -> None:
         console.print(
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(one_line, (item.id, item.source, item.title))))
         )
-    columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate", "keys shared")
+    columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
     for view in explanation.views:
         table.add_row(
@@ -135,18 +136,15 @@ def _print(items: "list[Item]", explanation: "Explanation") -> None:
             f"{view.jaccard:.3f}",
             f"{view.containment:.3f}",
             "-" if view.estimate is None else f"{view.estimate:.3f}",
-            f"{view.shared_keys} of {view.tables}",
         )
     console.print(table)
-    console.print("Sizes: distinct shingles (headline: words). The estimate of the lead is its containment.")
+    console.print("Sizes: distinct shingles (headline: words). The Jaccard is estimated from what is stored.")
     for question, answer in _answers(items, explanation):
         console.print(Text(f"{question:24}{one_line(answer)}"))
     verdict = explanation.verdict
     console.print(Text.assemble((f"{'verdict':24}{verdict.kind}", "bold"), f" (stage: {verdict.stage})"))
-    guard = verdict.evidence.guard if verdict.evidence else None
-    for reason in (verdict.reason, guard):
-        if reason:
-            console.print(Text(f"{'why':24}{one_line(reason)}"))
+    if verdict.reason:
+        console.print(Text(f"{'why':24}{one_line(verdict.reason)}"))
     console.print(side_by_side(explanation.headline, explanation.text, console.width))
     if explanation.text.cut:
         console.print("The texts are too long; only their beginnings are compared.")
@@ -158,14 +156,12 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
         ("same id", explanation.same_id),
         ("same words throughout", explanation.same_text),
         ("same source", explanation.same_source if all(item.source for item in items) else None),
-        ("a key in common", any(view.shared_keys for view in explanation.views)),
     ):
         yield question, "unknown, counts as no" if answer is None else "yes" if answer else "no"
+    yield "keys in common", ", ".join(f"{keys.kind} {keys.shared} of {keys.keys}" for keys in explanation.keys)
     yield "hours apart", _hours_apart(items, explanation)
     if explanation.grounded is not None:
         yield "headline in its text", f"{explanation.grounded:.0%} of its words, of the better one"
-    if any(explanation.swapped):
-        yield "swapped in headlines", " for ".join(", ".join(words) or "-" for words in reversed(explanation.swapped))
     if explanation.verdict.evidence and explanation.verdict.evidence.cut:
         yield "cut", f"the later one is {explanation.verdict.evidence.cut}"
     for name, compared in (("headline", explanation.headline), ("text", explanation.text)):
@@ -176,11 +172,13 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
                 f"characters: {compared.character_edits} ({compared.characters_alike:.1%} alike)",
             )
     yield from _figures(explanation.figures)
-    yield "views that say yes", ", ".join(explanation.speaks_for) or "none"
-    yield "guards that say no", "; ".join(explanation.against.values()) or "none"
-    yield "the rule finds", explanation.finding
-    if explanation.anything_new is not None:
-        yield from _novelty(explanation.anything_new, explanation.verdict.kind is Kind.UNIQUE)
+    if added := explanation.added:
+        words = f"{added.new_words:,} of {added.words:,} words, {added.sentences:,} words in new sentences"
+        yield "new in its article", f"{words}, {added.new_numbers:,} of {added.numbers:,} numbers"
+    if explanation.novelty:
+        yield from _model("novelty", "let through", "something new", "nothing new", explanation.novelty)
+    if explanation.kinship:
+        yield from _model("kinship", "the same article", "the same", "another", explanation.kinship)
 
 
 def _hours_apart(items: "list[Item]", explanation: "Explanation") -> str:
@@ -209,14 +207,10 @@ def _first_few(numbers: Sequence[str]) -> str:
     return "; ".join(numbers[:_MOST_NUMBERS]) + rest
 
 
-def _novelty(novelty: "Novelty", is_another: bool) -> Iterator[tuple[str, str]]:
-    """Yield how much of the later item is new, and the reasons."""
-    from stream_dedup.dedup.rule import meaning_of
-
-    yield "words of prose", f"{novelty.words:.0f}, of which {novelty.new_words:.0f} are new ({novelty.new_share:.0%})"
-    bound = "does not apply to another article" if is_another else f"an update from {novelty.threshold:.2f}"
-    yield "novelty", f"{novelty.novelty:.2f}; {bound}"
-    for question, sign in (("for something new", 1), ("for nothing new", -1)):
-        terms = [(name, adds) for name, adds in novelty.adds.items() if adds * sign > _LEAST_LOG_ODDS]
-        reasons = [f"{meaning_of(name)} ({adds:+.2f})" for name, adds in terms]
+def _model(name: str, yes: str, is_so: str, is_not: str, answer: "Answer") -> Iterator[tuple[str, str]]:
+    """Yield what a model says, and the reasons for and against it."""
+    yield name, f"{answer.probability:.2f}; {yes} from {answer.threshold:.2f}"
+    for question, sign in ((f"for {is_so}", 1), (f"for {is_not}", -1)):
+        terms = [(feature, adds) for feature, adds in answer.adds.items() if adds * sign > _LEAST_LOG_ODDS]
+        reasons = [f"{answer.meanings[feature]} ({adds:+.2f})" for feature, adds in terms]
         yield question, "; ".join(reasons) or "nothing"

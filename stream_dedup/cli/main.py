@@ -41,7 +41,7 @@ COMMANDS = {
     "health": LazyCommand("health:health_command", "Ask a running worker for its health."),
     "warm": LazyCommand("warm:warm_command", "Compile all kernels ahead of the first start."),
     "topics": LazyCommand("topics:topics_app", "Create and check the topics."),
-    "state": LazyCommand("state:state_app", "Inspect, verify and export a changelog or state directory."),
+    "state": LazyCommand("state:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
     "weights": LazyCommand("weights:weights_app", "Build tables of feature rarity for SimHash."),
 }

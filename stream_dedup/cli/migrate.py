@@ -29,10 +29,10 @@ _LOG_INTERVAL_SECONDS = 60.0
 def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Build the changelog of new [fingerprint] settings.
 
-    Judges the items in the output and duplicates topics again, and fills the new changelog. Use the settings of the new
-    workers: the same group and topics, but a new name in [topics] changelog (create it with `topics create`). It runs
-    while the old workers run, says when to stop them, and ends when the new workers may start. An interrupted run
-    continues where it stopped.
+    Judges the items in the output topic again, and fills the new changelog. Use the settings of the new workers: the
+    same group and topics, but a new name in [topics] changelog (create it with `topics create`). It runs while the old
+    workers run, says when to stop them, and ends when the new workers may start. An interrupted run continues where it
+    stopped.
     """
     from stream_dedup.settings import load_settings
     from stream_dedup.stream.migration import Migration

@@ -17,7 +17,6 @@ from stream_dedup.batch.rows import FileFormat
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.errors import UsageError
-from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
@@ -77,14 +76,6 @@ def pairs_command(
             "the heap of its JVM (default 2G).",
         ),
     ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state",
-            help="Directory of the temporary files, from which a killed run continues. Default: beside the output; for "
-            "standard output in TMPDIR, and a killed run starts over.",
-        ),
-    ] = None,
     threads: Annotated[
         int | None, typer.Option("--threads", metavar="NUMBER", min=1, help="Default: all processors.")
     ] = None,
@@ -117,7 +108,7 @@ def pairs_command(
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
 
-    A killed run continues where it stopped when it is run again. Bad lines are counted and left out; standard error
+    Bad lines are counted and left out; standard error
     names the first ones. If an output is standard output, the result is printed on standard error. Exit code 1 if every
     item is bad.
     """
@@ -129,7 +120,7 @@ def pairs_command(
     memory_bytes = None if memory is None else parse_size(memory)
     if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
-    _check_engine(engine, master, memory, state, threads)
+    _check_engine(engine, master, memory, threads)
     console = result_console(*(Path(name) for name in (output, clusters) if name is not None))
     with exit_on_broken_pipe():
         if engine is Engine.SPARK:
@@ -138,7 +129,7 @@ def pairs_command(
             )
         else:
             result = _find(
-                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, state, threads
+                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, threads
             )
         for name in result.absent_sources:
             text = f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources"
@@ -153,9 +144,7 @@ def pairs_command(
         raise typer.Exit(1)
 
 
-def _check_engine(
-    engine: Engine, master: str | None, memory: str | None, state: Path | None, threads: int | None
-) -> None:
+def _check_engine(engine: Engine, master: str | None, memory: str | None, threads: int | None) -> None:
     """Raise UsageError for options of the other engine, or that come too late."""
     from stream_dedup.spark.session import is_submitted
 
@@ -163,8 +152,6 @@ def _check_engine(
         if master is not None:
             raise UsageError("--master is for --engine spark")
         return
-    if state is not None:
-        raise UsageError("--state is for --engine local: Spark repeats lost tasks itself, and a killed run starts over")
     if threads is not None:
         raise UsageError(f"--threads is for --engine local; Spark takes its number from --master local[{threads}]")
     if memory is not None and not (master or "").startswith("local"):
@@ -177,7 +164,7 @@ def _check_engine(
 
 def _find(
     inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
-    bucket_limit: int | None, file_format: FileFormat | None, force: bool, state: Path | None, threads: int | None,
+    bucket_limit: int | None, file_format: FileFormat | None, force: bool, threads: int | None,
 ) -> "PairsResult":  # fmt: skip
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.precompile.compilations import report_long_compilation
@@ -185,7 +172,7 @@ def _find(
     with _progress() as bars, report_long_compilation(bars.print_line):
         return find_pairs(
             inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
-            bucket_limit=bucket_limit or BUCKET_LIMIT, state=state, file_format=file_format, threads=threads,
+            bucket_limit=bucket_limit or BUCKET_LIMIT, file_format=file_format, threads=threads,
             force=force, progress=bars, bad_line=bars.print_bad_line,
         )  # fmt: skip
 
@@ -273,8 +260,6 @@ def _print(console: Console, result: "PairsResult", output: str, clusters: str |
             f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "
             f"newest before it: {result.left_out:,} pairs of a table were left out"
         )
-    if result.resumed:
-        console.print(f"{counted(result.resumed, 'item')} fingerprinted before: a killed run was resumed")
     console.print(f"{result.seconds:.1f} s, {result.items / max(result.seconds, 1e-9):,.0f} items/s")
     if result.summary is not None:
         print_short(console, result.summary)

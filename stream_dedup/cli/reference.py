@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BeforeValidator, SecretStr
@@ -137,18 +137,24 @@ def allowed(field: FieldInfo) -> str:
     >>> allowed(Settings.model_fields["window"].annotation.model_fields["length"])
     'a duration, more than 0s'
     """
-    kind, optional = _unwrap(field.annotation)
+    kinds, optional = _unwrap(field.annotation)
     is_size = any(isinstance(rule, BeforeValidator) and rule.func is parse_size for rule in field.metadata)
-    values = ", ".join(["a size" if is_size else _describe(kind), *_bounds(field.metadata, kind)])
-    return values + (", or unset" if optional else "")
+    described = []
+    for annotation in kinds:
+        kind, metadata = annotation, list(field.metadata)
+        if get_origin(annotation) is Annotated:  # one of several, with bounds of its own
+            kind, *inner = get_args(annotation)
+            metadata = [rule for one in inner for rule in (one.metadata if isinstance(one, FieldInfo) else [one])]
+        described.append(", ".join(["a size" if is_size else _describe(kind), *_bounds(metadata, kind)]))
+    return "; or ".join(described) + (", or unset" if optional else "")
 
 
-def _unwrap(annotation: Any) -> tuple[Any, bool]:
-    """Return the type of an annotation such as `Literal["a", "b"] | None`, and whether it allows None."""
+def _unwrap(annotation: Any) -> tuple[list[Any], bool]:
+    """Return the types of an annotation such as `Literal["a", "b"] | None`, and whether it allows None."""
     if get_origin(annotation) in (Union, types.UnionType):
         kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
-        return kinds[0], len(kinds) < len(get_args(annotation))
-    return annotation, False
+        return kinds, len(kinds) < len(get_args(annotation))
+    return [annotation], False
 
 
 def _describe(kind: Any) -> str:

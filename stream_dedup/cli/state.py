@@ -1,4 +1,4 @@
-"""`stream-dedup state inspect|verify|export`: look into a changelog, on Kafka or in a directory of `filter --state`."""
+"""`stream-dedup state inspect|verify`: look into a changelog, on Kafka or in a directory of `filter --state`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
+from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.news.summary import moment
 from stream_dedup.phrases import counted
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stream_dedup.settings import Settings
 
 state_app = typer.Typer(
-    help="Inspect, verify and export a changelog or state directory.", no_args_is_help=True, rich_markup_mode=None
+    help="Inspect and verify a changelog or state directory.", no_args_is_help=True, rich_markup_mode=None
 )
 
 DirectoryArgument = Annotated[
@@ -39,15 +39,10 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
         return
     from stream_dedup.changelog.limits import MOST_BYTES
     from stream_dedup.stream.changelog_listing import changelog_entries
-    from stream_dedup.stream.state_store import authenticator
     from stream_dedup.stream.topic_reader import TopicReader
 
-    check = authenticator(settings)
     with TopicReader(settings, MOST_BYTES) as reader:
-        if check is None:
-            yield changelog_entries(reader, settings.topics.changelog)
-        else:
-            yield changelog_entries(reader, settings.topics.changelog, check.check)
+        yield changelog_entries(reader, settings.topics.changelog)
 
 
 def _read_journal(state: Path) -> "list[StoredBlock]":
@@ -162,43 +157,3 @@ def verify_command(directory: DirectoryArgument = None, state: StateOption = Non
         if directory is None and state is None:
             typer.echo(CURE, err=True)
         raise typer.Exit(1)
-
-
-@state_app.command("export")
-def export_command(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            help="JSON Lines, compressed if it ends in .gz or .zst; or .parquet. - is standard output.",
-        ),
-    ],
-    directory: DirectoryArgument = None,
-    state: StateOption = None,
-    force: ForceOption = False,
-    config: ConfigOption = None,
-) -> None:
-    """Export additions and deletions as rows.
-
-    A row for each original, variant and forgotten item, in the order of the changelog.
-    """
-    from stream_dedup.batch.line_writers import check_output_format
-    from stream_dedup.batch.outputs import check_free, open_output, target
-    from stream_dedup.batch.table_writers import table_writer
-    from stream_dedup.changelog.inspection import COLUMNS, rows
-    from stream_dedup.fingerprint.scheme import Scheme
-    from stream_dedup.settings import load_settings
-
-    settings = load_settings(config)
-    destination = target(output)
-    check_output_format("--output", destination)
-    if not force:
-        check_free({"--output": destination})
-    count = 0
-    with _open_blocks(settings, directory, state) as blocks, open_output(destination, in_place=False) as file:
-        writer = table_writer(file, COLUMNS)
-        for columns in rows(blocks, Scheme(settings.fingerprint)):
-            writer.write(columns)
-            count += len(columns["id"])
-        writer.publish()
-    typer.echo(f"{destination}: {counted(count, 'row')}", err=destination.is_stdout)

@@ -28,9 +28,8 @@ _STAGES = {
     "id": "the same id",
     "exact": "the same text",
     "headline": "similar headlines",
-    "lead": "one lead contains the other",
     "body": "similar texts",
-    "prose": "a known headline without an article",
+    "prose": "nothing new",
     "policy": 'an update ([policy] updates = "drop")',
 }
 

@@ -4,7 +4,7 @@ In: the fingerprints of a batch and the `Windows` of its times. Out: `Candidates
 each item in turn, those that it is compared with. One rule holds wherever a batch begins:
 
 1. A key gives an item the newest `index.bucket_limit` of the remembered items that have it and lie within the item's
-   window. Remembered are the originals and variants of all earlier items, those of this batch included.
+   window. Remembered are the originals among all earlier items, those of this batch included.
 2. Of these, the `MAX_CANDIDATES` with the highest score are compared, of equals the newest ones. The score is the sum
    over the shared keys of 1 / (items that the key gave), since a rare key says more than one of a form or a menu. An
    item with the same id comes first.
@@ -85,9 +85,7 @@ def find_candidates(
     may_trim = ~(is_changing | is_related | may_forget)
     groups = _groups(found.words, found.first, may_trim, is_full, keys.shape[1])
     limits = np.full(m, bucket_limit)
-    row, begin, end, slot, first, last = groups
-    counts = first, last, is_changing, is_full, limits
-    return Candidates(previous, keys, is_related, found.words, row, begin, end, slot, *counts)
+    return Candidates._make((previous, keys, is_related, found.words, *groups, is_changing, is_full, limits))
 
 
 def find_again(
@@ -98,14 +96,11 @@ def find_again(
     Its groups and words are put at the end; the caller fills in their slots.
     """
     found = index.find(candidates.keys[j : j + 1], Windows(*(column[j : j + 1] for column in windows)), limit)
-    groups = _groups(found.words, found.first, np.zeros(1, np.bool_), np.ones(1, np.bool_), candidates.keys.shape[1])
-    row, begin, end, slot, _, last = groups
+    may_trim, is_cut, words = np.zeros(1, np.bool_), np.ones(1, np.bool_), len(candidates.words)
+    row, begin, end, slot, _, last = _groups(found.words, found.first, may_trim, is_cut, candidates.keys.shape[1])
     candidates.first[j], candidates.last[j] = len(candidates.row), len(candidates.row) + last[0]
     candidates.is_changing[j], candidates.limits[j] = True, limit
-    words = len(candidates.words)
-    longer = {
-        "words": found.words, "row": row, "begin": begin + words, "end": end + words, "slot": slot,
-    }  # fmt: skip
+    longer = {"words": found.words, "row": row, "begin": begin + words, "end": end + words, "slot": slot}
     joined = {name: np.concatenate([getattr(candidates, name), part]) for name, part in longer.items()}
     return candidates._replace(**joined), row
 

@@ -36,37 +36,31 @@ def choose(
     else:
         given[:] = 0
     first, last = candidates.first[j], candidates.last[j]
-    total, n = last - first + in_batch.size, 0
+    known_before, total, n = last - first, last - first + in_batch.size, 0
+    is_known, keep = True, np.ones(total, np.bool_)
     if total <= MAX_CANDIDATES and not candidates.is_changing[j]:
         for g in range(first, last):
             is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
-            if candidates.row[g] >= first_kept and not is_gone:
-                rows[n], slots[n] = candidates.row[g], candidates.slot[g]
-                n += 1
-        for i in in_batch:
-            position[i] = -1
-            rows[n], slots[n] = -1 - i, i
-            n += 1
-        return n
-    for k in range(in_batch.size):
-        position[in_batch[k]] = last - first + k
-    scores = np.zeros(total, np.int64)
-    if _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
+            keep[g - first] = candidates.row[g] >= first_kept and not is_gone
+    else:
+        for k in range(in_batch.size):
+            position[in_batch[k]] = known_before + k
+        scores = np.zeros(total, np.int64)
+        is_known = _count_from_index(
+            j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores
+        )
         for hit in hits:
             scores[position[hit >> ROW_SHIFT]] += given[hit & COLUMN]
-        keep = np.empty(total, np.bool_)
         keep_best(scores, keep)
-        for k in range(total):
-            if keep[k] and k < last - first:
-                rows[n], slots[n] = candidates.row[first + k], candidates.slot[first + k]
-                n += 1
-            elif keep[k]:
-                i = in_batch[k - (last - first)]
-                rows[n], slots[n] = -1 - i, i
-                n += 1
-    else:
-        n = -1
     position[in_batch] = -1
+    if not is_known:
+        return -1
+    for k in range(total):
+        if keep[k] and k < known_before:
+            rows[n], slots[n] = candidates.row[first + k], candidates.slot[first + k]
+        elif keep[k]:
+            rows[n], slots[n] = -1 - in_batch[k - known_before], in_batch[k - known_before]
+        n += keep[k]
     return n
 
 

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.additions import describe_additions
 from stream_dedup.dedup.batch import FORGOTTEN
 from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, undo
 from stream_dedup.dedup.candidates import find_again, find_candidates
@@ -44,7 +46,7 @@ from stream_dedup.dedup.rule import probability, strongest, thresholds
 from stream_dedup.dedup.similarity import news_of, scratch_for, views_of
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.dedup.windows import Arrivals, scope_of
-from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.news.item import Item
@@ -158,7 +160,7 @@ def decide(
             found.slot[len(found.slot) - len(again) :] = slots
     finally:
         undo(news.entries, done.changed, done.before, done.counts[LOGGED])
-    return _verdicts_of(ready.subjects, kinds, known, done, rows.id, settings.policy)
+    return _verdicts_of(ready.subjects, kinds, prints.texts, known, done, rows.id, settings.policy)
 
 
 class _Slots(NamedTuple):
@@ -184,6 +186,7 @@ def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple
 def _verdicts_of(
     items: Sequence[Item],
     kinds: NDArray[np.int8],
+    texts: Texts | None,
     known: _Slots,
     done: Progress,
     id_of: Callable[[int], str],
@@ -196,7 +199,8 @@ def _verdicts_of(
     resolution = done.resolution
     parts = _verdict_parts(known, resolution)
     verdicts: list[Verdict | None] = []
-    for item, kind, outcome in zip(items, kinds.tolist(), resolution.outcome.tolist(), strict=True):
+    settled = zip(items, kinds.tolist(), resolution.outcome.tolist(), resolution.slot.tolist(), strict=True)
+    for j, (item, kind, outcome, slot) in enumerate(settled):
         if outcome == NEW:
             verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else Kind.UNIQUE, Stage.NONE, True))
             continue
@@ -204,6 +208,10 @@ def _verdicts_of(
             verdicts.append(None)
             continue
         row, time, partition, offset, version, stage, evidence = next(parts)
+        is_update = outcome == REVISED or (outcome == SAME_ID and version.kind is Kind.UPDATE)
+        if is_update and texts is not None:
+            adds = describe_additions(item, texts, j, known.signatures["words"][slot])
+            evidence = msgspec.structs.replace(evidence, adds=adds)
         original = Original(id_of(row) if row >= 0 else items[-1 - row].id, time, partition, offset)
         if kind == TOMBSTONE:
             verdict = Verdict(item.id, Kind.TOMBSTONE, Stage.POLICY, True, original)

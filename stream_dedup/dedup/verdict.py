@@ -59,6 +59,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     new_words: float | None = None  # distinct words of the item's article that the original lacks
     new_share: float | None = None  # the same as a share of its words
     new_numbers: int | None = None  # figures of its prose that the original lacks
+    adds: str | None = None  # of an update: what it adds, in a few words
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -101,6 +102,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
             "distance": e.distance,
             "novelty": rounded(e.novelty), "new_words": None if e.new_words is None else round(e.new_words),
             "new_share": rounded(e.new_share), "new_numbers": e.new_numbers,
+            "adds": e.adds,
             "rule": RULE_VERSION,
         }  # fmt: skip
         if self.reason:

@@ -1,6 +1,7 @@
 """Explain a verdict in sentences for news readers; the status page and the sample show them.
 
-The sentences name the stage that settled the item and what it compared; all numbers are in the evidence.
+The sentences say what the original holds of the item, what is new, and how alike the two are; all numbers are in the
+evidence.
 """
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
@@ -15,8 +16,9 @@ def describe_verdict(verdict: Verdict) -> str:
     """Explain why the item was let through or held back.
 
     >>> from stream_dedup.dedup.verdict import Original
-    >>> describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.LEAD, False, Original("1", 0, 0, 0), Evidence(lead=0.93)))
-    "Held back: 93 % of the shorter opening (the first 80 words or so) stands in the other's."
+    >>> evidence = Evidence(covered=0.97, novelty=0.1, new_words=7, new_share=0.02, new_numbers=0)
+    >>> describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1", 0, 0, 0), evidence))
+    'Held back: hardly anything new. The original holds 97 % of its article. New are 7 words (2 %).'
     >>> describe_verdict(Verdict("2", Kind.UNIQUE, Stage.NONE, True))
     'Let through: nothing like it is remembered.'
     """
@@ -25,67 +27,46 @@ def describe_verdict(verdict: Verdict) -> str:
     if verdict.kind is Kind.TOMBSTONE:
         forgotten = "and its original is forgotten" if verdict.original else "and no original of this id was known"
         return f"{_LET_THROUGH}it withdraws the item of this id, {forgotten}."
-    evidence = verdict.evidence or Evidence()
-    why, new = _why(verdict, evidence), _new(evidence)
-    if verdict.kind is Kind.UPDATE and verdict.stage is not Stage.POLICY:
-        start = _LET_THROUGH if verdict.forward else _HELD_BY_POLICY
-        return f"{start}the same article with something new.{new and f' {new}'} {why[0].upper()}{why[1:]}"
-    sentence = (_LET_THROUGH if verdict.forward else _HELD_BACK) + why
-    if evidence.cut and verdict.kind is not Kind.UNIQUE:
-        sentence += f" It is a {evidence.cut} cut of {_compared(evidence, 'the original')}."
-    if new and verdict.kind is Kind.DUPLICATE:
-        sentence += f" Nothing new: {new[0].lower()}{new[1:]}"
-    if evidence.compared and verdict.stage is not Stage.EXACT:
-        sentence += f" Compared with {_compared(evidence)}."
-    return sentence
-
-
-def _compared(evidence: Evidence, original: str = "its original") -> str:
-    """What the similarities compare the item with."""
-    if evidence.compared is None:
-        return original
-    return f"a held-back copy of its original ({evidence.compared})" if evidence.compared else "a held-back copy"
-
-
-def _new(evidence: Evidence) -> str:
-    """A sentence on how much of its prose is new; empty if novelty is unknown."""
-    if evidence.novelty is None or evidence.new_words is None:
-        return ""
-    words, known = round(evidence.new_words), "that copy" if evidence.new_against == "copy" else "the original"
-    if not words:
-        return f"All of its prose stands in {known}."
-    is_or_are = "is" if words == 1 else "are"
-    share = _percent(evidence.new_share)
-    return f"{counted(words, 'word')} of its prose ({share}) {is_or_are} not in {known}."
-
-
-def _why(verdict: Verdict, evidence: Evidence) -> str:
+    start, evidence = _LET_THROUGH if verdict.forward else _HELD_BACK, verdict.evidence or Evidence()
     if verdict.stage in (Stage.ID, Stage.POLICY):
-        return f"{verdict.reason or 'the id of an original'}."
+        return f"{start}{verdict.reason or 'the id of an original'}."
     if verdict.stage is Stage.EXACT:
-        return f"the same words as {_compared(evidence)}, throughout."
-    if verdict.stage is Stage.HEADLINE:
-        return f"the headlines are alike ({_percent(evidence.headline)} of their words in common){_overlap(evidence)}."
-    if verdict.stage is Stage.LEAD:
-        return f"{_percent(evidence.lead)} of the shorter opening (the first 80 words or so) stands in the other's."
-    if verdict.stage is Stage.BODY:
-        if evidence.distance is not None:
-            return f"the texts' fingerprints differ in only {evidence.distance} bits."
-        site = "one site" if evidence.same_source else "two sites"
-        return f"the texts are alike ({_percent(evidence.body)} of their phrases in common), on {site}."
-    if verdict.stage is Stage.PROSE:
-        return "the original's headline stands over a page without an article of its own."
-    if verdict.stage is Stage.GUARD:
-        return f"much is alike, but it is another article: {evidence.guard}."
-    if verdict.original is not None:
-        return "an earlier item shares something, but headline, opening and text all say that it is another article."
-    return "nothing like it is remembered."
+        return f"{start}the same words as its original, throughout."
+    if verdict.original is None:
+        return f"{start}nothing like it is remembered."
+    if verdict.kind is Kind.UPDATE:
+        start = _LET_THROUGH if verdict.forward else _HELD_BY_POLICY
+        finding = "the same article with something new"
+    elif verdict.kind is Kind.DUPLICATE:
+        finding = "the texts are alike" if evidence.novelty is None else "hardly anything new"
+    else:
+        finding = "another article than the most similar one that is remembered"
+    other = "The other one" if verdict.kind is Kind.UNIQUE else "The original"
+    sentences = (f"{start}{finding}", *_new(evidence, other), *_alike(evidence))
+    if evidence.cut and verdict.kind is not Kind.UNIQUE:
+        sentences += (f"It is a {evidence.cut} cut of the original",)
+    return " ".join(f"{sentence}." for sentence in sentences)
 
 
-def _overlap(evidence: Evidence) -> str:
-    if evidence.containment is None:
-        return ""
-    return f", and {_percent(evidence.containment)} of the shorter text stands in the other"
+def _new(evidence: Evidence, other: str) -> list[str]:
+    """What the other item holds and lacks; nothing if novelty was not asked."""
+    if evidence.novelty is None or evidence.new_words is None:
+        return []
+    holds = [] if evidence.covered is None else [f"{other} holds {_percent(evidence.covered)} of its article"]
+    words, numbers = round(evidence.new_words), evidence.new_numbers or 0
+    new = [f"{counted(words, 'word')} ({_percent(evidence.new_share)})"] if words else []
+    new += [counted(numbers, "number")] if numbers else []
+    return [*holds, f"New are {' and '.join(new)}" if new else "No word or number is new"]
+
+
+def _alike(evidence: Evidence) -> list[str]:
+    """How alike headlines and texts are, and whether both come from one site."""
+    if evidence.distance is not None:
+        return [f"The texts' fingerprints differ in {counted(evidence.distance, 'bit')}"]
+    shares = [] if evidence.headline is None else [f"{_percent(evidence.headline)} of the words of their headlines"]
+    shares += [] if evidence.body is None else [f"{_percent(evidence.body)} of the phrases of their texts"]
+    in_common = [f"In common are {' and '.join(shares)}"] if shares else []
+    return [*in_common, *(["Both are from one site"] if evidence.same_source else [])]
 
 
 def _percent(share: float | None) -> str:

@@ -34,8 +34,7 @@ _COLOURS = {
     Kind.BAD: "red",
     Kind.TOMBSTONE: "magenta",
 }
-# The index holds more items than were unique; the screen says why.
-_REMEMBERED = "what is let through, and its variants (held-back copies, cut or re-headlined)"
+_FINDINGS = {Kind.DUPLICATE: "nothing new", Kind.UPDATE: "something new", Kind.UNIQUE: "another article"}
 
 
 class _TimedBatch(NamedTuple):
@@ -105,7 +104,7 @@ class Screen(Observer):
             self.problem = ""
             for item, verdict in zip(report.items, report.verdicts, strict=True):
                 self.counts[verdict.kind] += 1
-                if verdict.kind not in (Kind.UNIQUE, Kind.BAD) or verdict.stage == Stage.GUARD:
+                if verdict.kind not in (Kind.UNIQUE, Kind.BAD):
                     outcome = f"{verdict.kind}: {verdict.stage}"
                     self.stages[outcome] = self.stages.get(outcome, 0) + 1
                 title = item.title if isinstance(item, Item) else ""
@@ -133,7 +132,7 @@ class Screen(Observer):
                 Text(heading, "bold"),
                 counts,
                 Text(self._rates(), "dim"),
-                Text(f"{self.remembered:,} remembered: {_REMEMBERED}", "dim"),
+                Text(f"{self.remembered:,} remembered", "dim"),
                 Text(stages, "dim"),
                 _table("let through", [(v, t, "") for v, t in self._let_through]),
                 _table("held back", [(v, t, self._original_title(v)) for v, t in self._held_back]),
@@ -171,21 +170,27 @@ def why(verdict: Verdict) -> str:
     """Say in a few words why an item has its verdict.
 
     >>> from stream_dedup.dedup.verdict import Evidence
-    >>> why(Verdict("1", Kind.DUPLICATE, Stage.LEAD, False, None, Evidence(body=0.41, lead=0.97, headline=1.0)))
-    'lead: headline 1.00 lead 0.97 body 0.41'
-    >>> why(Verdict("2", Kind.UPDATE, Stage.POLICY, True, None, Evidence(body=0.0, lead=0.04, headline=0.0)))
+    >>> cut = Evidence(body=0.5, headline=1.0, cut="shorter", novelty=0.07)
+    >>> why(Verdict("1", Kind.DUPLICATE, Stage.BODY, False, None, cut))
+    'nothing new, a shorter cut: headline 1.00 body 0.50 novelty 0.07'
+    >>> why(Verdict("2", Kind.UPDATE, Stage.POLICY, True, None, Evidence(body=0.0, headline=0.0)))
     'same id, new text'
-    >>> why(Verdict("3", Kind.UNIQUE, Stage.NONE, True, None, Evidence(body=0.1, lead=0.2, headline=0.0)))
-    'another article: headline 0.00 lead 0.20 body 0.10'
+    >>> why(Verdict("3", Kind.UNIQUE, Stage.NONE, True, None, Evidence(body=0.1, headline=0.0, novelty=0.98)))
+    'another article: headline 0.00 body 0.10 novelty 0.98'
+    >>> why(Verdict("4", Kind.UNIQUE, Stage.NONE, True))
+    'nothing like it'
     """
     if verdict.kind == Kind.UPDATE and verdict.stage == Stage.POLICY:
         return "same id, new text"  # the evidence does not give the reason
-    if verdict.kind == Kind.BAD or verdict.evidence is None:
-        return verdict.reason or str(verdict.stage)
-    views = " ".join(
+    if verdict.stage == Stage.EXACT:
+        return "the same words"
+    evidence = verdict.evidence
+    if verdict.kind not in _FINDINGS or verdict.stage == Stage.ID or evidence is None:
+        return verdict.reason or ("nothing like it" if verdict.kind == Kind.UNIQUE else str(verdict.stage))
+    cut = f", a {evidence.cut} cut" if evidence.cut and verdict.kind == Kind.DUPLICATE else ""
+    values = " ".join(
         f"{name} {value:.2f}"
-        for name in ("headline", "lead", "body")
-        if (value := getattr(verdict.evidence, name)) is not None
+        for name in ("headline", "body", "novelty")
+        if (value := getattr(evidence, name)) is not None
     )
-    stage = "another article" if verdict.stage == Stage.NONE else verdict.stage
-    return f"{verdict.evidence.guard or stage}: {views}"
+    return f"{_FINDINGS[verdict.kind]}{cut}: {values}"

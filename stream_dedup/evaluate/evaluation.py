@@ -2,7 +2,7 @@
 
 In: the lines of a file, settings, and labelled pairs, if there are any. Out: `Evaluation`: the verdicts by
 stage; agreement with the labels, on both of their questions; agreement with exact sets; the S-curve, predicted and
-measured; the effect of each threshold. The verdicts come from the code of the stream.
+measured; the effect of the threshold. The verdicts come from the code of the stream.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ from stream_dedup.batch.judge import Line, item_of, judge_batches
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
+from stream_dedup.evaluate.advice import Advice, advise_by_verdicts
 from stream_dedup.evaluate.curve import Point, measured_curve
 from stream_dedup.evaluate.fidelity import Fidelity, fidelity
 from stream_dedup.evaluate.labels import Agreement, Label, agreement, by_first_delivery, remarks
 from stream_dedup.evaluate.novelty import NoveltyReport, novelty_report
 from stream_dedup.evaluate.peers import PEERS_JACCARD, held_as_exact, held_by_jaccard
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
-from stream_dedup.evaluate.sweep import SweepPoint, sweep, sweep_steps
+from stream_dedup.evaluate.sweep import SweepPoint, sweep
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
@@ -44,8 +46,8 @@ class Evaluation:
 
     held, passed: histograms (HISTOGRAM_BINS) of the body Jaccard to the best candidate, for items held back and items
     let through; items without a candidate or a body are in neither. labels: key "all", and "sure" if some labels are
-    unsure; empty without labels. remarks: warnings about the labels. novelty: None unless labels have `new`. sweep:
-    empty unless requested.
+    unsure; empty without labels. remarks: warnings about the labels. novelty, advice: None unless labels have `new`.
+    sweep: empty unless requested.
     """
 
     lines: int
@@ -56,6 +58,7 @@ class Evaluation:
     labels: dict[str, Agreement]
     remarks: list[str]
     novelty: NoveltyReport | None
+    advice: Advice | None
     oracle: Fidelity
     curve: list[Point]
     sweep: list[SweepPoint]
@@ -115,14 +118,15 @@ def evaluate(
     progress("exact sets", 0, total)
     sets = shingle_sets(body_sets(items, make))
     progress("exact sets", total, total)
-    novelty = None
+    novelty = advice = None
     if any(label.new for label in labels):
         others = {
             f"body Jaccard ≥ {PEERS_JACCARD:g}": held_by_jaccard(items, sets),
             "exact copies": held_as_exact(items, make),
         }
         sites = {item.id: item.source for item in reversed(items)}
-        novelty = novelty_report(labels, by_id, others, sites, settings.decision.novelty)
+        novelty = novelty_report(labels, by_id, others, sites, settings.decision.threshold)
+        advice = advise_by_verdicts(labels, by_id, sites, settings.decision.threshold)
     done = 0
 
     def advance(count: int) -> None:
@@ -136,11 +140,7 @@ def evaluate(
     progress("S-curve", 1, 1)
     points: list[SweepPoint] = []
     if with_sweep:
-        steps = sweep_steps(settings)
-        for n, step in enumerate(steps):
-            progress("sweep", n, len(steps))
-            points.append(sweep(lines, settings, labels, step))
-        progress("sweep", len(steps), len(steps))
+        points = sweep(lines, settings, labels, partial(progress, "sweep"))
     return Evaluation(
         total,
         dict(Counter(str(verdict.kind) for verdict in verdicts)),
@@ -150,6 +150,7 @@ def evaluate(
         agreements,
         warnings,
         novelty,
+        advice,
         oracle,
         curve,
         points,

@@ -1,4 +1,4 @@
-"""Explain the decision on a pair of items: the numbers of every stage, and what makes the second item new or not.
+"""Explain the decision on a pair of items: the numbers behind it, and what makes the second item new or not.
 
 In: two items and the settings. Out: `Explanation`. The decision itself comes from fingerprint, similarity, rule and
 Deduplicator; this module adds exact similarities beside the estimates, and compares the texts passage by passage.
@@ -15,30 +15,29 @@ from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.figures import Figures, compare_figures
-from stream_dedup.dedup.passages import Comparison, compare_texts, word_key, word_spans
+from stream_dedup.dedup.passages import Comparison, compare_texts
 from stream_dedup.dedup.rule import (
-    GUARD_REASONS,
-    Finding,
-    all_findings,
-    contributions,
-    judge_pairs,
-    meaning_of,
+    KINSHIP,
+    NOVELTY,
+    SAME_ARTICLE,
+    Feature,
+    columns,
+    kinship_logit,
+    novelty_logit,
     probability,
 )
-from stream_dedup.dedup.similarity import Similarities, compare
+from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.fingerprint.characters import CHARACTER, character_classes
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.views import cut_site_suffix, fold_with_python
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
-from stream_dedup.settings import DecisionSettings, Settings
+from stream_dedup.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view of both items: the sizes of both shingle sets, their intersection, exact and estimated similarity."""
+    """One view of both items: the sizes of both sets, their intersection, exact and estimated similarity."""
 
     name: str
     first: int
@@ -46,63 +45,71 @@ class View:
     shared: int
     jaccard: float
     containment: float
-    estimate: float | None  # from the sketches: containment of leads, cosine of SimHashes, otherwise Jaccard
-    tables: int  # tables of this view
-    shared_keys: int  # tables in which the index proposes the first item for the second
+    estimate: float | None  # the Jaccard from the sketches; of SimHashes, the cosine
 
 
 @dataclass(frozen=True, slots=True)
-class Novelty:
-    """The probability that the second item has something new for a reader of the first, and its components.
+class KeysOfKind:
+    """Keys of one kind: how many the second item has, and with how many of them the index finds the first."""
 
-    novelty: from 0 to 1; the item has something new from `threshold` on. words: the words of its prose; new_words:
-    those that the first item lacks. adds: the contribution of each feature (`rule.contributions`) to the log-odds of
-    novelty, the largest first; a positive one speaks for something new.
+    kind: str  # as in `Scheme.columns`
+    keys: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model says of the pair: a probability, and the probability from which the answer is yes.
+
+    adds: the contribution of each feature to the log-odds, the largest first; a positive one speaks for yes.
     """
 
-    novelty: float
+    probability: float
     threshold: float
-    words: float
-    new_words: float
     adds: dict[str, float]
-
-    @property
-    def new_share(self) -> float:
-        """The share of the prose that the first item lacks."""
-        return self.new_words / max(self.words, 1)
+    meanings: dict[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "novelty": self.novelty,
-            "threshold": self.threshold,
-            "words": round(self.words),
-            "new_words": round(self.new_words),
-            "new_share": self.new_share,
-            "features": [{"name": name, "meaning": meaning_of(name), "adds": adds} for name, adds in self.adds.items()],
-        }
+        features = [{"name": name, "meaning": self.meanings[name], "adds": adds} for name, adds in self.adds.items()]
+        return {"probability": self.probability, "threshold": self.threshold, "features": features}
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What the second item's article has, and what the first item lacks of it, by its stored filter of words.
+
+    sentences: words in sentences that are new for the most part; numbers: figures of the prose.
+    """
+
+    words: int
+    new_words: int
+    sentences: int
+    numbers: int
+    new_numbers: int
+
+    def as_json(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in Added.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The result of each stage for the second item, given the first.
+    """The numbers behind the verdict on the second item, given the first.
 
-    swapped: the headline words of the first and of the second item that indicate a template (`Similarities.swapped`);
-    both empty if nothing does. grounded: None without a headline. speaks_for: the views that say "same article".
-    against: the guards that veto, name -> reason; they count only if a view says yes. anything_new: None if novelty is
-    not computed: nothing is similar, the body is a SimHash, or `decision.rule` is "jaccard".
+    grounded: share of a headline's words in its own text, of the better one; None without a headline. novelty: is
+    anything new? kinship: is it the same article? Both, and `added`, are None where plain similarity decides: without
+    words (SimHash, given), or with `decision.rule = "jaccard"`.
     """
 
     views: list[View]
+    keys: list[KeysOfKind]
     same_source: bool
     same_text: bool
     same_id: bool
     hours_apart: float
     grounded: float | None
-    swapped: tuple[list[str], list[str]]
-    speaks_for: list[str]
-    against: dict[str, str]
-    finding: str
-    anything_new: Novelty | None
+    novelty: Answer | None
+    kinship: Answer | None
+    added: Added | None
     verdict: Verdict
     headline: Comparison
     text: Comparison
@@ -111,16 +118,15 @@ class Explanation:
     def as_json(self) -> dict[str, Any]:
         return {
             "views": [{f: getattr(v, f) for f in View.__slots__} for v in self.views],
+            "keys": [{f: getattr(k, f) for f in KeysOfKind.__slots__} for k in self.keys],
             "same_source": self.same_source,
             "same_text": self.same_text,
             "same_id": self.same_id,
             "hours_apart": self.hours_apart,
             "grounded": self.grounded,
-            "swapped": {"first": self.swapped[0], "second": self.swapped[1]},
-            "speaks_for": self.speaks_for,
-            "against": self.against,
-            "finding": self.finding,
-            "anything_new": self.anything_new and self.anything_new.as_json(),
+            "novelty": self.novelty and self.novelty.as_json(),
+            "kinship": self.kinship and self.kinship.as_json(),
+            "added": self.added and self.added.as_json(),
             "verdict": self.verdict.as_json(),
             "headline": self.headline.as_json(),
             "text": self.text.as_json(),
@@ -134,7 +140,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     >>> a = Item("1", "Bridge opens on the Elm", "The bridge opened on Monday, the mayor said.", "a.example", 0)
     >>> b = Item("2", "Bridge opens on the Elm", "The bridge opened on Monday, the mayor said.", "b.example", 0)
     >>> explanation = explain(a, b, Settings())
-    >>> explanation.same_text, str(explanation.verdict.kind), explanation.views[2].jaccard
+    >>> explanation.same_text, str(explanation.verdict.kind), explanation.views[1].jaccard
     (True, 'duplicate', 1.0)
     """
     time = first.time if first.time >= 0 else max(second.time, 0)  # without a date, it came just before
@@ -148,35 +154,31 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
     corrects = are_corrections([first.title, second.title])
     similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=corrects)
-    judged = judge_pairs(similar, settings.decision)
-    finding = Finding(int(judged.finding[0]))
-    findings = all_findings(similar, 0, settings.decision)
-    grounded = float(similar.grounded[0])
-    nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, scheme.settings.hamming)
-    shared_keys = nearness.matches(prints.keys[:1], prints.keys[1:])[0]
-    estimates = {"body": similar.body[0], "lead": similar.lead[0], "headline": similar.headline[0]}
+    s = similar[0]
     exact = make.exact(first), make.exact(second)
-    views = [
-        _view(name, exact, float(estimates[name]), shared_keys[scheme.views[name]])
-        for name in ("headline", "lead", "body")
-    ]
+    novelty = kinship = added = None
+    if settings.decision.rule == "novelty" and prints.texts is not None:
+        novelty = _answer(NOVELTY, columns(similar)[0], novelty_logit(s), settings.decision.threshold)
+        same = float(probability(np.array(SAME_ARTICLE)))
+        kinship = _answer(KINSHIP, columns(similar, of_kinship=True)[0], kinship_logit(s), same)
+        counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
+        added = Added(*(round(float(s[name])) for name in counts))
     dedup = Deduplicator(settings)
     try:
         verdict = dedup.judge([first, second]).verdicts[1]
     finally:
         dedup.close()
     return Explanation(
-        views,
-        bool(similar.same_source[0]),
-        bool(similar.same_text[0]),
-        bool(similar.same_id[0]),
-        hours_apart=float(similar.apart[0]),
-        grounded=None if np.isnan(grounded) else grounded,
-        swapped=swapped_words(first, second) if similar.swapped[0] else ([], []),
-        speaks_for=[f.name.lower() for f in findings if f > Finding.NOTHING],
-        against={f.name.lower(): GUARD_REASONS[f] for f in findings if f < Finding.NOTHING},
-        finding=finding.name.lower(),
-        anything_new=_anything_new(similar, float(judged.logit[0]), settings.decision),
+        [_view(name, exact, float(s[name])) for name in ("headline", "body")],
+        _keys(scheme, prints.keys),
+        bool(s["same_source"]),
+        bool(s["same_text"]),
+        bool(s["same_id"]),
+        hours_apart=float(s["apart"]),
+        grounded=_known(float(s["grounded"])),
+        novelty=novelty,
+        kinship=kinship,
+        added=added,
         verdict=verdict,
         headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text),
@@ -184,63 +186,25 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     )
 
 
-def _anything_new(similar: Similarities, logit: float, decision: DecisionSettings) -> Novelty | None:
-    if np.isnan(logit):
-        return None
-    adds = sorted(contributions(similar, 0).items(), key=lambda contribution: -abs(contribution[1]))
-    return Novelty(
-        float(probability(np.array([logit]))[0]),
-        decision.novelty,
-        float(similar.words[0]),
-        float(similar.new_words[0]),
-        dict(adds),
-    )
+def _answer(features: dict[str, Feature], values: NDArray[np.float32], logit: np.float32, threshold: float) -> Answer:
+    adds = {name: one.weight * value for (name, one), value in zip(features.items(), values.tolist(), strict=True)}
+    largest_first = dict(sorted(adds.items(), key=lambda contribution: -abs(contribution[1])))
+    meanings = {name: one.meaning for name, one in features.items()}
+    return Answer(float(probability(np.array(logit))), threshold, largest_first, meanings)
 
 
-def swapped_words(first: Item, second: Item) -> tuple[list[str], list[str]]:
-    """Find the words of each headline that the other headline lacks and that its own text repeats.
-
-    The words of the first item must also be missing from the second's text. In scripts without spaces a word is a pair
-    of characters, as in the fingerprint.
-
-    >>> a = Item("1", "Corn futures fall", "Corn was sold.", "a.example", 0)
-    >>> b = Item("2", "Oats futures fall", "Oats were sold.", "a.example", 0)
-    >>> swapped_words(a, b)
-    (['corn'], ['oats'])
-    """
-    heads = [_features(cut_site_suffix(item.title)) for item in (first, second)]
-    texts = [set(_features(item.text)) for item in (first, second)]
-    return (
-        [word for word in heads[0] if word not in heads[1] and word in texts[0] and word not in texts[1]],
-        [word for word in heads[1] if word not in heads[0] and word in texts[1]],
-    )
+def _keys(scheme: Scheme, keys: NDArray[np.uint32]) -> list[KeysOfKind]:
+    """The keys of both items, (2, columns), by kind; kinds that the settings leave out are absent."""
+    nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, scheme.settings.hamming)
+    shared = nearness.matches(keys[1:], keys[:1])[0]
+    return [
+        KeysOfKind(kind, int(np.count_nonzero(keys[1, place])), int(np.count_nonzero(shared[place])))
+        for kind, place in scheme.columns.items()
+        if place.stop > place.start
+    ]
 
 
-def _features(text: str) -> dict[str, None]:
-    """Return distinct words, or pairs of neighbouring characters, in their order."""
-    folded = fold_with_python(text).decode()
-    table = character_classes()
-    found: dict[str, None] = {}
-    before = ""  # the previous token, if it is a character
-    alone = False  # whether that character has no neighbour so far
-    for start, stop in word_spans(folded):
-        token = word_key(folded[start:stop])
-        code = ord(token[0])
-        if not (code < len(table) and table[code] == CHARACTER):
-            if alone:
-                found[before] = None
-            before, alone = "", False
-            found[token] = None
-            continue
-        if before:
-            found[before + token] = None
-        alone, before = not before, token
-    if alone:
-        found[before] = None
-    return found
-
-
-def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float, shared_keys: NDArray[np.bool_]) -> View:
+def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float) -> View:
     a, b = getattr(exact[0], name), getattr(exact[1], name)
     shared, smaller, union = len(a & b), min(len(a), len(b)), len(a | b)
     return View(
@@ -250,7 +214,9 @@ def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float, shar
         shared,
         shared / union if union else 0.0,
         shared / smaller if smaller else 0.0,
-        None if np.isnan(estimate) else estimate,
-        len(shared_keys),
-        int(shared_keys.sum()),
+        _known(estimate),
     )
+
+
+def _known(number: float) -> float | None:
+    return None if np.isnan(number) else number

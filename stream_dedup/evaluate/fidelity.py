@@ -1,7 +1,7 @@
 """Compare sketches and index with exact sets: on how many items do both deduplicators agree?
 
 In: items in order of arrival. The pipeline of the stream judges them with `decision.rule = "jaccard"` (no headline,
-lead, guards or variants, one window); the oracle judges the same bodies with exact sets. Out: the agreement, and the
+one window); the oracle judges the same bodies with exact sets. Out: the agreement, and the
 disagreements by interval of the exact Jaccard.
 
 Items without a body and unreadable items are left out.
@@ -110,12 +110,8 @@ def _stream(
     items: Sequence[Item], settings: Settings, threshold: float, progress: Callable[[int], None]
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64], int]:
     """Run the pipeline with the Jaccard rule: (held back, number of the named original, bytes of a body)."""
-    plain = settings.model_copy(
-        update={
-            "decision": settings.decision.model_copy(update={"rule": "jaccard", "body": threshold}),
-            "policy": settings.policy.model_copy(update={"variants": False}),
-        }
-    )
+    decision = settings.decision.model_copy(update={"rule": "jaccard", "body": threshold})
+    plain = settings.model_copy(update={"decision": decision})
     held, original = np.zeros(len(items), np.bool_), np.full(len(items), -1, np.int64)
     originals, whole = 0, 0
     with closing(Deduplicator(plain)) as dedup:

@@ -2,8 +2,8 @@
 
 In: settings, and files or Kafka. Out: `Pair`s with their items, the records of both, and the number of decisions that
 could not be drawn because their original is gone. From Kafka only items that were held back can be drawn, since records
-in the output carry no evidence. From files the items are judged again, so those let through beside a near candidate (a
-guard vetoed, no view said yes, or an update) are drawn too.
+in the output carry no evidence. From files the items are judged again, so those let through beside a candidate are
+drawn too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

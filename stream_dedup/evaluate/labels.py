@@ -239,7 +239,7 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agree
     Raises InputError if there is no label, or a label names an item that the corpus lacks.
 
     >>> from stream_dedup.dedup.verdict import Kind, Stage
-    >>> held = Verdict("b", Kind.DUPLICATE, Stage.LEAD, False)
+    >>> held = Verdict("b", Kind.DUPLICATE, Stage.BODY, False)
     >>> agreement([Label("a", "b", "copy")], {"b": held}).recall
     1.0
     """

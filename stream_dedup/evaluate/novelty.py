@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.verdict import Stage, Verdict
 from stream_dedup.evaluate.intervals import DRAWS, bootstrap, resample
 from stream_dedup.evaluate.labels import NEW, Label, is_held
 
@@ -35,7 +35,7 @@ _GROUPS = 10
 _STEP = 0.025
 _NONE = float("nan")
 # These stages decide without asking for novelty.
-_NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
+NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -124,7 +124,8 @@ class NoveltyReport:
         if self.curve:
             notes.append(
                 f"The setting {self.setting} moves along the curve; it is {self.present:g}. {self.carrying} labelled "
-                "items have a novelty. The curve comes from this run: the remembered originals stay the same."
+                "items have a novelty. The curve comes from this run: the remembered originals stay the same, and an "
+                "item let through counts by its novelty against the original that it names."
             )
         else:
             notes.append(
@@ -198,7 +199,7 @@ def novelty_report(
             found = rates(chosen, [label.later in original_of for label in chosen], clusters)
             other = sum(original_of.get(label.later, label.earlier) != label.earlier for label in chosen)
             groups.append(GroupRates(by, name, rule, found, other))
-    novelty = [_novelty(verdicts[label.later]) for label in counted]
+    novelty = [novelty_of(verdicts[label.later]) for label in counted]
     return NoveltyReport(
         groups,
         SETTING,
@@ -276,8 +277,6 @@ def _groups(
                 yield by, name, [i for i in everything if names[i] == name]
 
 
-def _novelty(verdict: Verdict) -> float | None:
+def novelty_of(verdict: Verdict) -> float | None:
     """Return the novelty that decided about the item; None if something else decided."""
-    if verdict.kind not in (Kind.DUPLICATE, Kind.UPDATE) or verdict.stage in _NOT_ASKED or not verdict.evidence:
-        return None
-    return verdict.evidence.novelty
+    return None if verdict.stage in NOT_ASKED or not verdict.evidence else verdict.evidence.novelty

@@ -1,339 +1,321 @@
-"""Plan the LSH tables: choose bands and rows for a recall and a memory limit, and predict recall, work and bytes.
+"""Plan the keys of bodies: choose anchors, bands or a layout for a recall and a memory limit; predict work and bytes.
 
 Pure; nothing is run. `stream-dedup plan` prints the result, and tests compare the predictions with a measured index.
-`present` evaluates the current settings, `plan` finds others, `advise` combines both.
+`evaluate` says what follows from settings, `advise` proposes others where the present ones fall short, or where others
+are a quarter cheaper.
 
-The S-curve of a view is 1 - (1 - s^r)^b (`curve.predicted`). A copy that is just similar enough in every view must be
-proposed with the requested recall. The views use different hash functions and miss independently, so each of V views
-may miss the V-th root of the total miss rate. This determines the fewest bands for each number of rows. More rows
-propose fewer unrelated pairs and need more bands: memory buys fewer false candidates. Among the choices that fit into
-memory the cheapest one wins.
+MinHash: the fewest anchors with a recall, or for each number of rows the fewest bands; curve.py has both curves. Bands
+are planned where the settings have no anchors. SimHash and given fingerprints: the layouts that guarantee a Hamming
+distance, and the least distance with a recall; simhash_model.py has how far apart pairs are.
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.curve import predicted
+from stream_dedup.evaluate.curve import anchored, lengthened, predicted, proposed
+from stream_dedup.evaluate.simhash_model import (
+    KEY_BITS,
+    false_candidates,
+    largest_hamming,
+    layouts_of,
+    least_hamming,
+    out_of_reach,
+    recall_at,
+)
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.footprint import footprint, peak_bytes
+from stream_dedup.index.footprint import BODY_SHINGLES, Footprint, footprint, indexes, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
 from stream_dedup.settings.fingerprint import MOST_BANDS
 from stream_dedup.settings.memory import sized
 
-AMPLIFICATION = (
-    "bands × rows: each of `bands` tables has a key of `rows` values, and two items of similarity s are compared if "
-    "they share a key in any table, which happens with chance 1 - (1 - s^rows)^bands. More rows propose fewer unlike "
-    "pairs (AND), more bands find more alike ones (OR)."
-)
-
-LETTERS = (
-    "With shingle_letters these figures are too low: unrelated texts share more letters than words, so more of them "
-    "are proposed. Measure your own with `stream-dedup evaluate CORPUS --sweep`."
-)
-"""What to say of false candidates where shingles are of letters; plain text. They were measured with words."""
-
-# Mean of J^r over pairs of unrelated items, r = 1..8, from 1.1 M pairs of English web news with J < .5. Times the
-# number of bands it is the probability that such a pair becomes a candidate. Bodies of Reuters' wire give about the
-# same values; Chinese with character 5-grams gives 10 to 300 times as much: measure your own corpus with `evaluate`.
-UNRELATED = {
-    "body": (6.2e-4, 3.5e-5, 5.3e-6, 1.1e-6, 3.0e-7, 1.0e-7, 4.0e-8, 1.7e-8),
-    "lead": (2.1e-4, 1.4e-5, 3.2e-6, 1.1e-6, 4.2e-7, 1.7e-7, 7.3e-8, 3.1e-8),
-    "headline": (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4.5e-8),
-}
-CANDIDATE_US = 4.0
-"""Cost of a false candidate in µs: 4 to 10 measured (fetch and compare)."""
-TABLE_US = 1.0
-"""Cost of a table in µs an item: .2 measured; the rest stands for its 9 bytes an original."""
-_KEY_BITS = 32
-# Bytes that store the end of a packed body.
-_BODY_END = 4
-MOST_CANDIDATES = 500.0
-"""The most false candidates an item that a plan may have (2 ms of work), however little memory it takes. If the best
-plan has more than half as many, the limit is twice its number."""
-_SMALLEST_BINS = 64
-WORTH = 1.25
-"""Propose other settings only if they are this much cheaper: a migration judges a whole window again."""
+MOST_FINGERPRINTS = 2**34
+"""The most that are planned: on paper, one layout for twice the largest collection in the literature (8 billion pages,
+Manku et al. 2007)."""
+# Probability that a key of an unrelated pair agrees: of one anchor, and of a band of r = 1..8 rows (mean of J^r, of the
+# body and of the headline). Pairs with J < .5; the bands from 1.1 M pairs of English web news, the anchor from 40 M
+# pairs each of Reuters' wire (.6e-5) and a German paper (1.9e-5). A site that fills in templates has more: English web
+# news 26e-5, Nepali bulletins 28e-5. Chinese with characters gives 10 to 300 times as much.
+_UNRELATED_ANCHOR = 2e-5
+_UNRELATED_BODY = (6.2e-4, 3.5e-5, 5.3e-6, 1.1e-6, 3.0e-7, 1.0e-7, 4.0e-8, 1.7e-8)
+_UNRELATED_HEADLINE = (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4.5e-8)
+# Costs in µs: a false candidate takes 4 to 10 (fetch and compare); a key .2, the rest stands for its 9 bytes an
+# original; 150 keys of a near table that are read in a row cost less than two cache misses (index/probe.py).
+_CANDIDATE_US, _KEY_US, _KEY_READ_US = 4.0, 1.0, 0.001
+_BODY_END = 4  # bytes that store the end of a packed body
+# The most false candidates an item that a proposal may have (2 ms of work), however little memory it takes; or twice as
+# many as the best choice, or as many as now.
+_MOST_CANDIDATES = 500.0
+_MOST_ANCHORS = 64
+# Propose other settings only if they are this much cheaper: a migration judges a whole window again.
+_WORTH = 1.25
+# Jaccards of the printed curve. Below .7 hardly any SimHashes are within a distance that tables can guarantee.
+_CURVE_AT, _SIMHASH_CURVE_AT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 
 @dataclass(frozen=True, slots=True)
-class ViewPlan:
-    """The tables of one view. `similarity`: the Jaccard of a pair at the threshold.
+class Traffic:
+    """What is planned for: originals remembered at a time, and the mean length of an id and of a body in shingles."""
 
-    recall: the probability that the view proposes such a pair; recall_above: of a pair with .1 more. false_candidates:
-    unrelated originals that it proposes for an item, at the planned number of originals.
-    """
-
-    name: str
-    similarity: float
-    bands: int
-    rows: int
-    recall: float
-    recall_above: float
-    false_candidates: float
+    items: int
+    id_bytes: float = 40.0
+    body_shingles: float = BODY_SHINGLES
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Settings and their consequences. `memory`: bytes of all originals at rest; `peak`: at most, while tables merge.
+    """Settings of [fingerprint] and what follows.
 
-    body_bins: 0 if whole bodies are kept. body_bytes: mean bytes of a whole body, beside the signature; 0 with a
-    sketch. record_bytes: bytes of a signature.
+    recall: of a pair at the threshold; None for given fingerprints. false_candidates: unrelated originals that the keys
+    propose for an item, at most. keys_read: keys that an item reads in near tables. key_bits: fewest and most bits that
+    a table of a layout selects. memory: bytes of all originals at rest; peak: at most, while tables merge.
     """
 
-    items: int
-    views: list[ViewPlan]
-    tables: int
-    body_bins: int
-    recall: float
-    standard_error: float
-    record_bytes: int
+    settings: dict[str, Any]
+    recall: float | None
+    takes: Footprint
     body_bytes: float
-    table_bytes: float
-    id_bytes: float
-    bytes_per_item: float
+    false_candidates: float
+    keys_read: float
+    key_bits: tuple[int, int] | None
     memory: int
     peak: int
-    false_candidates: float
 
     @property
     def price(self) -> float:
-        """The cost of an item by its false candidates and tables, in µs."""
-        return _price(self.views)
-
-    def curve(self) -> list[tuple[float, list[float]]]:
-        """Return (similarity, probability of being proposed by each view) from 0 to 1 in tenths."""
-        return [(k / 10, [float(predicted(k / 10, view.bands, view.rows)) for view in self.views]) for k in range(11)]
+        """The cost of an item by its candidates, keys, and keys read, in µs."""
+        work = self.false_candidates * _CANDIDATE_US + self.keys_read * _KEY_READ_US
+        return work + self.takes.tables * _KEY_US
 
     def toml(self) -> str:
-        """Return the settings as TOML."""
-        lines = ["[fingerprint]", f"body_bins = {self.body_bins}" if self.body_bins else 'verify = "exact"']
-        for view in self.views:
-            lines += [f"{view.name}_bands = {view.bands}", f"{view.name}_rows = {view.rows}"]
-        return "\n".join(lines) + "\n"
+        """The settings as TOML."""
+        lines = [
+            f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
+            for name, value in self.settings.items()
+        ]
+        return "\n".join(["[fingerprint]", *lines]) + "\n"
 
     def as_json(self) -> dict[str, Any]:
-        out: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name != "views"}
-        out["views"] = [{name: getattr(view, name) for name in view.__slots__} for view in self.views]
-        out["curve"] = [{"similarity": s, "proposed": chances} for s, chances in self.curve()]
-        out["settings"] = self.toml()
-        return out
+        row = {name: getattr(self, name) for name in self.__slots__ if name != "takes"}
+        return row | {name: getattr(self.takes, name) for name in Footprint.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
     """The plan of the present settings, and a better one; None: keep the present ones.
 
-    recall: as requested, or that of the present settings. limit: of the peak in bytes, as requested, or what the
-    present settings take. exceeded: no plan with this recall stays within the limit, and the limit was not requested.
+    recall, hamming: what is asked for; None for a family without it. threshold: the body Jaccard at which recall
+    counts. limit: of the peak in bytes. exceeded: nothing within the limit does it, and the limit was not requested.
+    choices: what does it, the cheapest first. distances: the cheapest layout for each Hamming distance. curve: for each
+    Jaccard the probabilities under `curve_of`. indexes: how many processes hold the originals.
     """
 
-    recall: float
+    recall: float | None
+    hamming: int | None
+    threshold: float
     limit: int
     present: Plan
     proposed: Plan | None
-    exceeded: bool = False
+    exceeded: bool
+    choices: list[Plan]
+    distances: list[Plan]
+    curve: list[tuple[float, dict[str, float]]]
+    indexes: int
+
+    @property
+    def changes_scheme(self) -> bool:
+        """Whether the proposal needs a migration: a Hamming distance alone is not part of the scheme."""
+        if self.proposed is None:
+            return False
+        now = self.present.settings
+        return any(now.get(name) != value for name, value in self.proposed.settings.items() if name != "hamming")
 
 
 def advise(
-    items: int,
-    recall: float | None,
+    traffic: Traffic,
     fingerprint: FingerprintSettings,
     decision: DecisionSettings,
-    memory: int | None = None,
-    id_bytes: float = 40.0,
-    body_shingles: float = 500.0,
-) -> Advice:
-    """Evaluate the present settings, and propose others if they are a quarter cheaper or if the present ones fall
-    short.
-
-    `recall` defaults to that of the present settings, `memory` to what they take, unless a higher recall needs more. If
-    the present settings meet both, the proposal takes no more memory than they do. Raises ConfigError as `plan` does.
-
-    >>> found = advise(1_000_000, None, FingerprintSettings(), DecisionSettings())
-    >>> round(found.present.recall, 3), found.proposed is None
-    (0.94, True)
-    """
-    now = present(items, fingerprint, decision, id_bytes, body_shingles)
-    wanted = now.recall if recall is None else recall
-    limit = now.peak if memory is None else memory
-    given = items, wanted, fingerprint, decision
-    more = id_bytes, body_shingles, now.false_candidates
-    is_enough = now.recall >= wanted and now.peak <= limit
-    exceeded = False
-    try:
-        made = plan(
-            *given, min(limit, now.peak) if is_enough else limit, *more, halve=not is_enough and memory is not None
-        )
-    except ConfigError:
-        if is_enough:
-            return Advice(wanted, limit, now, None)
-        if memory is not None:
-            raise
-        made, exceeded = plan(*given, None, *more, halve=False, smallest=True), True
-    if is_enough and now.price <= WORTH * made.price:
-        return Advice(wanted, limit, now, None)
-    return Advice(wanted, limit, now, made, exceeded)
-
-
-def present(
-    items: int,
-    fingerprint: FingerprintSettings,
-    decision: DecisionSettings,
-    id_bytes: float = 40.0,
-    body_shingles: float = 500.0,
-) -> Plan:
-    """Evaluate the present settings. Raises ConfigError for a family without bands (`simhash_planner`)."""
-    _require_bands(fingerprint)
-    views = [
-        view_plan(name, s, getattr(fingerprint, f"{name}_bands"), getattr(fingerprint, f"{name}_rows"), items)
-        for name, s in thresholds(decision, fingerprint)
-    ]
-    exact = fingerprint.verify == "exact"
-    bins = 0 if exact else fingerprint.body_bins
-    return _made(views, items, bins, fingerprint, id_bytes, _body_bytes(exact, body_shingles))
-
-
-def plan(
-    items: int,
-    recall: float,
-    fingerprint: FingerprintSettings,
-    decision: DecisionSettings,
-    memory: int | None = None,
-    id_bytes: float = 40.0,
-    body_shingles: float = 500.0,
-    candidates: float = 0.0,
     *,
-    halve: bool = True,
-    smallest: bool = False,
-) -> Plan:
-    """Find the cheapest tables with this recall at the thresholds, within `memory` bytes even during a merge.
+    recall: float | None = None,
+    hamming: int | None = None,
+    memory: int | None = None,
+) -> Advice:
+    """Evaluate the present settings, and propose others if they fall short or if others are a quarter cheaper.
 
-    `items`: originals remembered at a time: those let through in a window. `body_shingles`: mean number of distinct
-    shingles of a body; it counts if whole bodies are kept (verify = "exact"). `candidates`: this many false ones an
-    item are always allowed. `halve`: halve the sketch, down to 64 bins, before memory counts as too small. `smallest`:
-    minimise memory instead of cost. Raises ConfigError that says what would fit.
+    `recall` counts at `decision.body`; unset, it stays as it is. A layout is planned for `hamming`, or for the least
+    distance with this recall. `memory` bounds the peak; unset: what the present settings take, or more if the recall
+    needs it. Raises ConfigError that says what can be had.
 
-    >>> made = plan(100_000, 0.95, FingerprintSettings(), DecisionSettings())
-    >>> [(view.name, view.bands, view.rows) for view in made.views if view.name == "body"]
-    [('body', 16, 4)]
-    >>> made.recall >= 0.95
-    True
+    >>> found = advise(Traffic(1_000_000), FingerprintSettings(), DecisionSettings())
+    >>> round(found.present.recall, 3), found.proposed is None
+    (0.998, True)
+    >>> simhash = FingerprintSettings(family="simhash")
+    >>> advise(Traffic(1_000_000), simhash, DecisionSettings(body=0.95), recall=0.9).proposed.settings
+    {'hamming': 7, 'layout': '10 choose 3'}
     """
-    _require_bands(fingerprint)
-    views = thresholds(decision, fingerprint)
-    each = 1.0 - (1.0 - recall) ** (1.0 / len(views))
-    choices = [list(_choices(name, s, each, items)) for name, s in views]
-    for (name, s), some in zip(views, choices, strict=True):
-        if not some:
-            raise ConfigError(
-                f"recall {recall:.4g} cannot be had in the {name} at Jaccard {s:g} with {MOST_BANDS} bands; "
-                "ask for less"
-            )
-    combinations = sorted(itertools.product(*choices), key=_price)
-    most = max(MOST_CANDIDATES, 2 * _candidates(combinations[0]), candidates)
-    combinations = [chosen for chosen in combinations if _candidates(chosen) <= most]
-    if smallest:
-        combinations.sort(key=lambda chosen: sum(view.bands for view in chosen))
-    exact = fingerprint.verify == "exact"
-    body_bytes = _body_bytes(exact, body_shingles)
-    halved = [fingerprint.body_bins]
-    while halve and halved[-1] > _SMALLEST_BINS:
-        halved.append(halved[-1] // 2)
-    cheapest = math.inf
-    for bins in [0] if exact else halved:
-        for chosen in combinations:
-            made = _made(list(chosen), items, bins, fingerprint, id_bytes, body_bytes)
-            if memory is None or made.peak <= memory:
-                return made
-            cheapest = min(cheapest, made.peak)
-    capacity = memory or 0
-    # Fewer originals take a little more each (.2 % at half the number): subtract 3 %, and round down to two digits.
-    fit = int(0.97 * items * capacity / cheapest)
-    fit -= fit % 10 ** max(len(str(fit)) - 2, 0)
-    raise ConfigError(
-        f"{items:,} originals at recall {recall:.4g} need at least {sized(cheapest)} while tables merge, not "
-        f"{sized(capacity)}, which hold about {fit:,}; take a shorter window, a lower recall or more memory"
+    now = evaluate(traffic, fingerprint, decision)
+    if fingerprint.family == "minhash":
+        has = now.recall or 0.0
+        recall = has if recall is None else recall
+        choices = _minhash_choices(traffic, fingerprint, decision, recall)
+        does_it, distances = has >= recall, list[Plan]()
+    else:
+        hamming = fingerprint.hamming if hamming is None else hamming
+        if recall is not None:
+            hamming = least_hamming(recall, decision.body, fingerprint)
+        choices = _layout_choices(hamming, traffic, fingerprint, decision)
+        # More than the requested recall is enough, and another distance than the requested one is not.
+        does_it = fingerprint.hamming == hamming or (recall is not None and fingerprint.hamming > hamming)
+        distances = [cheapest(k, fingerprint, decision, traffic) for k in range(largest_hamming(fingerprint.bits) + 1)]
+    limit = now.peak if memory is None else memory
+    is_enough = does_it and now.peak <= limit
+    most = max(_MOST_CANDIDATES, 2 * choices[0].false_candidates, now.false_candidates)
+    bearable = [made for made in choices if made.false_candidates <= most]
+    fitting = [made for made in bearable if made.peak <= (min(limit, now.peak) if is_enough else limit)]
+    chosen, exceeded = fitting[0] if fitting else None, False
+    if chosen is None and not is_enough:
+        chosen, exceeded = min(bearable, key=lambda made: made.peak), True
+        if memory is not None:
+            raise ConfigError(_too_much(traffic.items, chosen, memory))
+    if chosen and is_enough and now.price <= _WORTH * chosen.price:
+        chosen = None
+    curve = curve_of(fingerprint, now, chosen or now)
+    return Advice(
+        recall, hamming, decision.body, limit, now, chosen, exceeded, choices, distances, curve, indexes(traffic.items)
     )
 
 
-def thresholds(d: DecisionSettings, fingerprint: FingerprintSettings) -> list[tuple[str, float]]:
-    """Return each deciding view with the Jaccard at its threshold.
+def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings) -> Plan:
+    """Say what follows from settings. Raises ConfigError if a layout does not guarantee its distance.
 
-    The threshold of the lead is a containment c; two leads of equal length then have J = c / (2 - c).
+    >>> settings = FingerprintSettings(family="simhash", layout="4 choose 1")
+    >>> made = evaluate(Traffic(1_000_000), settings, DecisionSettings())
+    >>> made.takes.tables, made.key_bits, round(made.takes.bytes_per_item), round(made.false_candidates, 2)
+    (6, (16, 16), 161, 0.75)
     """
-    if d.rule == "jaccard" or fingerprint.views == "body":
-        return [("body", d.body)]
-    return [("body", d.body), ("lead", d.lead / (2.0 - d.lead)), ("headline", d.headline)]
-
-
-def _choices(name: str, similarity: float, recall: float, items: int) -> Iterator[ViewPlan]:
-    """Yield the fewest bands with this recall for each number of rows."""
-    for rows in range(1, len(UNRELATED[name]) + 1):
-        agree = similarity**rows
-        bands = 1 if agree >= 1 else math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9) if agree else math.inf
-        if bands > MOST_BANDS:
-            return
-        yield view_plan(name, similarity, max(int(bands), 1), rows, items)
-
-
-def view_plan(name: str, similarity: float, bands: int, rows: int, items: int) -> ViewPlan:
-    unrelated = UNRELATED[name][min(rows, len(UNRELATED[name])) - 1]  # an upper bound for more rows
-    return ViewPlan(
-        name,
-        round(similarity, 4),
-        bands,
-        rows,
-        float(predicted(similarity, bands, rows)),
-        float(predicted(min(similarity + 0.1, 1.0), bands, rows)),
-        items * bands * (unrelated + 2.0**-_KEY_BITS),
-    )
-
-
-def _require_bands(fingerprint: FingerprintSettings) -> None:
-    if fingerprint.family != "minhash":
-        raise ConfigError(
-            f"family = {fingerprint.family!r} has no bands to plan: a layout finds every pair within its Hamming "
-            "distance for certain"
-        )
-
-
-def _body_bytes(exact: bool, shingles: float) -> float:
-    return expected_bytes(shingles) + _BODY_END if exact else 0.0
-
-
-def _candidates(views: Sequence[ViewPlan]) -> float:
-    return sum(view.false_candidates for view in views)
-
-
-def _price(views: Sequence[ViewPlan]) -> float:
-    return _candidates(views) * CANDIDATE_US + sum(view.bands for view in views) * TABLE_US
-
-
-def _made(
-    views: list[ViewPlan], items: int, bins: int, s: FingerprintSettings, id_bytes: float, body_bytes: float
-) -> Plan:
-    bands = {f"{view.name}_{part}": getattr(view, part) for view in views for part in ("bands", "rows")}
-    scheme = Scheme(s.model_copy(update={**bands, "body_bins": bins or s.body_bins}))
-    takes = footprint(scheme, items, id_bytes, body_bytes)
-    body = views[0].similarity
+    scheme = Scheme(fingerprint)
+    tables, keys_read, key_bits, body_bytes = scheme.layout, 0.0, None, 0.0
+    recall: float | None
+    if tables:
+        settings: dict[str, Any] = {"hamming": fingerprint.hamming, "layout": fingerprint.layout}
+        selected = np.bitwise_count(tables.masks).sum(axis=1)
+        key_bits = int(selected.min()), int(selected.max())
+        false, read = false_candidates(tables, fingerprint)
+        keys_read = traffic.items * read
+        recall = recall_at(decision.body, fingerprint.hamming, fingerprint)
+    else:
+        settings = {"anchors": fingerprint.anchors}
+        if fingerprint.body_bands:
+            settings |= {"body_bands": fingerprint.body_bands, "body_rows": fingerprint.body_rows}
+        false = fingerprint.anchors * _UNRELATED_ANCHOR
+        for view, shares in (("body", _UNRELATED_BODY), ("headline", _UNRELATED_HEADLINE)):
+            bands, rows = getattr(fingerprint, f"{view}_bands"), getattr(fingerprint, f"{view}_rows")
+            false += bands * (shares[min(rows, len(shares)) - 1] + 2.0**-KEY_BITS)  # an upper bound for more rows
+        recall = float(proposed(decision.body, scheme))
+        body_bytes = expected_bytes(traffic.body_shingles) + _BODY_END if scheme.is_exact else 0.0
+    takes = footprint(scheme, traffic.items, traffic.id_bytes, body_bytes)
     return Plan(
-        items,
-        views,
-        scheme.tables,
-        bins,
-        1.0 - math.prod(1.0 - view.recall for view in views),
-        math.sqrt(body * (1.0 - body) / bins) if bins else 0.0,
-        takes.record_bytes,
-        body_bytes,
-        takes.table_bytes,
-        id_bytes,
-        takes.bytes_per_item,
-        math.ceil(items * takes.bytes_per_item),
-        peak_bytes(items, takes),
-        _candidates(views),
+        settings, recall, takes, body_bytes, traffic.items * false, keys_read, key_bits,
+        math.ceil(traffic.items * takes.bytes_per_item), peak_bytes(traffic.items, takes),
+    )  # fmt: skip
+
+
+def curve_of(fingerprint: FingerprintSettings, now: Plan, chosen: Plan) -> list[tuple[float, dict[str, float]]]:
+    """What the keys find by body Jaccard: probabilities by kind of key, of the present settings and of the chosen ones.
+
+    Anchors have two curves: for words changed one by one, and for a text that a longer one holds, whose share of the
+    longer one is then the Jaccard. Bands depend on the Jaccard alone.
+    """
+    plans = {"": now} | ({" (proposed)": chosen} if chosen is not now else {})
+    if fingerprint.family == "minhash":
+        return [(at, _chances(at, fingerprint, plans)) for at in _CURVE_AT]
+    rows = []
+    for at in _SIMHASH_CURVE_AT if fingerprint.family == "simhash" else ():
+        recalls = {name: recall_at(at, one.settings["hamming"], fingerprint) for name, one in plans.items()}
+        rows.append((at, {f"recall{name}": recall for name, recall in recalls.items() if recall is not None}))
+    return rows
+
+
+def _chances(jaccard: float, fingerprint: FingerprintSettings, plans: Mapping[str, Plan]) -> dict[str, float]:
+    scheme = Scheme(fingerprint)
+    times = scheme.anchor_widths.words / scheme.shingle_widths.words
+    row = {}
+    for name, plan in plans.items():
+        anchors, bands = plan.settings["anchors"], plan.settings.get("body_bands")
+        if anchors:
+            row[f"words changed{name}"] = float(anchored(lengthened(jaccard, times), anchors))
+            row[f"one holds the other{name}"] = float(anchored(jaccard, anchors, split=0.0))
+        if bands:
+            row[f"bands{name}"] = float(predicted(jaccard, bands, plan.settings["body_rows"]))
+    row["headline bands"] = float(predicted(jaccard, fingerprint.headline_bands, fingerprint.headline_rows))
+    return row
+
+
+def _too_much(items: int, smallest: Plan, memory: int) -> str:
+    # Fewer originals take a little more each (.2 % at half the number): subtract 3 %, and round down to two digits.
+    fit = int(0.97 * items * memory / smallest.peak)
+    fit -= fit % 10 ** max(len(str(fit)) - 2, 0)
+    what = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
+    return (
+        f"{items:,} originals need at least {sized(smallest.peak)} while tables merge ({what}), not {sized(memory)}, "
+        f"which hold about {fit:,}; take a shorter window, less recall or a smaller distance, or more memory"
     )
+
+
+# -- MinHash ----------------------------------------------------------------------------------------------------------
+
+
+def _minhash_choices(
+    traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings, recall: float
+) -> list[Plan]:
+    """The fewest anchors with this recall, or the fewest bands for each number of rows; the cheapest first."""
+    options: list[dict[str, int]] = []
+    if fingerprint.anchors:
+        for anchors in range(1, _MOST_ANCHORS + 1):
+            options = [{"anchors": anchors}]
+            if float(proposed(decision.body, Scheme(fingerprint.model_copy(update=options[0])))) >= recall:
+                break
+        else:
+            options = []
+    else:
+        for rows in range(1, len(_UNRELATED_BODY) + 1):
+            agree = decision.body**rows
+            bands = 1 if agree >= 1 else math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9)
+            if bands <= MOST_BANDS:
+                options.append({"body_bands": max(bands, 1), "body_rows": rows})
+    if not options:
+        what = f"{_MOST_ANCHORS} anchors" if fingerprint.anchors else f"{MOST_BANDS} bands"
+        raise ConfigError(
+            f"recall {recall:.4g} cannot be had at body Jaccard {decision.body:g} with {what}; ask for less"
+        )
+    made = [evaluate(traffic, fingerprint.model_copy(update=option), decision) for option in options]
+    return sorted(made, key=_price)
+
+
+# -- layouts ----------------------------------------------------------------------------------------------------------
+
+
+def cheapest(hamming: int, fingerprint: FingerprintSettings, decision: DecisionSettings, traffic: Traffic) -> Plan:
+    """The layout that guarantees this distance with the least work. Raises ConfigError if there is none."""
+    return _layout_choices(hamming, traffic, fingerprint, decision)[0]
+
+
+def _layout_choices(
+    hamming: int, traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings
+) -> list[Plan]:
+    made = [
+        evaluate(traffic, fingerprint.model_copy(update={"hamming": hamming, "layout": name}), decision)
+        for name in layouts_of(hamming, fingerprint.bits)
+    ]
+    if not made:
+        raise ConfigError(out_of_reach(hamming, fingerprint.bits))
+    return sorted(made, key=_price)
+
+
+def _price(made: Plan) -> tuple[float, int]:
+    return made.price, made.peak

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.curve import predicted
+from stream_dedup.evaluate.curve import proposed
 from stream_dedup.evaluate.evaluation import HISTOGRAM_BINS, Evaluation
 from stream_dedup.evaluate.novelty import ALL, DECISION, NoveltyReport
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import FingerprintSettings
 
@@ -97,12 +98,13 @@ def _figure(title: str, panels: int = 1) -> tuple[Figure, Any]:
 
 
 def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
-    bands = s.family == "minhash"
-    tables = f"{s.body_bands} bands of {s.body_rows} rows" if bands else f"blocks of bits, {s.layout}"
-    figure, axes = _figure(f"Which pairs the index proposes: {tables}")
-    if bands:
+    keys = [f"{s.anchors} anchors"] if s.anchors else []
+    keys += [f"{s.body_bands} bands of {s.body_rows} rows"] if s.body_bands else []
+    is_minhash = s.family == "minhash"
+    figure, axes = _figure(f"Which pairs the index proposes: {', '.join(keys) if is_minhash else s.layout}")
+    if is_minhash:
         x = np.linspace(0.0, 1.0, 201)
-        axes.plot(x, predicted(x, s.body_bands, s.body_rows), color=_GREY, label="textbook: 1 − (1 − sʳ)ᵇ")
+        axes.plot(x, proposed(x, Scheme(s)), color=_GREY, label="predicted, with words changed one by one")
     if found.curve:
         measured = np.array([point.measured for point in found.curve])
         # A single cluster has no interval: its bar is the whole scale.
@@ -111,7 +113,7 @@ def _curve(found: Evaluation, s: FingerprintSettings) -> Figure:
             [point.jaccard for point in found.curve], measured, [measured - low, high - measured],
             fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured, 95 % interval",
         )  # fmt: skip
-    axes.set(xlabel="exact Jaccard of the bodies", ylabel="share that a body table proposes", ylim=(-0.03, 1.05))
+    axes.set(xlabel="exact Jaccard of the bodies", ylabel="share that a key of the body proposes", ylim=(-0.03, 1.05))
     axes.legend(frameon=False, loc="upper left")
     return figure
 
@@ -133,7 +135,9 @@ def _stages(found: Evaluation) -> Figure:
     figure, axes = _figure("Verdicts by deciding stage")
     names = list(reversed(found.stages))
     counts = [found.stages[name] for name in names]
-    colours = [_BLUE if name.startswith("duplicate") else _ORANGE if "guard" in name else _GREY for name in names]
+    colours = [
+        _BLUE if name.startswith("duplicate") else _ORANGE if name.startswith("update") else _GREY for name in names
+    ]
     bars = axes.barh(names, counts, color=colours)
     axes.bar_label(bars, [f"{count:,}" for count in counts], padding=3, fontsize=9)
     axes.grid(False)

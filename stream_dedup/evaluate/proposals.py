@@ -1,8 +1,8 @@
 """Judge a corpus and count the candidates: the distinct originals that the index proposes for an item.
 
-In: lines and settings. Out: the verdicts of the stream, and the mean number of candidates by any view and by the body.
-`Evidence.candidates` counts those that were compared, at most 24. What a lookup costs depends on all that
-it finds, so they are counted here, with the public parts of the index.
+In: lines and settings. Out: the verdicts of the stream, and the mean number of candidates by any key and by those of
+the body. `Evidence.candidates` counts those that were compared, at most 24. What a lookup costs depends on all that it
+finds, so they are counted here, with the public parts of the index.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from stream_dedup.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdicts in order, and candidates an item: by any view, and by the body's tables alone."""
+    """The verdicts in order, and candidates an item: by any key, and by those of the body alone."""
 
     verdicts: list[Verdict]
     candidates: float
@@ -38,12 +38,12 @@ def judge_and_count(lines: Iterable[Line], settings: Settings) -> Judged:
     verdicts: list[Verdict] = []
     items = by_any = by_body = 0
     with closing(Deduplicator(settings)) as dedup:
-        body = dedup.scheme.views["body"]
-        every_view = slice(0, dedup.scheme.tables - 1)  # the last table is that of ids
+        body = slice(0, dedup.scheme.columns["body"].stop)  # anchors come first
+        every_key = slice(0, dedup.scheme.key_columns - 1)  # the last one is that of ids
         for ready, batch in judge_batches(dedup, lines):
             items += int(np.count_nonzero(ready.kinds == ITEM))
             is_original = _originals(ready, batch)
-            by_any += _proposed(dedup, ready, every_view, is_original)
+            by_any += _proposed(dedup, ready, every_key, is_original)
             by_body += _proposed(dedup, ready, body, is_original)
             verdicts += batch.verdicts
     return Judged(verdicts, by_any / max(items, 1), by_body / max(items, 1))
@@ -59,18 +59,16 @@ def _originals(ready: Prepared, batch: Batch) -> NDArray[np.bool_]:
     return is_original
 
 
-def _proposed(dedup: Deduplicator, ready: Prepared, tables: slice, is_original: NDArray[np.bool_]) -> int:
-    """Count the originals in the index and in the batch that share a key of these tables with an item of the batch.
+def _proposed(dedup: Deduplicator, ready: Prepared, columns: slice, is_original: NDArray[np.bool_]) -> int:
+    """Count the originals in the index and in the batch that share a key of these columns with an item of the batch.
 
     Those in the index count within a window of the stream's time, which is each item's own on a feed in order.
     """
     keys = np.zeros_like(ready.prints.keys)
     is_item = ready.kinds == ITEM
-    keys[is_item, tables] = ready.prints.keys[is_item, tables]
+    keys[is_item, columns] = ready.prints.keys[is_item, columns]
     horizon = max(dedup.watermark - dedup.settings.window.length_ms, EARLIEST)
-    items, rows = dedup.index.lookup(keys, np.full(len(keys), horizon))
-    # A variant is stored under the id of its original.
-    of_original = np.stack([items.astype(np.uint64), dedup.rows.take(rows)["row_id"]])
+    items, _ = dedup.index.lookup(keys, np.full(len(keys), horizon))
     # The originals of this batch, in an index of their own.
     batch = HybridIndex(
         dedup.scheme.table_of,
@@ -82,4 +80,4 @@ def _proposed(dedup: Deduplicator, ready: Prepared, tables: slice, is_original: 
     originals = np.flatnonzero(is_original)
     batch.add(keys[originals], np.zeros(len(originals), np.int64))
     later, rows = batch.lookup(keys, np.zeros(len(keys), np.int64), len(keys))
-    return int(np.unique(of_original, axis=1).shape[1]) + int(np.count_nonzero(originals[rows] < later))
+    return len(items) + int(np.count_nonzero(originals[rows] < later))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from stream_dedup.evaluate.curve import INTERVALS
 from stream_dedup.evaluate.evaluation import Evaluation
 from stream_dedup.evaluate.plots import svg
+from stream_dedup.settings.decision import with_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +53,7 @@ def page(found: Evaluation, title: str, plots: Mapping[str, Figure]) -> str:
         figure("s-curve"),
     ]
     if found.sweep:
-        parts += ["<h2>How the thresholds act</h2>", figure("sweep"), *_sweep(found)]
+        parts += ["<h2>How the threshold acts</h2>", figure("sweep"), *_sweep(found)]
     body = "\n".join(parts)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
@@ -111,13 +112,15 @@ def _novelty(found: Evaluation, curve: str) -> Iterable[str]:
             for group in novelty.groups
         ),
     )
+    if found.advice and found.advice.pairs:
+        yield f"<p>{html.escape(found.advice.remark())}</p>"
     if novelty.curve:
         yield curve
         yield _table(
             (novelty.setting, "missed", "repeated", ""),
             (
                 (
-                    f"{point.threshold:g}",
+                    with_name(point.threshold),
                     _rate(point.missed),
                     _rate(point.repeated),
                     "the settings" if point.threshold == novelty.present else "",
@@ -138,7 +141,7 @@ def _errors(found: Evaluation) -> Iterable[str]:
 def _oracle(found: Evaluation) -> Iterable[str]:
     oracle = found.oracle
     yield (
-        f"<p>By the plain rule (body Jaccard ≥ {oracle.threshold:g}, no other view, no guard) the stream and an exact "
+        f"<p>By the plain rule (body Jaccard ≥ {oracle.threshold:g}) the stream and an exact "
         f"deduplicator say the same of <b>{_rate(oracle.agreement, 4)}</b> of {oracle.items:,} items, at "
         f"{oracle.sketch_bytes:,} bytes a body. Exact sets hold back {oracle.held_exactly:,}; the stream misses "
         f"{oracle.misses:,} of them and drops {oracle.false_drops:,} others.</p>"
@@ -151,18 +154,20 @@ def _oracle(found: Evaluation) -> Iterable[str]:
 
 def _sweep(found: Evaluation) -> Iterable[str]:
     yield (
-        "<p>Candidates are the distinct originals that the index proposes for an item, on average: those of any view, "
-        "and those of the body's tables.</p>"
+        "<p>Each row is a run of its own. Examples: original and item, held back in this row, let through in the row "
+        "above; <code>stream-dedup explain</code> shows such a pair. Candidates are the distinct originals that the "
+        "index proposes for an item, on average.</p>"
     )
     yield _table(
         (
-            "threshold", "value", "layout", "held back", "recall", "precision", "F1", "candidates an item",
-            "of the body",
+            "threshold", "value", "layout", "held back", "recall", "precision", "missed", "repeated",
+            "candidates an item", "examples",
         ),
         (
             (
-                p.name, f"{p.value:g}", p.layout, f"{p.held_share:.2%}", _rate(p.recall), _rate(p.precision),
-                _rate(p.f1), f"{p.candidates:.3g}", f"{p.body_candidates:.3g}",
+                p.name, p.title, p.layout, f"{p.held_share:.2%}", _rate(p.recall), _rate(p.precision),
+                _rate(p.missed), _rate(p.repeated), f"{p.candidates:.3g}",
+                "; ".join(f"{original} and {item}" for original, item in p.examples),
             )
             for p in found.sweep
         ),

@@ -18,10 +18,11 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.dedup.verdict import Kind, Stage
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import InputError
+from stream_dedup.evaluate.advice import Advice, advise
 from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, compare, read_labels
-from stream_dedup.evaluate.novelty import Rates, counts, rates
+from stream_dedup.evaluate.novelty import NOT_ASKED, Rates, counts, rates
 from stream_dedup.evaluate.strata import Drawn
 from stream_dedup.news.item import Item
 
@@ -59,6 +60,7 @@ class _Decision(msgspec.Struct):
 
     verdict: Kind
     stage: Stage
+    evidence: Evidence | None = None
 
 
 class Sample:
@@ -150,9 +152,24 @@ class Sample:
 
     def novelty(self) -> Rates:
         """Compute missed from the labels so far; repeated covers only what the sample can contain."""
-        labelled = [(label, pair) for label, pair in self._match()[0] if counts(label)]
-        sites = [pair.later.source or f"id {pair.later.id}" for _, pair in labelled]
-        return rates([label for label, _ in labelled], [not pair.forward for _, pair in labelled], sites)
+        _, labels, held, sites = self._counted()
+        return rates(labels, held, sites)
+
+    def advice(self, present: float) -> Advice:
+        """Recommend a value of `decision.novelty` from the labels so far; present: the setting."""
+        pairs, labels, held, sites = self._counted()
+        novelty = [
+            None if pair.decision["stage"] in NOT_ASKED else (pair.decision.get("evidence") or {}).get("novelty")
+            for pair in pairs
+        ]
+        return advise(labels, novelty, held, sites, present)
+
+    def _counted(self) -> tuple[list[Pair], list[Label], list[bool], list[str]]:
+        """Return the pairs that count for the second question, with label, whether held back, and site."""
+        found = [(pair, label) for label, pair in self._match()[0] if counts(label)]
+        pairs, labels = [pair for pair, _ in found], [label for _, label in found]
+        sites = [pair.later.source or f"id {pair.later.id}" for pair in pairs]
+        return pairs, labels, [not pair.forward for pair in pairs], sites
 
 
 def pair_of(drawn: Drawn[Any], earlier: Item, later: Item, forward: bool) -> Pair:

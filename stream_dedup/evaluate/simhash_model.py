@@ -1,7 +1,7 @@
-"""Model how far apart SimHashes are: those of near-duplicates, and those of unrelated bodies.
+"""Model the layouts of SimHashes: what they guarantee, how far apart pairs are, and the false candidates.
 
-In: a body Jaccard and the settings of the features. Out: the probability that a bit differs, the recall of a distance,
-and the distribution of unrelated pairs. tests/benchmarks/simhash.py measures both on any corpus.
+In: settings of [fingerprint], a body Jaccard. Out: the layouts for a Hamming distance, the recall of a distance, the
+share of unrelated pairs that the tables propose. tests/benchmarks/simhash.py measures both on any corpus.
 
 Recall. A layout finds every pair within k for certain. So the recall at a body Jaccard J is the share of such pairs
 whose fingerprints differ in at most k bits. Two binary vectors of equal size with Jaccard J have the cosine
@@ -14,11 +14,25 @@ the distribution of q over unrelated pairs.
 """
 
 import math
+from collections import Counter
+from functools import lru_cache
 
 import numpy as np
 
-from stream_dedup.evaluate.planner import LETTERS
+from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint.layout import Layout
+from stream_dedup.fingerprint.layout import layout as parse_layout
 from stream_dedup.settings import FingerprintSettings
+
+KEY_BITS = 32
+"""Bits of a key of the index."""
+# From here on longer keys hardly find fewer candidates: as many share the 32 bits of a key's hash by chance.
+_LONG_KEY = 40
+
+_LETTERS = (
+    "With shingle_letters these figures are too low: unrelated texts share more letters than words, so more of them "
+    "are proposed. Measure your own with `stream-dedup evaluate CORPUS --sweep`."
+)
 
 # Share of unrelated pairs by q, the probability that a bit differs: a mixture of binomials, fitted (EM, grid of .03) to
 # the distances of all 209 M pairs of originals with body Jaccard < .5 of English web news (10,389) and Reuters' wire
@@ -54,6 +68,13 @@ _TOKENS = {
 }
 
 ACCURACY = {
+    "minhash": (
+        "Recall is that of a copy whose words are changed one by one, the hardest for anchors: with 16 of them, pairs "
+        "of English, German, Nepali and Chinese news and of Reuters' wire are found as often or, at a Jaccard from .25 "
+        "to .45, less often by .014 at most. Where one text holds the other, the Jaccard is its share of the longer. "
+        "False candidates are those of wire and newspapers; sites that fill in templates have ten times as many, as "
+        "far as [index] bucket_limit lets them through."
+    ),
     "shingles": (
         "Recall is modelled: bits differ with probability arccos(2J / (1 + J)) / pi. On real pairs (English web news, "
         "Reuters) with J from .5 the measured share within k is off by at most .17 for k up to 6, and by .19 up to 10; "
@@ -82,9 +103,12 @@ def remarks(fingerprint: FingerprintSettings) -> list[str]:
     >>> [text[:19] for text in remarks(FingerprintSettings(family="simhash", shingle_letters=5))]
     ['Recall is modelled:', 'With shingle_letter']
     """
-    found = [ACCURACY["given" if fingerprint.family == "given" else fingerprint.features]]
-    if fingerprint.family == "simhash" and fingerprint.shingle_letters and fingerprint.features == "shingles":
-        found.append(f"{LETTERS} {_SIMHASH_LETTERS}")
+    is_simhash = fingerprint.family == "simhash"
+    found = [ACCURACY[fingerprint.features if is_simhash else fingerprint.family]]
+    if fingerprint.shingle_letters and not is_simhash:
+        found.append(_LETTERS)
+    elif fingerprint.shingle_letters and fingerprint.features == "shingles":
+        found.append(f"{_LETTERS} {_SIMHASH_LETTERS}")
     return found
 
 
@@ -117,8 +141,101 @@ def recall_at(jaccard: float, hamming: int, fingerprint: FingerprintSettings) ->
     return within(hamming, fingerprint.bits, bit_difference(jaccard, fingerprint))
 
 
-def kind_of(fingerprint: FingerprintSettings) -> str:
+def _kind_of(fingerprint: FingerprintSettings) -> str:
     """Return the key of `UNRELATED` for these settings."""
     if fingerprint.family == "given":
         return "uniform"
     return "shingles" if fingerprint.features == "shingles" else f"tokens {fingerprint.weights}"
+
+
+def layouts_of(hamming: int, bits: int) -> list[str]:
+    """The layouts that guarantee this distance and no larger one (at distance 0: those for 1).
+
+    >>> layouts_of(3, 64)
+    ['4 choose 1', '5 choose 2', '6 choose 3', '7 choose 4', '8 choose 5', '4 x 4']
+    >>> layouts_of(6, 64), layouts_of(17, 128)
+    (['8 choose 2', '9 choose 3', '10 choose 4', '11 choose 5', '12 choose 6', '7 x 7'], [])
+    """
+    return list(_layouts(max(hamming, 1), bits))
+
+
+@lru_cache
+def _layouts(hamming: int, bits: int) -> tuple[str, ...]:
+    found = []
+    for chosen in range(1, bits - hamming):
+        found.append(f"{hamming + chosen} choose {chosen}")
+        if bits * chosen // (hamming + chosen) >= _LONG_KEY:
+            break
+    found.append(f"{hamming + 1} x {hamming + 1}")
+    return tuple(name for name in found if _is_allowed(name, bits))
+
+
+def _is_allowed(name: str, bits: int) -> bool:
+    try:
+        parse_layout(name, bits)
+    except ConfigError:
+        return False
+    return True
+
+
+def least_hamming(recall: float, jaccard: float, fingerprint: FingerprintSettings) -> int:
+    """The least distance with this recall. Raises ConfigError if no layout guarantees it.
+
+    >>> least_hamming(0.9, 0.95, FingerprintSettings(family="simhash"))
+    7
+    """
+    bits, difference = fingerprint.bits, bit_difference(jaccard, fingerprint)
+    hamming = next(k for k in range(bits + 1) if within(k, bits, difference) >= min(recall, 1 - 1e-9))
+    most = largest_hamming(bits)
+    if hamming > most:
+        wider = (
+            ""
+            if bits == 128
+            else f" (with [fingerprint] bits = 128 {within(largest_hamming(128), 128, difference):.3f})"
+        )
+        raise ConfigError(
+            f"recall {recall:.4g} at body Jaccard {jaccard:g} takes {hamming} of {bits} bits, and no layout guarantees "
+            f"more than {most}, with recall {within(most, bits, difference):.3f}{wider}. A SimHash finds "
+            "near-identical bodies: ask for less, for a higher --threshold, or set family = 'minhash'"
+        )
+    return hamming
+
+
+def out_of_reach(hamming: int, bits: int) -> str:
+    """Why no layout guarantees this distance; plain text."""
+    wider = "" if bits == 128 else f", with [fingerprint] bits = 128 {largest_hamming(128)}"
+    return (
+        f"no layout of {bits} bits guarantees a distance of {hamming}: keys would be too short or tables too many; the "
+        f"largest is {largest_hamming(bits)}{wider}"
+    )
+
+
+def largest_hamming(bits: int) -> int:
+    """The largest distance that an allowed layout guarantees.
+
+    >>> largest_hamming(64), largest_hamming(128)
+    (10, 16)
+    """
+    return max(k for k in range(1, bits) if k == 1 or _layouts(k, bits))
+
+
+def false_candidates(tables: Layout, fingerprint: FingerprintSettings) -> tuple[float, float]:
+    """The probability that an unrelated fingerprint is proposed, and the keys read for it in near tables.
+
+    Tables are taken as independent for a pair, which overstates the first: tables share bits.
+    """
+    found = read = 0.0
+    selected_bits = np.bitwise_count(tables.masks).sum(axis=1).tolist()
+    counts = Counter(zip(selected_bits, tables.dont_care_bits, strict=True))  # they differ by one or two
+    for difference, share in UNRELATED[_kind_of(fingerprint)]:
+        missed = 1.0
+        for (selected, loose), count in counts.items():
+            agrees = (1 - difference) ** selected
+            if loose:
+                read += count * share * agrees
+                agrees *= within(min(fingerprint.hamming, loose), loose, difference)
+            else:
+                agrees = min(agrees + 2.0**-KEY_BITS, 1.0)  # a long key is a hash
+            missed *= (1 - agrees) ** count
+        found += share * (1 - missed)
+    return found, read

@@ -19,7 +19,7 @@ from stream_dedup.settings import Settings
 
 T = TypeVar("T")
 
-# Distances from the threshold. The first is about the error of the estimates: .03 of a Jaccard with 256 bins.
+# Distances from the threshold. The first is about the error of the estimates: .04 of a Jaccard with 128 bins.
 _AT, _NEAR = 0.05, 0.15
 # Oversampling by distance from the threshold.
 _FACTOR = {"at": 4.0, "near": 2.0, "clear": 1.0}
@@ -85,8 +85,8 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     """Return how many to draw from each stratum: in proportion to the root of its size and its oversampling factor, at
     least two of each if `count` allows.
 
-    >>> allocate({"lead, at": 100, "lead, clear": 100, "exact, clear": 1}, 22)
-    {'lead, at': 17, 'lead, clear': 4, 'exact, clear': 1}
+    >>> allocate({"body, at": 100, "body, clear": 100, "exact, clear": 1}, 22)
+    {'body, at': 17, 'body, clear': 4, 'exact, clear': 1}
     """
     wanted = {name: _factor(name) * sqrt(size) for name, size in sizes.items()}
     given = dict.fromkeys(sizes, 0)
@@ -110,10 +110,10 @@ def _factor(name: str) -> float:
 
 
 def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
-    """Return the stratum of a decision: the stage, and the distance from its threshold.
+    """Return the stratum of a decision: the stage, and the distance from the threshold.
 
-    >>> stratum_of({"verdict": "duplicate", "stage": "lead", "evidence": {"lead": 0.57}}, Settings())
-    'lead, at'
+    >>> stratum_of({"verdict": "duplicate", "stage": "body", "evidence": {"novelty": 0.37}}, Settings())
+    'body, at'
     """
     margin = _margin(decision, settings)
     nearness = "clear" if margin is None or abs(margin) >= _NEAR else "at" if abs(margin) < _AT else "near"
@@ -123,23 +123,11 @@ def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
 
 def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
     """Return how far the deciding number is above its threshold; None if no threshold decides."""
-    evidence, stage = decision.get("evidence") or {}, decision["stage"]
-    if stage in (Stage.ID, Stage.EXACT, Stage.POLICY):
+    evidence = decision.get("evidence") or {}
+    if decision["stage"] in (Stage.ID, Stage.EXACT, Stage.POLICY):
         return None
-    margins = {
-        "headline": _over(evidence.get("headline"), settings.decision.headline),
-        "lead": _over(evidence.get("lead"), settings.decision.lead),
-        "body": _over(evidence.get("body"), settings.decision.body),
-    }
+    if evidence.get("novelty") is not None:
+        return float(evidence["novelty"]) - settings.decision.threshold
     if evidence.get("distance") is not None:  # one bit corresponds to one step of a threshold
-        margins["body"] = (settings.fingerprint.hamming - evidence["distance"]) * _AT
-    known = [margin for margin in margins.values() if margin is not None]
-    if stage not in margins:
-        return max(known, default=None)
-    # Two thresholds decided: that of the view, and that of novelty.
-    both = margins[stage], _over(evidence.get("novelty"), settings.decision.novelty)
-    return min((margin for margin in both if margin is not None), key=abs, default=None)
-
-
-def _over(value: float | None, threshold: float) -> float | None:
-    return None if value is None else value - threshold
+        return float(settings.fingerprint.hamming - evidence["distance"]) * _AT
+    return None if evidence.get("body") is None else float(evidence["body"]) - settings.decision.body

@@ -5,6 +5,7 @@ memory benchmark compare it with measurements.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from stream_dedup.errors import ConfigError
@@ -31,31 +32,31 @@ BODY_SHINGLES = 500.0
 FEWEST = 20_000
 """The least that [window] max_originals allows."""
 ROWS_OF_AN_INDEX = 2**32 - 1
-"""The most rows that an index numbers: a pair of a lookup has 32 bits for the row (index/hybrid.py)."""
+"""The most keys in one table of an index, and so the most rows: both are numbered with 32 bits (run.py, probe.py)."""
 
 
-def indexes(items: int) -> int:
-    """Return how many indexes hold `items` originals.
+def indexes(items: int, keys: int = 1) -> int:
+    """Return how many indexes hold `items` originals with up to `keys` keys in one table.
 
     >>> [indexes(items) for items in (1_000_000, 2**32 - 1, 2**34)]
     [1, 1, 5]
     """
-    return -(-items // ROWS_OF_AN_INDEX)
+    return -(-items * keys // ROWS_OF_AN_INDEX)
 
 
 def peak_bytes(items: int, takes: "Footprint") -> int:
     """Return the peak memory of `items` originals, including merges and expired rows that are not yet removed."""
     resting = takes.bytes_per_item * (1 + _UNCLEARED)
-    return math.ceil(items * (resting + _MERGING * takes.tables * takes.table_bytes))
+    return math.ceil(items * (resting + _MERGING * takes.keys * takes.key_bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes an original takes: its signature (`record_bytes`), its entry in each table, its id, and in total."""
+    """Bytes an original takes: its signature (`record_bytes`), each of its `keys` in the tables, its id; in total."""
 
     record_bytes: int
-    tables: int
-    table_bytes: float
+    keys: int
+    key_bytes: float
     id_bytes: float
     bytes_per_item: float
 
@@ -69,9 +70,11 @@ def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: fl
     >>> round(footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item)
     609
     """
-    signature, entry = scheme.signature_dtype.itemsize, table_bytes(-(-items // indexes(items)))
-    total = signature + body_bytes + scheme.key_columns * entry + id_bytes + BOOKKEEPING
-    return Footprint(signature, scheme.key_columns, entry, id_bytes, total)
+    widths = Counter(scheme.table_of).values()
+    rows = -(-items // indexes(items, max(widths)))
+    signature, keys = scheme.signature_dtype.itemsize, sum(width * table_bytes(rows * width) for width in widths)
+    total = signature + body_bytes + keys + id_bytes + BOOKKEEPING
+    return Footprint(signature, scheme.key_columns, keys / scheme.key_columns, id_bytes, total)
 
 
 def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest: int = 0) -> int:
@@ -98,21 +101,25 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
             f"its batches {sized(work)}: more than [worker] memory = {sized(worker.memory)}. Raise memory, and the "
             "container's limit with it; or lower max_originals, [worker] batch_bytes or max_record_bytes"
         )
+    # Half of what a table numbers: dead rows stay until they are half of it (tiers.py).
+    most = 2**31 // max(Counter(scheme.table_of).values())
     if asked is not None:
+        if asked > most:
+            raise ConfigError(f"[window] max_originals = {asked:,}, but one index holds at most {most:,} of these keys")
         return asked
     room = (worker.memory - work) / tasks
     fitting = int(room / takes(FEWEST) * FEWEST)
     while fitting > FEWEST and takes(fitting) > room:  # the directories of another number may take more of each
         fitting = int(0.98 * fitting)
     # Two digits: machines of one kind differ by some pages, and members of a group should remember the same.
-    return min(max(fitting - fitting % int(10 ** max(len(str(fitting)) - 2, 0)), FEWEST), 2**31)
+    return min(max(fitting - fitting % int(10 ** max(len(str(fitting)) - 2, 0)), FEWEST), most)
 
 
-def table_bytes(rows: int, key_bytes: int = 4) -> float:
-    """Return the bytes of a row in one table of a run of `rows`: key, row number, and its share of the directory.
+def table_bytes(keys: int) -> float:
+    """Return the bytes of a key in one table of a run of so many: key, row number, and its share of the directory.
 
     >>> table_bytes(1_000_000)
     8.52
     """
-    directory = 4 * ((1 << directory_bits(rows)) + 1)
-    return round(key_bytes + 4 + directory / max(rows, 1), 2)
+    directory = 4 * ((1 << directory_bits(keys)) + 1)
+    return round(8 + directory / max(keys, 1), 2)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
 from stream_dedup.fingerprint.hashing import GOLDEN, mix
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Nearness, nearness_of
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Nearness
 from stream_dedup.index.run import Keys, Rows
 from stream_dedup.index.times import ANY_TIME
 
@@ -26,6 +26,7 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 class RecentTree:
     """A sorted list for each table over the newest rows, `base` to `base + len - 1`, and a Bloom filter.
 
+    >>> from stream_dedup.index.probe import nearness_of
     >>> tree = RecentTree(nearness_of((), [0, 1], 0), limit=100)
     >>> tree.add(np.array([[7, 1], [7, 2]], np.uint32))
     >>> len(tree)

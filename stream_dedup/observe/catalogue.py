@@ -24,7 +24,7 @@ class Spec:
 
 _TASK = {"task": "`global`, or the partition's number in scope partition"}
 
-# For similarities; the thresholds lie between .5 and .95.
+# For similarities.
 _RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 # One to the largest `worker.batch_items`, in the steps 1, 2, 5.
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
@@ -45,7 +45,7 @@ ITEMS = Spec(
     "stuck.",
     {
         "verdict": "`unique`, `duplicate`, `update`, `bad`, `tombstone`",
-        "stage": "`none`, `id`, `exact`, `headline`, `lead`, `body`, `prose`, `guard`, `policy`",
+        "stage": "`none`, `id`, `exact`, `headline`, `body`, `prose`, `policy`",
     },
 )
 BAD = Spec(
@@ -73,18 +73,11 @@ SHAPES = Spec(
     "another format; see the status page for what is found in it.",
     {"shape": "a preset of [item], or `text`"},
 )
-GUARDS = Spec(
-    "stream_dedup_guarded_items_total",
-    "counter",
-    "Items let through because a guard overruled a match, by the guard's reason. A jump: a site has a new template, or "
-    "its copies now look like one; examine such items with `stream-dedup explain`.",
-    {"reason": "`section`, `digest`, `boilerplate`, `next_day`, `other_body`, `template`, `other_headline`, `other`"},
-)
 SIMILARITY = Spec(
     "stream_dedup_similarity_ratio",
     "histogram",
-    "Jaccard similarity of an item's body and its closest candidate's, by verdict. Many `unique` just below [decision] "
-    "body, or many `duplicate` just above: the threshold separates copies from copies; measure with `evaluate`.",
+    "Jaccard similarity of an item's body and that of its original, or of the most similar item, by verdict. High for "
+    "`unique`: templates, whose items differ in a few words, or copies that are let through.",
     {"verdict": "`duplicate`, `update`, `unique`"},
     buckets=_RATIOS,
 )
@@ -92,8 +85,7 @@ CONTAINMENT = Spec(
     "stream_dedup_containment_ratio",
     "histogram",
     "Share of the smaller of the two bodies, the item's and its closest candidate's, that is in the larger one, by "
-    "verdict. High for `unique`: copies inside other pages are let through; stream_dedup_guarded_items_total has the "
-    "reason.",
+    "verdict. High for `unique`: copies inside other pages are let through.",
     {"verdict": "`duplicate`, `update`, `unique`"},
     buckets=_RATIOS,
 )
@@ -297,9 +289,8 @@ EVICTED = Spec(
 ROWS = Spec(
     "stream_dedup_index_rows",
     "gauge",
-    "Originals remembered, and their variants (held-back copies that were cut or re-headlined), including those that "
-    "expired since the last clearing. The memory is this times the size of one. Growth without end: the window is "
-    "longer than the memory allows.",
+    "Originals remembered, including those that expired since the last clearing. The memory is this times the size of "
+    "one. Growth without end: the window is longer than the memory allows.",
 )
 RECENT = Spec(
     "stream_dedup_index_recent_rows",
@@ -382,7 +373,7 @@ BUILD = Spec(
 )
 
 CATALOGUE: tuple[Spec, ...] = (
-    ITEMS, BAD, MISSING_FIELDS, SHAPES, GUARDS, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
+    ITEMS, BAD, MISSING_FIELDS, SHAPES, SIMILARITY, CONTAINMENT, SOURCES, BATCH_ITEMS, DECISION,
     TRANSACTION, TRANSACTIONS, STEP_SECONDS, DELAY, LAG, BYTES_IN, BYTES_OUT, BYTES_CHANGELOG, ERRORS, STUCK,
     REBALANCES, OPENINGS, LOSSES,
     RESTORE, RESTORE_PROGRESS, ROLE, BEHIND_BLOCKS, BEHIND_SECONDS, TASKS, GIVEN_UP, STATUS, BROKERS_AWAY,

@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.rule import GUARD_REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import BadItem, Fenced, Outdated, Refused, Stalled, StreamDedupError, TransactionFailed
 from stream_dedup.news.decode import TEXT
@@ -39,8 +38,6 @@ BAD_REASONS = frozenset(
 )
 OTHER = "other"
 
-# A guard's reason in words -> its label.
-_GUARD_LABELS = {sentence: finding.name.lower() for finding, sentence in GUARD_REASONS.items()}
 # Kinds of verdict with evidence about a closest candidate.
 _COMPARED = (Kind.DUPLICATE, Kind.UPDATE, Kind.UNIQUE)
 # Errors after which the worker retries (worker.py), so that a scrape can see them.
@@ -48,9 +45,9 @@ _RETRIED = (TransactionFailed, Refused, Stalled, Fenced, Outdated)
 
 # The pairs that occur. They start at 0, so that a rate includes the first increase.
 _OUTCOMES = (
-    (Kind.UNIQUE, Stage.NONE), (Kind.UNIQUE, Stage.GUARD),
-    *((Kind.DUPLICATE, stage) for stage in (Stage.ID, Stage.EXACT, Stage.HEADLINE, Stage.LEAD, Stage.BODY)),
-    (Kind.UPDATE, Stage.POLICY), (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
+    *((kind, stage) for kind in (Kind.DUPLICATE, Kind.UPDATE) for stage in (Stage.HEADLINE, Stage.BODY, Stage.PROSE)),
+    (Kind.UNIQUE, Stage.NONE), (Kind.DUPLICATE, Stage.ID), (Kind.DUPLICATE, Stage.EXACT), (Kind.UPDATE, Stage.POLICY),
+    (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
 )  # fmt: skip
 _FIELDS = ("title", "text", "source")
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
@@ -79,7 +76,6 @@ class Metrics(Observer):
         self._bad = _counter(catalogue.BAD, registry)
         self._missing = _counter(catalogue.MISSING_FIELDS, registry)
         self._shapes = _counter(catalogue.SHAPES, registry)
-        self._guards = _counter(catalogue.GUARDS, registry)
         compared = [kind.value for kind in _COMPARED]
         self._similarity = BulkHistogram(catalogue.SIMILARITY, registry, compared)
         self._containment = BulkHistogram(catalogue.CONTAINMENT, registry, compared)
@@ -263,8 +259,6 @@ class Metrics(Observer):
                 sources.append(item.source)
             if verdict.evidence is not None and verdict.kind in evidence:
                 evidence[verdict.kind].append(verdict.evidence)
-                if verdict.evidence.guard is not None:
-                    self._guards.labels(_GUARD_LABELS.get(verdict.evidence.guard, OTHER)).inc()
         self._sources.count(sources)
         for kind, comparisons in evidence.items():
             for histogram, values in (
@@ -282,8 +276,6 @@ class Metrics(Observer):
             self._missing.labels(name)
         for shape in (*PRESETS, TEXT):
             self._shapes.labels(shape)
-        for reason in (*_GUARD_LABELS.values(), OTHER):
-            self._guards.labels(reason)
         for error in _RETRIED:
             self._errors.labels(error.__name__, "retried")
         for outcome in ("committed", "failed"):

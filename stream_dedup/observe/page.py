@@ -53,7 +53,7 @@ _CURRENT_SLICES = 60 // SLICE_SECONDS
 
 # Rows of the index section: title, unit, metric and labels. A metric without a value makes no row.
 _INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
-    ("remembered: originals, and variants (cut or re-headlined copies)", "count", "stream_dedup_index_rows", {}),
+    ("originals remembered", "count", "stream_dedup_index_rows", {}),
     ("of them in the recent tree", "count", "stream_dedup_index_recent_rows", {}),
     ("sorted runs", "count", "stream_dedup_index_runs", {}),
     ("oldest original, before the newest item", "duration", "stream_dedup_window_age_seconds", {}),
@@ -224,12 +224,12 @@ class Page:
         """Rows of the evidence: what was compared, its value, and the threshold."""
         e, d = verdict.evidence or Evidence(), self._settings.decision
         rows = [
-            ("headline: words in common", e.headline, d.headline),
-            ("opening: share found in the other's", e.lead, d.lead),
-            ("text: phrases in common", e.body, d.body),
-            ("text: share of the shorter one found in the other", e.containment, d.kinship),
-            ("prose: share that the original lacks", e.new_share, None),
-            ("novelty: how likely it has something new", e.novelty, d.novelty),
+            ("headline: words in common", e.headline, None),
+            ("text: phrases in common", e.body, d.body if d.rule == "jaccard" else None),
+            ("text: share of the shorter one found in the other", e.containment, None),
+            ("article: share that the original holds", e.covered, None),
+            ("article: share of words that the original lacks", e.new_share, None),
+            ("novelty: how likely it has something new", e.novelty, d.threshold),
         ]
         return [(name, _share(value), _share(needed)) for name, value, needed in rows if value is not None]
 

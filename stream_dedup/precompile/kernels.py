@@ -54,7 +54,7 @@ _FAMILIES: tuple[Mapping[str, Any], ...] = (
     {"family": "simhash", "bits": 64, "features": "tokens", "weights": "uniform"},
     {"family": "simhash", "bits": 64, "shingle_letters": 5},
     {"family": "simhash", "bits": 128, "features": "shingles", "weights": "idf"},
-    {"family": "simhash", "bits": 64, "layout": "4 choose 1", "views": "body"},
+    {"family": "simhash", "bits": 64, "layout": "4 choose 1"},
     {"family": "given", "bits": 64},
 )
 

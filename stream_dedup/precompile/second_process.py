@@ -17,8 +17,11 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprints, Prose
-from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprints, Texts
+from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS
+from stream_dedup.fingerprint.numbers import Numbers
+from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
+from stream_dedup.fingerprint.sentences import Passages
 from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
 from stream_dedup.settings import load_settings
@@ -30,7 +33,7 @@ _HOUR = 3_600_000
 # numba than a batch of several.
 _BATCHES = (3, 3, 1, 1, 1, 100, 3, 1, 1, 1, 3, 100, 3)
 _COPIES = 3
-_PASSAGE_SHINGLES = 12
+_TOKENS = 20  # of a text of one passage, with a shingle for each token and one number
 
 
 def judge_synthetic() -> Counter[Kind]:
@@ -42,6 +45,7 @@ def judge_synthetic() -> Counter[Kind]:
             kinds.update(batch.counts())
             dedup.apply(batch)
             first += count
+        list(dedup.export(first))
     return kinds
 
 
@@ -56,21 +60,26 @@ def _synthetic(scheme: Scheme, first: int, count: int) -> Prepared:
     )
     signatures["row_id"], signatures["offset"], signatures["partition"] = numbers + 1, numbers, 0
     signatures["time"] = [item.time for item in items]
-    signatures["digest"] = numbers + 1  # no two texts are equal, so views are compared
+    signatures["digest"] = numbers + 1  # no two texts are equal, so the similarities are asked for
     keys = np.stack([story.integers(1, 2**32, scheme.key_columns, np.uint32) for story in stories])
     keys[:, -2:] = numbers[:, None] + 1
     words = np.zeros((count, WORD_SET_BYTES), np.uint8)
-    starts = np.arange(count) * _PASSAGE_SHINGLES
-    prose = Prose(
-        np.arange(count),
-        np.arange(count) + 1,
-        np.concatenate([story.integers(1, 2**64, _PASSAGE_SHINGLES, np.uint64) for story in stories]),
-        starts,
-        starts + _PASSAGE_SHINGLES,
-        np.array([story.integers(1, 2**32) for story in stories], np.uint32),
-        np.full(count, float(_PASSAGE_SHINGLES), np.float32),
+    shingles = np.concatenate([story.integers(1, 2**64, _TOKENS, np.uint64) for story in stories])
+    hashes = (shingles >> np.uint64(32)).astype(np.uint32)
+    places, flags = np.arange(count + 1), np.ones(count, np.bool_)
+    firsts, lasts = np.stack([places[:-1]] * 2, axis=1), np.stack([places[1:]] * 2, axis=1)
+    starts, ends = places[:-1] * _TOKENS, places[1:] * _TOKENS
+    texts = Texts(
+        firsts,
+        lasts,
+        np.zeros((count, HEADLINE_FEATURES), np.uint32),
+        np.zeros((count, MOST_HEADLINE_NUMBERS), np.uint32),
+        hashes,
+        shingles,
+        Numbers(hashes[::_TOKENS].copy(), starts.astype(np.int32)),
+        Passages(ends, hashes[::_TOKENS].copy(), flags, flags, starts, ends),
     )
-    prints = Fingerprints(signatures, keys, words, scheme.settings.hamming, [], prose)
+    prints = Fingerprints(signatures, keys, words, scheme.settings.hamming, [], texts)
     return Prepared(items, items, prints, np.full(count, ITEM, np.int8), np.zeros(count, np.bool_))
 
 

@@ -24,6 +24,16 @@ def parse_novelty(value: Any) -> Any:
     return value
 
 
+def with_name(novelty: float) -> str:
+    """Return a value of `decision.novelty` with its name, if it has one.
+
+    >>> with_name(0.4), with_name(0.45)
+    ('0.4 balanced', '0.45')
+    """
+    names = {number: name for name, number in NOVELTY_NAMES.items()}
+    return f"{novelty:g} {names.get(novelty, '')}".rstrip()
+
+
 class DecisionSettings(Table):
     """The rule: what is held back."""
 

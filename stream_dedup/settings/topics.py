@@ -20,7 +20,7 @@ class TopicSettings(Table):
         "news.dedup-changelog",
         min_length=1,
         description="Log from which a member restores the index. Cleanup policy delete, retention at least window + "
-        "margin.",
+        "the input's retention + a day.",
     )
 
     @model_validator(mode="after")

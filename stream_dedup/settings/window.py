@@ -26,9 +26,9 @@ class WindowSettings(Table):
         None,
         ge=20_000,
         le=2**31,
-        description="Most originals remembered by each task, variants included. Beyond it the first to arrive are "
-        "forgotten, whatever their time, so that memory stays bounded even where timestamps do not advance. All "
-        "members of a group must have the same value. Unset: what [worker] memory has room for.",
+        description="Most originals remembered by each task. Beyond it the first to arrive are forgotten, whatever "
+        "their time, so that memory stays bounded even where timestamps do not advance. All members of a group must "
+        "have the same value. Unset: what [worker] memory has room for.",
     )
 
     @property

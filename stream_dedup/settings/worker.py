@@ -1,20 +1,15 @@
 """[worker]: one index for all partitions or one for each (scope), batches and time limits of the worker on Kafka."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
 from stream_dedup.settings.memory import available, batch_bytes, record_bytes, sized, work_bytes
-from stream_dedup.settings.secrets import SecretTable
-from stream_dedup.settings.values import Duration, Size
-
-# 128 bits in hexadecimal digits.
-_SHORTEST_KEY = 32
+from stream_dedup.settings.values import Duration, Size, Table
 
 
-class WorkerSettings(SecretTable):
+class WorkerSettings(Table):
     """The worker's loop on Kafka."""
 
     scope: Literal["global", "partition"] = Field(
@@ -56,21 +51,6 @@ class WorkerSettings(SecretTable):
         description="Largest record, unpacked, and largest line or row of a file. A larger record becomes a dead "
         "letter without its value. Unset: a 256th of memory, from 1M to 32M.",
     )
-    changelog_margin: Duration = Field(
-        timedelta(days=1),
-        description="The changelog's retention must exceed the window and the input topic's retention by this much.",
-    )
-    changelog_key: SecretStr | None = Field(
-        None,
-        description="Key that authenticates the changelog: each block gets a keyed hash, and blocks without a right "
-        "one are refused. The same for all members. Of several lines, the first key signs and all verify.",
-    )
-    changelog_key_file: Path | None = Field(None, description="File with the key. Read at the start.")
-    changelog_accept_unauthenticated: bool = Field(
-        False,
-        description="Also accept blocks without a keyed hash, until those from before the key have expired. Blocks "
-        "with a wrong hash are refused anyway.",
-    )
 
     @property
     def is_global(self) -> bool:
@@ -86,22 +66,5 @@ class WorkerSettings(SecretTable):
                 f"batch_bytes = {sized(self.batch_bytes)} and max_record_bytes = {sized(self.max_record_bytes)} take "
                 f"up to {sized(takes)}, more than memory = {sized(self.memory)}; raise memory, and the container's "
                 "limit with it, or lower the others"
-            )
-        return self
-
-    @property
-    def changelog_keys(self) -> list[str]:
-        """The keys, the one that signs first; empty: the changelog is not authenticated."""
-        return [line.strip() for line in (self.secret("changelog_key") or "").splitlines() if line.strip()]
-
-    @model_validator(mode="after")
-    def _keys_are_usable(self) -> "WorkerSettings":
-        if any(len(key) < _SHORTEST_KEY for key in self.changelog_keys):
-            raise ValueError(
-                f"changelog_key has fewer than {_SHORTEST_KEY} characters; make one with: openssl rand -hex 32"
-            )
-        if self.changelog_accept_unauthenticated and not self.has_secret("changelog_key"):
-            raise ValueError(
-                "changelog_accept_unauthenticated would not be used: without changelog_key every block is accepted"
             )
         return self

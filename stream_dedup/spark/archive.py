@@ -59,7 +59,7 @@ _DECIDING = ("item", "fingerprint", "decision", "index")
 
 
 def fingerprints(df: "DataFrame", settings: Settings | None = None) -> "DataFrame":
-    """The fingerprint of each item: row, id, source, time (ms), line, signature, keys by table (0: none)."""
+    """The fingerprint of each item: row, id, source, time (ms), line, signature, keys (0: none)."""
     return Archive(df, settings).fingerprints()
 
 

@@ -6,6 +6,7 @@ to the task of their range of later rows, which removes those that several table
 item is paired with the newest `bucket_limit` items before it, as in the single process.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.candidates import bucket_pairs
-from stream_dedup.batch.compare import bytes_per_pair, distinct, row_ranges
+from stream_dedup.batch.candidates import bucket_pairs, distinct
+from stream_dedup.batch.compare import bytes_per_pair, row_ranges
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import FingerprintSettings
 from stream_dedup.spark.blocks import block_rows, groups, packed_codes, record_batch, unpacked_codes
@@ -57,12 +58,13 @@ class EmitEntries:
 
     def __call__(self, record_batches: Iterable[Any]) -> Iterator[Any]:
         scheme = Scheme(self.fingerprint)
-        per_table = np.uint64(-(-self.layout.size // _RANGE_ENTRIES))
+        widest = max(Counter(scheme.table_of).values())  # columns of a table
+        per_table = np.uint64(-(-self.layout.size * widest // _RANGE_ENTRIES))
         for row in block_rows(record_batches):
             numbers: list[int] = []
             blocks: list[bytes] = []
             start = self.layout.start(row.value("part"))
-            for table, keys in enumerate(keys_of(row, scheme)):
+            for table, keys in zip(scheme.table_of, keys_of(row, scheme), strict=False):  # not the ids' table
                 rows = np.flatnonzero(keys)
                 entries = keys[rows].astype(np.uint64) << np.uint64(32) | (rows + start).astype(np.uint64)
                 # Keys are hashes, so equal ranges of keys hold about the same number of entries.
@@ -83,8 +85,7 @@ class PairBuckets:
     def __call__(self, record_batches: Iterable[Any]) -> Iterator[Any]:
         for _, rows in groups(record_batches, "range"):
             entries = np.concatenate([row.array("entries", np.uint64) for row in rows])
-            entries.sort()
-            for head, codes in bucket_pairs([entries], self.bucket_limit, _CODES):
+            for head, codes in bucket_pairs([distinct(entries)], self.bucket_limit, _CODES):
                 ranges, blocks = self._cut(codes)
                 zeros = [0] * len(ranges)
                 yield record_batch({"range": ranges, "codes": blocks, "hot": zeros, "left_out": zeros}, CODE_TYPES)

@@ -4,7 +4,7 @@ In: a reader and the topic. Out: stored blocks with their places. Entries that a
 marked, so that all checksums can be verified and rows counted once; so are the records of other programs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from stream_dedup.changelog.entries import SequenceRange
@@ -16,40 +16,27 @@ from stream_dedup.errors import ChangelogError
 from stream_dedup.stream.topic_reader import TopicReader
 
 
-def changelog_entries(
-    reader: TopicReader, topic: str, check: Callable[[Any], None] = lambda record: None
-) -> Iterator[StoredBlock]:
-    """Every record that the topic has now. `check` raises ChangelogError for one that a worker refuses.
-
-    Raises what `TopicReader` raises.
-    """
+def changelog_entries(reader: TopicReader, topic: str) -> Iterator[StoredBlock]:
+    """Every record that the topic has now. Raises what `TopicReader` raises."""
     existing = set(reader.beginnings(topic))
     for index in range(-(-len(existing) // PARTITIONS)):
         blocks, merged = (place.partition for place in index_partitions(topic, index))
         merged_to = 0
-        for record in reader.partition(topic, blocks):
-            stored, span = _stored(record, check)
-            if span is not None:
-                break
-            if not (stored.is_foreign or stored.problem):
-                yield stored  # of a release without merged blocks
         for record in reader.partition(topic, merged) if merged in existing else ():
-            stored, span = _stored(record, check)
+            stored, span = _stored(record)
             merged_to = max(merged_to, span.last if span else 0)
             yield stored
         for record in reader.partition(topic, blocks):
-            stored, span = _stored(record, check)
-            if span is not None or stored.is_foreign or stored.problem:
-                yield stored._replace(is_folded=span is not None and span.last <= merged_to)
+            stored, span = _stored(record)
+            yield stored._replace(is_folded=span is not None and span.last <= merged_to)
 
 
-def _stored(record: Any, check: Callable[[Any], None]) -> tuple[StoredBlock, SequenceRange | None]:
+def _stored(record: Any) -> tuple[StoredBlock, SequenceRange | None]:
     place, owner = f"{record.topic}-{record.partition} at offset {record.offset}", (record.key or b"")
     stored = StoredBlock(place, owner.decode(errors="replace"), record.value or b"")
     if not is_block(record):
         return stored._replace(is_foreign=True), None
     try:
-        check(record)
         return stored, span_of(record)
     except ChangelogError as error:
         return stored._replace(problem=str(error)), None

@@ -1,14 +1,13 @@
-"""Move to another fingerprint scheme without forgetting: read the output topics again, and fill a new changelog.
+"""Move to another fingerprint scheme without forgetting: read the output topic again, and fill a new changelog.
 
-In: settings with the new [fingerprint] and a changelog topic of its own; the output and duplicates topics, which the
-workers with the former settings fill meanwhile. Out: that changelog, as if the new scheme had judged those items. Both
-topics hold the items whole, with their places in the input, so they are judged again in input order. Duplicates count
-too, since variants of them find further copies. Nothing is sent.
+In: settings with the new [fingerprint] and a changelog topic of its own; the output topic, which the workers with the
+former settings fill meanwhile. Out: that changelog, as if the new scheme had judged what readers saw. The topic holds
+the items whole, with their places in the input, so they are judged again in input order. Nothing is sent.
 
     1 FILL      fill the changelog while the former workers go on; after a kill it resumes where it was
     2 WAIT      keep up until the consumer group is empty: stop the former workers now
     3 FENCE     take the task's transactional id, so that no former worker can write any more
-    4 COMPLETE  read the rest of both topics; the last block says that the migration is complete
+    4 COMPLETE  read the rest of the output; the last block says that the migration is complete
 
 Workers with the new settings refuse a changelog whose migration is not complete. The group's input offsets do not
 change: the new workers resume where the former ones stopped, so every item is judged once.
@@ -58,7 +57,7 @@ class MigrationProgress:
 
 @dataclass(slots=True)
 class Source:
-    """One partition of the output or duplicates topic.
+    """One partition of the output topic.
 
     end: of the committed records; written: of all records, those of open transactions included.
     """
@@ -183,13 +182,12 @@ class Migration:
     # -- reading -----------------------------------------------------------------------------------------
 
     def _open(self, consumer: Any, next_offsets: Mapping[tuple[str, int], int]) -> None:
-        """Open every partition of both topics where the migration was, or at the beginning of the window."""
-        places = []
-        for topic in (self._settings.topics.output, self._settings.topics.duplicates):
-            partitions = consumer.partitions_for_topic(topic)
-            if not partitions:  # without them its items would be forgotten
-                raise MigrationError(f"no broker knows the partitions of {topic} at present; run the migration again")
-            places += [TopicPartition(topic, partition) for partition in sorted(partitions)]
+        """Open every partition of the output where the migration was, or at the beginning of the window."""
+        topic = self._settings.topics.output
+        partitions = consumer.partitions_for_topic(topic)
+        if not partitions:  # without them its items would be forgotten
+            raise MigrationError(f"no broker knows the partitions of {topic} at present; run the migration again")
+        places = [TopicPartition(topic, partition) for partition in sorted(partitions)]
         consumer.assign(places)
         horizon = int((self._clock() - self._settings.window.length.total_seconds()) * 1000)
         first, ends = consumer.offsets_for_times(dict.fromkeys(places, horizon)), consumer.end_offsets(places)
@@ -207,9 +205,8 @@ class Migration:
         by_place = {source.place: source for source in self._sources}
         self._throttle(consumer)
         for place, records in consumer.poll(_POLL_MS).items():
-            # In shadow mode a duplicate is in both topics.
-            is_output = place.topic == self._settings.topics.output
-            by_place[place].waiting.extend(record for record in records if not (is_output and was_held_back(record)))
+            # In shadow mode the output has duplicates, too.
+            by_place[place].waiting.extend(record for record in records if not was_held_back(record))
         # After the poll: a transaction that is read in one partition is then written in all.
         ends, written = consumer.end_offsets(list(by_place)), self._written(admin)
         for source in self._sources:

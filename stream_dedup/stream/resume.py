@@ -29,13 +29,13 @@ _FEW = 20
 @dataclass(frozen=True, slots=True)
 class Note:
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
-    name of the output topic; empty: written by a release that did not store it.
+    name of the output topic.
     """
 
     input_id: str
     changelog_id: str
     at: int
-    output: str = ""
+    output: str
 
     def text(self) -> str:
         return json.dumps(
@@ -44,7 +44,7 @@ class Note:
 
     @staticmethod
     def parse(text: str | None) -> "Note | None":
-        """Read a note. None: it was not written by a worker, or by a release without notes.
+        """Read a note. None: it was not written by a worker.
 
         >>> Note.parse(Note("465bf025", "11ecd0ea", 7, "news").text())
         Note(input_id='465bf025', changelog_id='11ecd0ea', at=7, output='news')
@@ -63,7 +63,7 @@ class _NoteFields(msgspec.Struct):
     input: str
     changelog: str
     at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-    output: str = ""
+    output: str
 
     def note(self) -> Note:
         return Note(self.input, self.changelog, self.at, self.output)
@@ -203,7 +203,7 @@ def check_output(settings: Settings, last: Note | None) -> None:
     note of the last commit.
     """
     output = settings.topics.output
-    if last is None or last.output in ("", output):
+    if last is None or last.output == output:
         return
     raise TopicError(
         f"the group {settings.kafka.group_id} writes to {last.output}, and here [topics] output is {output}. If "

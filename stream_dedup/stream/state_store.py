@@ -21,9 +21,8 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
 
-from stream_dedup.changelog.authentication import Authenticator, is_authenticated
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
+from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder, blocks_header
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.changelog.limits import MOST_BYTES
 from stream_dedup.changelog.partitions import index_partitions, log_end_offsets
@@ -31,7 +30,6 @@ from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.changelog.records import CURE
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import CorruptBlock, Outdated, StreamError
-from stream_dedup.settings import Settings
 from stream_dedup.stream import client
 from stream_dedup.stream.bounded import Bounded
 from stream_dedup.stream.context import WorkerContext
@@ -60,13 +58,6 @@ class _PendingBatch(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-def authenticator(settings: Settings) -> Authenticator | None:
-    """The authenticator of the changelog; None if [worker] changelog_key is not set."""
-    worker = settings.worker
-    keys = worker.changelog_keys
-    return Authenticator(keys, accept_unauthenticated=worker.changelog_accept_unauthenticated) if keys else None
-
-
 class StateStore:
     """The state of the task `name`, whose index has the number `index` in the changelog.
 
@@ -86,7 +77,6 @@ class StateStore:
         self._is_consistent = True
         self._caught_up_at = time.monotonic()  # when nothing was left to read
         self._offsets_behind, self._lag_asked_at = 0, 0.0
-        self._authenticator = authenticator(context.settings)
         self._reader = ChangelogReader(
             lambda: client.make_consumer(client.changelog_reader(context.settings), MOST_BYTES),
             self.places,
@@ -97,7 +87,6 @@ class StateStore:
             self._builder,
             self._ends,
             self._call,
-            self._check if self._authenticator is None else self._authenticator.check,
             self._skipped,
         )
 
@@ -161,10 +150,10 @@ class StateStore:
         records = []
         for entry in self._builder.build(delta):
             partition = (self.places.merged if entry.is_merged else self.places.blocks).partition
-            value, all_headers = encode(entry.delta, scheme), [*headers, entry.span.header()]
-            if self._authenticator is not None:
-                all_headers.append(self._authenticator.header(self.topic, partition, owner, value, all_headers))
-            records.append(Outgoing(self.topic, partition, owner, value, all_headers, now))
+            all_headers = [*headers, entry.span.header()]
+            if entry.is_merged:
+                all_headers.append(blocks_header(self._reader.blocks_start))
+            records.append(Outgoing(self.topic, partition, owner, encode(entry.delta, scheme), all_headers, now))
         return records
 
     # -- the task's own batches ----------------------------------------------------------------------------
@@ -199,15 +188,6 @@ class StateStore:
         dead = len(self.dedup.rows) - len(self.dedup)
         is_full = dead > max(_MOST_DEAD, len(self.dedup) // 4)
         return self._is_consistent and self._reader.knows_position and not is_full
-
-    def _check(self, record: Any) -> None:
-        """Warn once if other members have a key: they will refuse what this one writes."""
-        if is_authenticated(record) and "no key" not in self._context.logged:
-            self._context.logged.add("no key")
-            log.warning(
-                "%s has authenticated blocks, and this member has no [worker] changelog_key: it does not verify them, "
-                "and members with the key will refuse what it writes; give every member the key", self.topic,
-            )  # fmt: skip
 
     def _skipped(self, record: Any) -> None:
         """Count a record of another program; log the first one."""

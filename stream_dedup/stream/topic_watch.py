@@ -73,7 +73,7 @@ class TopicWatch:
             return None
         change = self._compare(ids)
         check_output(self._context.settings, last)
-        self._knows_group |= last is not None and bool(last.output)
+        self._knows_group |= last is not None
         return change
 
     def _ask_anew(self, seconds: float) -> None:

@@ -39,13 +39,10 @@ _NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7, "Metadata": 10, "DescribeAcls
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
 _UNLIMITED = 2**63 - 1
-# More partitions would put the blocks of two indexes into one.
-_OLD_LAYOUT = (
-    ". But if a former release, which used one partition per index, has written to it, name a new one as [topics] "
-    "changelog and create it with: stream-dedup topics create"
-)
 # Kafka deletes whole segments. With one a day the changelog is retained for at most a day longer than needed.
 _SEGMENT_MS = 24 * 3600 * 1000
+# Added to what the changelog must retain: for clocks that are ahead, and for late input.
+_MARGIN_MS = 24 * 3600 * 1000
 # The longest time that records are expected to wait in an input topic that is not limited by age, or to more than this.
 _LONGEST_WAIT_MS = 30 * 24 * 3600 * 1000
 _LIMIT = "max.message.bytes"
@@ -346,11 +343,6 @@ def _check_changelog(settings: Settings, topic: _Topic, source: _Topic | None) -
             problems.append(
                 f"{present}; fix it with: kafka-topics.sh {_bootstrap_option(settings)} --alter --topic {name} "
                 f"--partitions {needed}"
-                + (
-                    _OLD_LAYOUT + settings.config_option
-                    if topic.partitions == source.partitions and not settings.worker.is_global
-                    else ""
-                )
             )
         elif topic.partitions > needed:
             problems.append(
@@ -370,12 +362,11 @@ def _changelog_retention_ms(settings: Settings, source: _Topic) -> int:
 
     Let R be the retention of the input. After a stop or in a backlog, the oldest record still to be read is from
     now - R. It is compared with items from now - R - window on, whose blocks may have been written as early as that.
-    The margin is for clocks that are ahead and for late input.
     """
     wait = source.number("retention.ms", -1)
     if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get("cleanup.policy", "delete"):
         wait = _LONGEST_WAIT_MS
-    return client.milliseconds(settings.window.length + settings.worker.changelog_margin) + wait
+    return client.milliseconds(settings.window.length) + wait + _MARGIN_MS
 
 
 def _changelog_partitions(settings: Settings, input_partitions: int) -> int:

@@ -278,9 +278,8 @@ def _reason(verdict: Verdict, apart: int, passes: float) -> str:
         Stage.ID: "the same id again",
         Stage.EXACT: "the same text",
         Stage.HEADLINE: f"headlines {_percent(e.headline)} alike",
-        Stage.LEAD: f"{_percent(e.lead)} of its lead is in the other",
         Stage.BODY: f"texts {_percent(e.body)} alike",
-        Stage.PROSE: "a known headline without an article of its own",
+        Stage.PROSE: f"{_percent(e.covered)} of its article is in the other",
         Stage.POLICY: "an update, which [policy] updates holds back",
     }
     parts = [texts.get(verdict.stage, str(verdict.stage))]

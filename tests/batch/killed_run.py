@@ -1,4 +1,4 @@
-"""Run a command in a process that may be killed; the argument names the command.
+"""Run `filter` in a process that may be killed.
 
 In, on standard input: a line of JSON a run. Out, on standard output: a line with its exit code. A run is a fork of
 this process, whose kernels are loaded, so a kill at a random moment hits the run's work and not its start.
@@ -16,7 +16,6 @@ from typing import Any
 
 from stream_dedup.batch.filter import filter_files
 from stream_dedup.batch.judge import judge_lines
-from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.settings import load_settings
 
 
@@ -32,20 +31,6 @@ def kill_before(step: int, nth: int) -> Callable[[IntEnum], None]:
     return announce
 
 
-def run_pairs(request: dict[str, Any]) -> None:
-    find_pairs(
-        request["inputs"],
-        Path(request["output"]),
-        Path(request["clusters"]),
-        settings=load_settings(),
-        memory=2**19,
-        state=Path(request["state"]) if request["state"] else None,
-        force=False,  # what a killed run has written is its own
-        threads=2,
-        announce=kill_before(*request["kill"]) if request["kill"] else lambda _: None,
-    )
-
-
 def run_filter(request: dict[str, Any]) -> None:
     filter_files(
         request["inputs"],
@@ -59,13 +44,12 @@ def run_filter(request: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    run = {"filter": run_filter, "pairs": run_pairs}[sys.argv[1]]
     list(judge_lines([b'{"id": 1, "text": "loads the kernels"}'], load_settings()))
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
-            run(request)
+            run_filter(request)
             os._exit(0)
         if request["after"] is not None:
             time.sleep(request["after"])

@@ -9,12 +9,11 @@ from pathlib import Path
 
 
 class Runner:
-    """Runs one command; `other` is its second output, beside `unique.jsonl`."""
+    """Runs `filter`."""
 
-    def __init__(self, command: str, other: str) -> None:
-        self._other = other
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.batch.killed_run", command],
+            [sys.executable, "-m", "tests.batch.killed_run"],
             cwd=Path(__file__).parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -35,7 +34,7 @@ class Runner:
         request = {
             "inputs": [str(one) for one in inputs],
             "output": str(directory / "unique.jsonl"),
-            self._other: str(directory / f"{self._other}.jsonl"),
+            "duplicates": str(directory / "duplicates.jsonl"),
             "state": state and str(state),
             "kill": kill,
             "after": after,

@@ -17,7 +17,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
-    one = Runner("filter", "duplicates")
+    one = Runner()
     yield one
     one.close()
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.keep import Merits, parse_keep, representatives
-from stream_dedup.batch.pairs import PairsStep, find_pairs
+from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.errors import UsageError
 from stream_dedup.settings import Settings, load_settings
@@ -84,18 +84,6 @@ def test_the_cluster_and_the_pairs_do_not_depend_on_what_stays(tmp_path: Path) -
     assert (tmp_path / "pNone").read_bytes() == (tmp_path / "plongest").read_bytes()
     plain, more = rows(tmp_path / "cNone"), rows(tmp_path / "clongest")
     assert [{"id": row["id"], "cluster": row["cluster"]} for row in more] == plain
-
-
-def test_a_killed_run_may_continue_with_another_choice(tmp_path: Path) -> None:
-    def kill(step: PairsStep) -> None:
-        if step is PairsStep.WRITE:
-            raise KeyboardInterrupt
-
-    path, outputs = write(tmp_path / "in", ARTICLE), (tmp_path / "p.jsonl", tmp_path / "c.jsonl")
-    with pytest.raises(KeyboardInterrupt):
-        find_pairs([path], *outputs, settings=Settings(), keep="earliest", announce=kill)
-    assert find_pairs([path], *outputs, settings=Settings(), keep="longest").resumed == len(ARTICLE)
-    assert [row["id"] for row in rows(outputs[1]) if row["keep"]] == ["alone", "full"]
 
 
 def test_representatives_are_those_that_sorting_finds() -> None:

@@ -1,9 +1,9 @@
-"""`find_pairs` finds what brute force finds, whatever the memory, the threads and the kills."""
+"""`find_pairs` finds what brute force finds, whatever the memory and the threads."""
 
 import gzip
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.pairs import PairsResult, PairsStep, find_pairs
+from stream_dedup.batch.pairs import PairsProgress, PairsResult, PairsStep, find_pairs
 from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import Finding, judge_pairs
@@ -27,8 +27,8 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.batch.feed import feed, line, prose, rows, story, write
-from tests.batch.runner import Runner
 from tests.benchmarks.all_pairs import all_pairs
+from tests.dedup.test_cuts import share_bands
 
 
 @dataclass
@@ -62,14 +62,12 @@ Find = Callable[..., Outcome]
 
 @pytest.fixture
 def find(tmp_path: Path) -> Find:
-    """find(*inputs, to=, suffix=, memory=, threads=, state=, announce=, **tables of settings)."""
+    """find(*inputs, to=, suffix=, memory=, threads=, progress=, **tables of settings)."""
 
     def find(*inputs: Path | str, to: str = "out", suffix: str = ".jsonl", **more: Any) -> Outcome:
         directory = tmp_path / to
         directory.mkdir(exist_ok=True)
-        keywords = {
-            name: more.pop(name) for name in ("memory", "bucket_limit", "threads", "state", "announce") if name in more
-        }
+        keywords = {name: more.pop(name) for name in ("memory", "bucket_limit", "threads", "progress") if name in more}
         pairs, clusters = directory / f"pairs{suffix}", directory / f"clusters{suffix}"
         bad: list[BadLine] = []
         result = find_pairs(
@@ -111,10 +109,11 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
     prints = Fingerprints(made.signatures[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
     fill_missing_times(prints.signatures["time"], START)
+    table_of = Scheme(settings.fingerprint).table_of[:-1]
+    keys = [{(t, key) for t, key in zip(table_of, line, strict=False) if key} for line in prints.keys.tolist()]
     pairs = []
     for b in range(len(items)):
-        shared = (prints.keys[b, :-1] == prints.keys[:b, :-1]) & (prints.keys[b, :-1] != 0)
-        near = np.flatnonzero(shared.any(axis=1))
+        near = np.array([a for a in range(b) if keys[a] & keys[b]], np.int64)
         similar = compare(prints, prints.signatures, np.full(len(near), b), near)
         judged = judge_pairs(similar, settings.decision, np.zeros(len(near), np.int64))
         pairs += [(items[a].id, items[b].id) for a in near[judged.is_repeat | (judged.finding > Finding.NOTHING)]]
@@ -142,6 +141,16 @@ def test_it_finds_what_brute_force_finds(
     expected = brute_force(corpus, load_settings(**tables))
     assert len(expected) > 20
     assert find(write(tmp_path / "in", corpus), **tables).names == expected
+
+
+@pytest.mark.parametrize("memory", [1, 2**30])
+def test_columns_of_one_table_meet(find: Find, tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the memory: if little, the table is sorted in ranges."""
+    share_bands(monkeypatch)
+    corpus = feed(300)
+    expected = brute_force(corpus, load_settings())
+    assert len(expected) > 20
+    assert find(write(tmp_path / "in", corpus), memory=memory).names == expected
 
 
 @pytest.mark.parametrize("how", [{"body_bins": 4096}, {"verify": "exact"}], ids=["sketched", "whole"])
@@ -278,108 +287,28 @@ def test_in_a_hot_bucket_each_item_is_compared_with_the_newest(find: Find, tmp_p
     assert run.result.left_out == tables * (50 * 49 // 2 - len(expected))
 
 
-# -- resuming --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[Runner]:
-    one = Runner("pairs", "clusters")
-    yield one
-    one.close()
-
-
 @pytest.fixture
 def inputs(tmp_path: Path) -> list[Path]:
     lines = feed(400)
     return [write(tmp_path / "1.jsonl", lines[:150]), write(tmp_path / "2.jsonl", lines[150:])]
 
 
-def outputs(directory: Path) -> tuple[bytes, bytes]:
-    return (directory / "unique.jsonl").read_bytes(), (directory / "clusters.jsonl").read_bytes()
-
-
-@pytest.mark.parametrize("state", [None, "state"])
-@pytest.mark.parametrize("step", list(PairsStep))
-def test_killed_at_a_step_and_run_again(
-    find: Find, runner: Runner, inputs: list[Path], tmp_path: Path, step: PairsStep, state: str | None
-) -> None:
-    expected = find(*inputs).bytes
-    directory = tmp_path / "killed"
-    directory.mkdir()
-    place = tmp_path / state if state else None
-    several = step in (PairsStep.PART, PairsStep.TABLE, PairsStep.COMPARE)
-    for nth in (1, 2) if several else (1,):
-        assert not runner(inputs, directory, place, kill=(step, nth))
-        assert not (directory / "unique.jsonl").exists() or step is PairsStep.CLEAR
-    assert runner(inputs, directory, place)
-    assert outputs(directory) == expected
-    assert not list(tmp_path.rglob("part-*"))
-    assert not list(tmp_path.rglob("lock"))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_killed_at_random_moments_and_run_again(
-    find: Find, runner: Runner, inputs: list[Path], tmp_path: Path, seed: int
-) -> None:
-    expected = find(*inputs).bytes
-    chance = random.Random(seed)
-    directory = tmp_path / "killed"
-    directory.mkdir()
-    kills = 0
-    while not runner(inputs, directory, None, after=chance.uniform(0, 0.3) if kills < 5 else None):
-        kills += 1
-    assert outputs(directory) == expected
-
-
 class Stop(Exception):  # noqa: N818 - not an error
-    """Ends a run before a step."""
+    """Ends a run."""
 
 
-def interrupt(find: Find, *inputs: Path, at: PairsStep, **more: Any) -> None:
-    def announce(step: PairsStep) -> None:
-        if step is at:
+def test_a_run_that_ends_early_leaves_no_file(find: Find, inputs: list[Path], tmp_path: Path) -> None:
+    """The temporary files have no names, so nothing is left however a run ends."""
+
+    def stop(progress: PairsProgress) -> None:
+        if progress.step is PairsStep.COMPARE:
+            assert not list((tmp_path / "out").iterdir())
             raise Stop
 
     with pytest.raises(Stop):
-        find(*inputs, announce=announce, **more)
-
-
-def test_a_resumed_run_says_so_and_reads_no_line_twice(find: Find, inputs: list[Path]) -> None:
-    interrupt(find, *inputs, at=PairsStep.TABLE)
-    run = find(*inputs)
-    assert run.result.resumed == run.result.items
-    assert run.bad == []  # they were reported before
-    assert run.result.bad > 0
-
-
-def test_work_for_other_inputs_or_settings_is_dropped(find: Find, inputs: list[Path], tmp_path: Path) -> None:
-    expected = find(*inputs, to="undisturbed").bytes
-    interrupt(find, *inputs, at=PairsStep.CLEAR, fingerprint={"seed": 5})
-    run = find(*inputs)
-    assert (run.result.resumed, run.bytes) == (0, expected)
-    interrupt(find, *inputs, at=PairsStep.CLEAR)
-    write(inputs[1], feed(300, seed=9))
-    assert find(*inputs).bytes == find(*inputs, to="again").bytes != expected
-
-
-@pytest.mark.parametrize("prefix", ["begin", "part-", "run-", "verified-"])
-def test_damaged_work_is_done_again(find: Find, inputs: list[Path], tmp_path: Path, prefix: str) -> None:
-    expected = find(*inputs, to="undisturbed").bytes
-    state = tmp_path / "state"
-    interrupt(find, *inputs, at=PairsStep.WRITE, state=state, memory=2**19)
-    for path in sorted(state.glob(f"{prefix}*"))[-1:]:
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
-    assert find(*inputs, state=state, memory=2**19).bytes == expected
-
-
-def test_foreign_files_in_the_directory_stay(find: Find, inputs: list[Path], tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    state.mkdir()
-    (state / "mine").write_text("x")
-    find(*inputs, state=state)
-    assert [path.name for path in state.iterdir()] == ["mine"]
+        find(*inputs, progress=stop, memory=2**19)
+    assert not list((tmp_path / "out").iterdir())
+    assert find(*inputs, memory=2**19).bytes == find(*inputs, to="undisturbed").bytes
 
 
 # -- formats---------------------------------------------------------------------------------------------------------
@@ -400,7 +329,7 @@ def test_parquet_without_its_extra_is_refused_before_any_work(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(ConfigError, match=r"pip install .*\[parquet\]"):
-        find(*inputs, suffix=".parquet", announce=lambda _: pytest.fail("it began"))
+        find(*inputs, suffix=".parquet", progress=lambda _: pytest.fail("it began"))
 
 
 # -- helpers ---------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.changelog.entries import EntryBuilder, split_delta
-from stream_dedup.changelog.headers import OFFSETS_HEADER, RestoreResult, TaskSummary, offsets_header
+from stream_dedup.changelog.entries import EntryBuilder, SequenceRange, split_delta
+from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import ChangelogReader
@@ -85,9 +85,9 @@ PLACES = index_partitions("log", 0)
 class Log:
     """A consumer that returns one block a poll, and no merged blocks."""
 
-    def __init__(self, *headers: list[tuple[str, bytes]], begin: int = 0) -> None:
+    def __init__(self, *headers: list[tuple[str, bytes]]) -> None:
         self._block = encode(a_delta([], []), SCHEME)
-        self._headers, self._begin, self._at = headers, begin, begin
+        self._headers, self._at = headers, 0
         self._assigned: list[Any] = []
 
     def assign(self, places: list[Any]) -> None:
@@ -96,18 +96,18 @@ class Log:
     def seek(self, place: Any, offset: int) -> None: ...
 
     def beginning_offsets(self, places: Any) -> dict[Any, int]:
-        return {place: self._begin if place == PLACES.blocks else 0 for place in places}
+        return dict.fromkeys(places, 0)
 
     def end_offsets(self, places: Any) -> dict[Any, int]:
-        return {place: self._begin + len(self._headers) if place == PLACES.blocks else 0 for place in places}
+        return {place: len(self._headers) if place == PLACES.blocks else 0 for place in places}
 
     def position(self, place: Any) -> int:
         return self._at if place == PLACES.blocks else 0
 
     def poll(self, milliseconds: int) -> dict[Any, list[Any]]:
-        if PLACES.blocks not in self._assigned or self._at - self._begin == len(self._headers):
+        if PLACES.blocks not in self._assigned or self._at == len(self._headers):
             return {}
-        headers = self._headers[self._at - self._begin]
+        headers = self._headers[self._at]
         self._at += 1
         record = SimpleNamespace(
             topic="log", partition=0, offset=self._at - 1, key=b"owner", value=self._block, headers=headers
@@ -125,14 +125,8 @@ def read(log: Log, end: int) -> RestoreResult:
 
 
 def test_offsets_of_another_input_topic_are_dropped() -> None:
-    before = [TaskSummary("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})]
-    restored = read(Log(before, [offsets_header({0: 7}), TaskSummary("news.raw", "id-2", 6).header()]), 2)
+    one, two = SequenceRange(1, 1).header(), SequenceRange(2, 2).header()
+    before = [one, TaskSummary("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})]
+    restored = read(Log(before, [two, offsets_header({0: 7}), TaskSummary("news.raw", "id-2", 6).header()]), 2)
     assert restored.offsets == {0: 7}
     assert restored.task_summary == TaskSummary("news.raw", "id-2", 6)
-
-
-def test_blocks_of_releases_without_the_standing_header_are_read() -> None:
-    restored = read(Log([(OFFSETS_HEADER, b'{"0": 7, "1": 9}')], begin=4), 5)
-    assert (restored.offsets, restored.task_summary, restored.begin) == ({0: 7, 1: 9}, None, 4)
-    new = TaskSummary("news.raw", "id-1", 1).header()
-    assert read(Log([(OFFSETS_HEADER, b'{"1": 9}')], [new, offsets_header({0: 7})]), 2).offsets == {0: 7, 1: 9}

@@ -107,7 +107,7 @@ FILES = {
     "token.toml": '[observe]\ntoken = "0123456789abcdef0123456789abcdef"\n',
     "exact.toml": '[fingerprint]\nverify = "exact"\n',
     "exact-seven.toml": '[fingerprint]\nverify = "exact"\nbody_bands = 7\n',
-    "body.toml": '[fingerprint]\nviews = "body"\n',
+    "bands.toml": "[fingerprint]\nanchors = 0\nbody_bands = 16\n",
     "simhash.toml": '[fingerprint]\nfamily = "simhash"\n',
     "given.toml": '[fingerprint]\nfamily = "given"\n[item]\nfingerprint = "fingerprint"\n',
     "batches.toml": "[worker]\nbatch_items = 7\n",
@@ -318,8 +318,8 @@ def _local_pairs(patch: pytest.MonkeyPatch) -> None:
     find = pairs.find_pairs
 
     def find_pairs(*values: Any, **options: Any) -> Any:
-        # They do not change the pairs of a small corpus; a state directory goes with the end of the run.
-        reach(options["threads"], options["memory"], options["bucket_limit"], options["state"])
+        # They do not change the pairs of a small corpus.
+        reach(options["threads"], options["memory"], options["bucket_limit"])
         return find(*values, **options)
 
     patch.setattr(pairs, "find_pairs", find_pairs)
@@ -418,11 +418,6 @@ def _state(more: dict[str, Used | Refused | tuple[Used | Refused, ...]]) -> dict
         ),
     }  # fmt: skip
 
-
-_EXPORT: dict[str, Used | Refused | tuple[Used | Refused, ...]] = {
-    "--output": used("--output", "other-rows.jsonl"),
-    "--force": used("--force", beside=("--output", "strict.jsonl")),
-}
 
 TABLE: dict[str, dict[str, Mode]] = {
     "": {
@@ -555,7 +550,6 @@ TABLE: dict[str, dict[str, Mode]] = {
                     used("--keep", "longest", beside=("--clusters", "c.jsonl")),
                 ),
                 "--memory": used("--memory", "100M"),
-                "--state": used("--state", "dir"),
                 "--threads": used("--threads", "1"),
                 "--bucket-limit": used("--bucket-limit", "7"),
                 "--engine": refused("--engine spark", "--engine", "spark"),
@@ -574,7 +568,6 @@ TABLE: dict[str, dict[str, Mode]] = {
                 "--clusters": used("--clusters", "c.jsonl"),
                 "--keep": used("--keep", "longest", beside=("--clusters", "c.jsonl")),
                 "--memory": used("--memory", "3G"),
-                "--state": refused("--state is for --engine local", "--state", "dir"),
                 "--threads": refused("--threads is for --engine local", "--threads", "3"),
                 "--bucket-limit": used("--bucket-limit", "7"),
                 "--engine": refused("--master is for --engine spark", "--engine", "local"),
@@ -663,8 +656,8 @@ TABLE: dict[str, dict[str, Mode]] = {
             recall=used("--recall", ".99"), threshold=used("--threshold", ".8"), shingles=_EXACT,
             hamming=refused("--hamming is for family = 'simhash'", "--hamming", "3"),
         ),
-        "body": _plan(
-            ("--config", "body.toml"), "seven.toml",
+        "bands": _plan(
+            ("--config", "bands.toml"), "seven.toml",
             recall=used("--recall", ".99"), threshold=used("--threshold", ".8"), shingles=_NOT_EXACT,
             hamming=refused("--hamming is for family = 'simhash'", "--hamming", "3"),
         ),
@@ -718,10 +711,6 @@ TABLE: dict[str, dict[str, Mode]] = {
     },
     "state inspect": _state(_JSON),
     "state verify": _state({}),
-    "state export": {
-        name: Mode(("--output", "rows.jsonl", *mode.arguments), mode.options, mode.boundary, mode.before)
-        for name, mode in _state(_EXPORT).items()
-    },
     "config show": {"settings": Mode((), {"--config": used("--config", "kafka.toml"), **_JSON})},
     "config reference": {},
     "config metrics": {},

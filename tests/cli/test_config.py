@@ -104,7 +104,8 @@ def test_the_reference_describes_every_setting() -> None:
         "| `port` | a whole number, from 0 to 65,535 | `9464` |",
         "| `seed` | a whole number, at least 0, less than 4,294,967,296 | `1` |",
         '| `group_id` | text, not empty | `"stream-dedup"` |',
-        "| `variants` | `true` or `false` | `true` |",
+        '| `novelty` | `"cautious"`, `"balanced"` or `"eager"`; or a number, from 0 to 1 |',
+        "| `shadow` | `true` or `false` | `false` |",
         "| `fields` | a table with any of `id`, `title`,",
     ],
 )

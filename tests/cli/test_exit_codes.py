@@ -38,7 +38,6 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "topics check": ("", "no broker answers at 127.0.0.1:NOTHING"),
     "state inspect": ("DIR/nowhere", "nowhere"),
     "state verify": ("DIR/nowhere", "nowhere"),
-    "state export": ("DIR/nowhere --output DIR/out.jsonl", "nowhere"),
     "config show": None,
     "config reference": None,
     "config metrics": None,

@@ -18,7 +18,6 @@ WRITES: dict[str, tuple[str, ...]] = {
     "evaluate news.jsonl --report report.html": ("report.html",),
     "evaluate news.jsonl --plots figures": ("figures/s-curve.svg",),
     "weights build news.jsonl --output idf.bin": ("idf.bin",),
-    "state export memory --output rows.jsonl": ("rows.jsonl",),
 }
 CASES = [pytest.param(words, name, id=f"{words}: {name}") for words, names in WRITES.items() for name in names]
 
@@ -43,8 +42,6 @@ def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_an_existing_output_is_refused_and_replaced_with_force(
     words: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if "memory" in words:
-        assert run("filter news.jsonl --output seen.jsonl --state memory", monkeypatch) == 0
     Path(name).write_bytes(BEFORE)
     assert run(words, monkeypatch) == 2
     assert "--force" in capsys.readouterr().err
@@ -53,7 +50,7 @@ def test_an_existing_output_is_refused_and_replaced_with_force(
     assert Path(name).read_bytes() != BEFORE
 
 
-@pytest.mark.parametrize("words", [words for words in WRITES if "memory" not in words])
+@pytest.mark.parametrize("words", list(WRITES))
 def test_an_empty_file_is_no_loss(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in WRITES[words]:
         if "/" not in name:

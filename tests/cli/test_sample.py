@@ -1,6 +1,7 @@
 """`sample`: draw pairs, answer two questions a pair, stop and continue, and read precision and missed."""
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.evaluate.sample import Pair, Sample, Side
+from stream_dedup.settings import load_settings
 from tests.batch.feed import feed
 
 
@@ -217,7 +220,42 @@ def test_items_let_through_are_drawn_too(place: Place) -> None:
     let_through = [pair for pair in place.pairs if pair["forward"]]
     assert let_through
     assert all(pair["decision"]["verdict"] == "unique" for pair in let_through)
-    assert {pair["stratum"].split(",")[0] for pair in let_through} <= {"unique guard", "unique none"}
+    assert {pair["stratum"].split(",")[0] for pair in let_through} == {"unique none"}
+
+
+def test_sixty_labels_recommend_a_threshold_with_what_it_misses_and_repeats(place: Place) -> None:
+    """On this feed something is new in nothing whose novelty is below .7."""
+    sides = [Side(f"{n}", "", "", f"{n % 12}.example", 0) for n in range(120)]
+    pairs, keys = [], ""
+    for n in range(60):
+        novelty = (n + 0.5) / 60
+        decision = {
+            "verdict": "duplicate" if novelty < 0.4 else "update",
+            "stage": "body",
+            "evidence": {"novelty": novelty},
+        }
+        pairs.append(Pair(sides[n], sides[60 + n], decision, novelty >= 0.4, "body, at", 1.0))
+        keys += "sm" if novelty >= 0.7 else "sn"
+    Sample.write(place.sample, pairs, [], {})
+    few = run("sample", str(place.sample), keys=keys[:60] + "q")
+    assert "No value of decision.novelty is recommended from 30 labelled pairs, 0 with something new" in few
+    assert "that takes 10 pairs more, 8 pairs more with something new." in few
+    shown = run("sample", str(place.sample), keys=keys[60:])
+    (value,) = re.findall(r"\[decision\] novelty = (\S+)", shown)
+    assert 0.45 < float(value) < 0.7
+    assert f"Recommended from 60 labelled pairs, 18 with something new: decision.novelty = {value}." in shown
+    for name in ("0.3 cautious", "0.4 balanced", "0.5 eager"):
+        assert re.search(name + r" \d+ 0.000 \(0.000-0.\d+\) 0.\d+ \(0.\d+-0.\d+\)", shown), name
+    assert re.search(rf" {value} \d+ 0.000 \(\S+\) 0.\d+ \(\S+\) recommended", shown)
+    load_settings(decision={"novelty": float(value)})
+
+
+def test_a_pair_whose_evidence_is_not_an_object_is_refused_before_any_question(place: Place) -> None:
+    place.label("q", "--count", "8")
+    path = place.sample / "pairs.jsonl"
+    path.write_text(re.sub(r'"evidence":\{[^}]*\}', '"evidence":"x"', path.read_text()))
+    with pytest.raises(InputError, match="is no sample"):
+        place.label("")
 
 
 def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`state`: count, verify and export a changelog, from a directory and from a topic."""
+"""`state`: count and verify a changelog, in a directory and in a topic."""
 
 import json
 from collections.abc import Callable
@@ -8,11 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog.entries import ChangelogEntry, SequenceRange
 from stream_dedup.cli.main import app
 from stream_dedup.cli.state import _for_people
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.errors import SchemeMismatch, UsageError
+from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.benchmarks.memory import deltas
@@ -60,22 +59,6 @@ def test_a_changelog_of_another_scheme_is_warned_of(state: Path, tmp_path: Path)
     assert "no block was written under the scheme of these settings" in shown
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
-def test_rows_are_exported(state: Path, suffix: str) -> None:
-    target = state.parent / f"rows{suffix}"
-    run("state", "export", "--state", state, "--output", target)
-    if suffix == ".parquet":
-        from pyarrow import parquet
-
-        rows = parquet.read_table(target).to_pylist()
-    else:
-        rows = [json.loads(line) for line in target.read_bytes().splitlines()]
-    let_through = [json.loads(line)["id"] for line in (state.parent / "out").read_bytes().splitlines()]
-    assert [row["id"] for row in rows if row["kind"] == "original"] == let_through
-    assert {row["kind"] for row in rows} == {"original", "variant"}
-    assert rows[0]["time"].endswith("Z")
-
-
 def test_damage_is_found_and_named(state: Path) -> None:
     assert "0 damaged" in run("state", "verify", "--state", state)
     journal = state / "journal"
@@ -90,17 +73,6 @@ def test_damage_is_found_and_named(state: Path) -> None:
 def test_the_directory_needs_no_option(state: Path) -> None:
     assert run("state", "inspect", state, "--json") == run("state", "inspect", "--state", state, "--json")
     assert "0 damaged" in run("state", "verify", state)
-    target = state.parent / "rows.jsonl"
-    run("state", "export", state, "--output", target)
-    assert target.read_bytes()
-
-
-def test_exporting_another_scheme_needs_its_settings(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SEED", "2")
-    result = CliRunner().invoke(app, ["state", "export", str(state), "--output", str(state.parent / "rows.jsonl")])
-    assert isinstance(result.exception, SchemeMismatch)
-    assert "settings file of that time with --config" in str(result.exception)
-    assert "migrate" not in str(result.exception)
 
 
 def test_two_directories_are_refused(state: Path) -> None:
@@ -122,8 +94,7 @@ def test_folded_blocks_are_counted_once(
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     every = list(deltas(settings, 47, 1))
     with Remembering(settings) as writer:
-        writer.commit([ChangelogEntry(SequenceRange(1, 1), False, every[0])], numbered=False)
-        for delta in every[1:]:
+        for delta in every:
             writer.write(delta)
     config = tmp_path / "settings.toml"
     config.write_text(
@@ -132,14 +103,10 @@ def test_folded_blocks_are_counted_once(
     )
     found = json.loads(run("state", "inspect", "--config", config, "--json"))
     assert (found["blocks"], found["folded"], found["additions"]) == (47 + 4, 40, 47)
-    target = tmp_path / "rows.jsonl"
-    run("state", "export", "--config", config, "--output", target)
-    rows = [json.loads(line) for line in target.read_bytes().splitlines()]
-    assert [row["id"] for row in rows] == [name for delta in every for name in delta.ids]
 
 
 @pytest.mark.kafka
-def test_a_topic_is_counted_verified_and_exported(
+def test_a_topic_is_counted_and_verified(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -155,9 +122,3 @@ def test_a_topic_is_counted_verified_and_exported(
     assert found["owners"] == {f"{settings.kafka.group_id}-global": found["blocks"]}
     assert found["forgotten"] == 1
     assert "0 damaged" in run("state", "verify", "--config", config)
-    target = tmp_path / "rows.jsonl"
-    run("state", "export", "--config", config, "--output", target)
-    rows = [json.loads(line) for line in target.read_bytes().splitlines()]
-    assert len(rows) == found["additions"] + 1
-    assert [row["kind"] for row in rows].count("forgotten") == 1
-    assert rows[0]["place"] == "0/0"

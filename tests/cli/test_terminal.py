@@ -142,9 +142,6 @@ USES: dict[str, list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...], Boundar
     "topics check": [(("topics", "check"), (), _topics)],
     "state inspect": [(("state", "inspect", LOST), (), _nothing)],
     "state verify": [(("state", "verify", LOST), (), _nothing)],
-    "state export": [
-        (("state", "export", STATE, "--output", f"rows{HOSTILE}.jsonl"), ((*FILTER, "--state", STATE),), _nothing)
-    ],
     "config show": [
         (("config", "show", "--config", "secret.toml"), (), _nothing),
         (("config", "show", "--config", "secret.toml", "--json"), (), _nothing),

@@ -4,6 +4,7 @@ import pytest
 
 from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.evaluate.explain import explain
 from stream_dedup.settings import load_settings
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
 
@@ -76,3 +77,10 @@ def test_a_copy_of_the_correction_that_is_touched_up_is_a_duplicate_too() -> Non
         item("copy", f"{RIGHT} Read more on our site.", "", 2, f"CORRECTED-{TITLE}"),
     )
     assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate"]
+
+
+def test_explain_says_that_it_corrects() -> None:
+    told = explain(item("wrong", WRONG), item("right", RIGHT, "", 1, f"{TITLE} (corrected)"), load_settings())
+    assert told.novelty is not None
+    assert next(iter(told.novelty.adds)) == "corrects"
+    assert told.verdict.kind is Kind.UPDATE

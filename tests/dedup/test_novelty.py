@@ -114,9 +114,7 @@ def test_a_light_edit_is_held_back() -> None:
         ("an article of its own", item("b", f"{MENU}\n{sentences(1, 12)}"), Kind.UNIQUE),
     ],
 )
-def test_menus_alone_under_a_headline_that_was_let_through_bring_nothing(
-    why: str, page: Item, expected: Kind
-) -> None:
+def test_menus_alone_under_a_headline_that_was_let_through_bring_nothing(why: str, page: Item, expected: Kind) -> None:
     _, verdict = judge(item("a", FERRY), page)
     assert verdict.kind is expected, why
 
@@ -149,9 +147,7 @@ def test_the_stream_s_novelty_is_the_rule_s() -> None:
     similar = compare(prints, prints.signatures, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
     asked = thresholds(DecisionSettings(), has_words=True)
     for verdict in (run(dedup, items)[1], Deduplicator().judge(items).verdicts[1]):
-        assert novelty(verdict) == pytest.approx(
-            float(probability(judge_pairs(similar, asked).logit)[0]), rel=1e-4
-        )
+        assert novelty(verdict) == pytest.approx(float(probability(judge_pairs(similar, asked).logit)[0]), rel=1e-4)
     dedup.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings

@@ -123,13 +123,6 @@ def render(screen: Screen, width: int = 120) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
 
-def test_the_screen_explains_why_the_index_has_more_rows_than_unique_items() -> None:
-    screen = Screen()
-    screen.task_opened("global", [0], 295, 0.1)
-    explanation = "295 remembered: what is let through, and its variants (held-back copies, cut or re-headlined)"
-    assert explanation in render(screen)
-
-
 def test_the_screen_shows_the_feed_s_rate_and_the_time_to_judge_an_item() -> None:
     clock = iter([10.0, 11.0, 12.0])
     screen = Screen(feed_rate=50.0, clock=lambda: next(clock))
@@ -145,8 +138,7 @@ def test_the_screen_shows_the_feed_s_rate_and_the_time_to_judge_an_item() -> Non
 def test_a_narrow_screen_has_the_whole_reason() -> None:
     screen = Screen()
     item = Item("1", "A headline that is far too long for its column of the screen", "A text.", "a.example", 0)
-    evidence = Evidence(0.5, 0.5, 0.25, 1.0, guard="same source, its headline stands over other texts too")
-    verdict = Verdict("1", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence)
+    verdict = Verdict("1", Kind.UNIQUE, Stage.NONE, True, evidence=Evidence(0.5, 0.5, 0.25, novelty=0.99))
     screen.batch(report([item], [verdict]))
     cells = [line.split("│") for line in render(screen, width=80).splitlines() if line.count("│") == 2]
     assert " ".join(cell.strip() for _, _, cell in cells) == why(verdict)

@@ -248,7 +248,7 @@ def test_the_worker_may_not_create_topics(broker: GuardedKafka) -> None:
 
 
 def test_a_migration_needs_the_listed_rights_and_names_each_that_is_missing(broker: GuardedKafka) -> None:
-    """Those of the worker, those on the new changelog, and Read on output and duplicates."""
+    """Those of the worker, those on the new changelog, and Read on the output."""
     topics, fingerprint = {"changelog": "news.new-changelog"}, {"seed": 2}
     worker = as_worker(broker)
     settings = load_settings(
@@ -262,7 +262,6 @@ def test_a_migration_needs_the_listed_rights_and_names_each_that_is_missing(brok
     of_changelog, read = topics["changelog"], ACLOperation.READ
     rights = [
         (read, settings.topics.output),
-        (read, settings.topics.duplicates),
         (ACLOperation.WRITE, of_changelog),
         (ACLOperation.DESCRIBE_CONFIGS, of_changelog),
         (read, of_changelog),

@@ -17,6 +17,8 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import IndexSettings, Settings, load_settings
 from tests.evaluate.news import copies
 
+BANDS = {"anchors": 0, "body_bands": 8, "body_rows": 3}
+
 
 def sets_of(items: list[Item], settings: Settings) -> ShingleSets:
     return shingle_sets(body_sets(items, Fingerprinter(Scheme(settings.fingerprint))))
@@ -34,7 +36,7 @@ def test_the_textbook_s_table(bands: int, rows: int, chances: list[float]) -> No
 
 
 def test_the_index_proposes_as_the_textbook_says() -> None:
-    settings = load_settings(fingerprint={"body_bands": 8, "body_rows": 3})
+    settings = load_settings(fingerprint=BANDS)
     items = copies(120, [0.05, 0.2, 0.3, 0.4, 0.5])
     points = measured_curve(items, sets_of(items, settings), Fingerprinter(Scheme(settings.fingerprint)), steps=5)
     assert sum(point.pairs for point in points) > 1000
@@ -82,15 +84,17 @@ def test_headlines_times_and_ids_have_no_say_before_the_oracle() -> None:
         {"family": "simhash", "layout": "4 choose 1", "hamming": 1},
         {"family": "simhash", "layout": "8 choose 1", "bits": 128, "hamming": 7},
         {"family": "simhash", "layout": "5 choose 2"},  # keys are hashes and match as a whole
-        {"body_bands": 8, "body_rows": 3},
+        BANDS,
+        {"anchors": 1},
+        {"anchors": 1, "body_bands": 2, "body_rows": 8},
     ],
-    ids=["4 choose 1", "4 choose 1, 1 bit", "8 choose 1", "5 choose 2", "minhash"],
+    ids=["4 choose 1", "4 choose 1, 1 bit", "8 choose 1", "5 choose 2", "bands", "anchors", "anchors and bands"],
 )
 def test_the_curve_counts_the_pairs_that_the_index_proposes(fingerprint: dict[str, Any]) -> None:
     settings = load_settings(fingerprint=fingerprint)
     items = copies(60, [0.01, 0.02, 0.05, 0.2])
     sets, make = sets_of(items, settings), Fingerprinter(Scheme(settings.fingerprint))
-    scheme, body = make.scheme, make.scheme.views["body"]
+    scheme, body = make.scheme, make.scheme.columns["body"]
     index = HybridIndex(
         scheme.table_of,
         limits=IndexSettings(bucket_limit=len(items)),
@@ -121,7 +125,7 @@ def test_the_intervals_hold_for_pairs_that_are_copies_of_each_other() -> None:
     seeds = range(40)
     naive = new = 0
     for seed in seeds:
-        settings = load_settings(fingerprint={"body_bands": 8, "body_rows": 3, "seed": seed})
+        settings = load_settings(fingerprint=BANDS | {"seed": seed})
         points = measured_curve(items, sets, Fingerprinter(Scheme(settings.fingerprint)))
         point = next(point for point in points if point.high < 1 and point.pairs == groups * alike)
         low, high = wilson(point.measured, point.pairs)

@@ -32,7 +32,7 @@ def test_weights_count() -> None:
 
 
 def test_an_update_that_is_let_through_names_its_original_and_so_is_found() -> None:
-    update = {"b": Verdict("b", Kind.UPDATE, Stage.LEAD, True, Original("z", 0, -1, -1))}
+    update = {"b": Verdict("b", Kind.UPDATE, Stage.BODY, True, Original("z", 0, -1, -1))}
     assert agreement([Label("a", "b", "cut")], update).recall == 1.0
     assert agreement([Label("a", "b", "different")], update).precision == 0.0
 
@@ -164,7 +164,7 @@ def by(original: str, *names: str) -> dict[str, Verdict]:
     """`original` is let through and holds back `names`."""
     first = {original: Verdict(original, Kind.UNIQUE, Stage.NONE, True)}
     held = Original(original, 0, -1, -1)
-    return first | {name: Verdict(name, Kind.DUPLICATE, Stage.LEAD, False, held) for name in names}
+    return first | {name: Verdict(name, Kind.DUPLICATE, Stage.BODY, False, held) for name in names}
 
 
 def test_must_links_make_clusters_and_a_found_cluster_is_an_original_with_what_it_holds_back() -> None:

@@ -22,7 +22,7 @@ def pair(name: str, label: str, new: str | None, weight: float = 1.0, lang: str 
     return Label(f"before {name}", name, label, weight, new=new, lang=lang)
 
 
-def verdict(name: str, held: bool, novelty: float | None = None, stage: Stage = Stage.LEAD) -> Verdict:
+def verdict(name: str, held: bool, novelty: float | None = None, stage: Stage = Stage.BODY) -> Verdict:
     kind = Kind.DUPLICATE if held else Kind.UPDATE
     return Verdict(name, kind, stage, not held, Original(f"before {name}", 0, -1, -1), Evidence(novelty=novelty))
 
@@ -111,7 +111,7 @@ def test_one_site_has_no_interval() -> None:
 def test_groups_are_large_sources_languages_and_stages_and_each_rule_stands_in_each() -> None:
     names = [str(n) for n in range(2 * ENOUGH - 1)]
     labels = [pair(name, "copy", "no", lang="czech" if n < ENOUGH else None) for n, name in enumerate(names)]
-    verdicts = [verdict(name, True, stage=Stage.LEAD if n % 2 else Stage.BODY) for n, name in enumerate(names)]
+    verdicts = [verdict(name, True, stage=Stage.HEADLINE if n % 2 else Stage.BODY) for n, name in enumerate(names)]
     sites = {name: "elm.example" if n < ENOUGH else "oak.example" for n, name in enumerate(names)}
     found = report(labels, verdicts, sites)
     assert [(one.by, one.name) for one in found.groups if one.rule == DECISION] == [
@@ -153,11 +153,20 @@ def test_the_curve_falls_in_one_rate_and_rises_in_the_other_and_meets_the_decisi
 
 def test_what_novelty_did_not_settle_stays_as_it_is_at_every_threshold() -> None:
     labels = [pair("exact", "copy", "no"), pair("c", "cut", "yes"), pair("through", "copy", "no")]
-    unique = Verdict("through", Kind.UNIQUE, Stage.NONE, True, None, Evidence(novelty=0.0))
+    unique = Verdict("through", Kind.UNIQUE, Stage.NONE, True)  # it met nothing
     found = report(labels, [verdict("exact", True, 1.0, Stage.EXACT), verdict("c", True, 0.2), unique])
     assert found.carrying == 1
     assert {point.repeated for point in found.curve} == {0.5}
     assert [point.missed for point in found.shown()[:1]] == [0.0]
+
+
+def test_another_article_too_would_be_held_back_at_a_higher_threshold() -> None:
+    """It once kept its verdict at every threshold, because the views had said "another article"."""
+    unique = Verdict("a", Kind.UNIQUE, Stage.NONE, True, Original("before a", 0, -1, -1), Evidence(novelty=0.6))
+    found = report([pair("a", "copy", "no")], [unique])
+    assert {point.threshold: point.repeated for point in found.curve if point.threshold in (0.5, 0.7)} == {
+        0.5: 1.0, 0.7: 0.0
+    }  # fmt: skip
 
 
 def test_without_novelty_the_report_says_that_there_is_no_curve() -> None:
@@ -169,7 +178,7 @@ def test_without_novelty_the_report_says_that_there_is_no_curve() -> None:
 
 
 def test_items_held_back_for_another_original_are_reported() -> None:
-    other = Verdict("a", Kind.DUPLICATE, Stage.LEAD, False, Original("elsewhere", 0, -1, -1))
+    other = Verdict("a", Kind.DUPLICATE, Stage.BODY, False, Original("elsewhere", 0, -1, -1))
     found = report([pair("a", "copy", "no"), pair("b", "copy", "no")], [other, verdict("b", True)])
     assert [one.other_original for one in found.groups] == [1, 0, 0]
     assert any(

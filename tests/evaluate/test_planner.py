@@ -3,13 +3,17 @@
 import gc
 import tomllib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.planner import ViewPlan, advise, plan, present
+from stream_dedup.evaluate.curve import anchored, proposed
+from stream_dedup.evaluate.planner import Traffic, advise, curve_of, evaluate
+from stream_dedup.fingerprint.anchors import anchor_keys
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.minhash import Bands, band_keys
 from stream_dedup.fingerprint.packed_sets import pack
 from stream_dedup.fingerprint.scheme import Scheme
@@ -19,11 +23,12 @@ from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.run import Run
 from stream_dedup.index.tiers import AliveMask
+from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
 from tests.index.check import merge
 
-VIEWS, PLAIN = DecisionSettings(), DecisionSettings(rule="jaccard", body=0.8)
-DEFAULT = FingerprintSettings()
+DEFAULT, DECISION, TRAFFIC = FingerprintSettings(), DecisionSettings(), Traffic(1_000_000)
+BANDS = FingerprintSettings(anchors=0, body_bands=16)
 
 
 @pytest.mark.parametrize("rows", [5_000, 40_000])
@@ -40,122 +45,101 @@ def test_the_index_takes_the_bytes_that_were_planned(rows: int) -> None:
 
 def test_the_store_takes_the_bytes_that_were_planned() -> None:
     rows = 65_536
-    made = plan(rows, 0.9, DEFAULT, VIEWS, id_bytes=12)
-    store = RowStore(Scheme(FingerprintSettings.model_validate(_fingerprint(made.toml()))).signature_dtype)
+    made = evaluate(Traffic(rows, id_bytes=12), DEFAULT, DECISION)
+    store = RowStore(Scheme(DEFAULT).signature_dtype)
     store.append(np.zeros(rows, store.dtype), [f"item-{n:07}" for n in range(rows)])
-    assert store.bytes == pytest.approx(rows * (made.record_bytes + 12 + 8), rel=0.02)
-    total = made.record_bytes + made.tables * made.table_bytes + 12 + BOOKKEEPING
-    assert made.bytes_per_item == pytest.approx(total)
+    takes = made.takes
+    assert store.bytes == pytest.approx(rows * (takes.record_bytes + 12 + 8), rel=0.02)
+    total = takes.record_bytes + takes.tables * takes.table_bytes + 12 + BOOKKEEPING
+    assert takes.bytes_per_item == pytest.approx(total)
     assert made.memory == pytest.approx(rows * total, abs=1)
 
 
-@pytest.mark.parametrize("similarity", [0.5, 0.8])
-def test_pairs_at_the_threshold_are_found_as_often_as_planned(similarity: float) -> None:
-    made = plan(100_000, 0.9, DEFAULT, DecisionSettings(rule="jaccard", body=similarity))
-    (view,) = made.views
-    assert _simulated(view, similarity) == pytest.approx(view.recall, abs=0.04)
-
-
-def test_the_wanted_recall_holds_for_a_copy_that_only_just_counts() -> None:
-    for recall in (0.5, 0.9, 0.99):
-        made = plan(1_000_000, recall, DEFAULT, VIEWS)
-        assert recall <= made.recall < recall + 0.05
-        assert len(made.views) == 3
-    assert [view.name for view in plan(1000, 0.9, DEFAULT, PLAIN).views] == ["body"]
-
-
-def test_less_memory_means_fewer_tables_and_more_false_candidates() -> None:
-    free = plan(1_000_000, 0.95, DEFAULT, VIEWS)
-    tight = plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=int(free.peak * 0.6))
-    assert tight.memory < tight.peak <= free.peak * 0.6
-    assert tight.tables < free.tables
-    assert tight.false_candidates > free.false_candidates
-    assert tight.recall >= 0.95
-
-
-def test_then_the_sketch_is_halved_and_at_last_it_says_what_would_fit() -> None:
-    tight = plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=870 * 10**6)
-    assert tight.body_bins < DEFAULT.body_bins
-    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge, not 1,000 bytes, which"):
-        plan(1_000_000, 0.95, DEFAULT, VIEWS, memory=1000)
-
-
-def test_a_threshold_out_of_reach_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"recall 0.99 cannot be had in the body at Jaccard 0.004 with 1024 bands"):
-        plan(1000, 0.99, DEFAULT, DecisionSettings(rule="jaccard", body=0.004))
-
-
 def test_whole_bodies_take_the_bytes_that_were_planned() -> None:
-    rows, exact = 2_000, FingerprintSettings(verify="exact")
-    made = plan(rows, 0.9, exact, VIEWS, id_bytes=12, body_shingles=300)
-    settings = FingerprintSettings.model_validate(_fingerprint(made.toml()))
-    assert (settings.verify, made.body_bins, made.standard_error) == ("exact", 0, 0.0)
+    rows, exact = 2_000, DEFAULT.model_copy(update={"verify": "exact"})
+    made = evaluate(Traffic(rows, 12, 300), exact, DECISION)
     random = np.random.default_rng(1)
     packed = pack([random.integers(0, 2**64, 300, np.uint64).tolist() for _ in range(rows)])
     assert sum(map(len, packed)) / rows + 4 == pytest.approx(made.body_bytes, rel=0.01)
-    sketched = plan(rows, 0.9, DEFAULT, VIEWS, id_bytes=12)
-    assert made.bytes_per_item - sketched.bytes_per_item == pytest.approx(made.body_bytes - 128)
-    with pytest.raises(ConfigError, match="need at least"):
-        plan(rows, 0.9, exact, VIEWS, memory=rows * 600)
+    sketched = evaluate(Traffic(rows, 12, 300), DEFAULT, DECISION)
+    assert made.takes.bytes_per_item - sketched.takes.bytes_per_item == pytest.approx(made.body_bytes - 64)
 
 
-def test_what_is_to_be_pasted_are_settings() -> None:
-    made = plan(200_000, 0.95, DEFAULT, VIEWS)
-    settings = load_settings(fingerprint=_fingerprint(made.toml())).fingerprint
-    assert Scheme(settings).tables == made.tables
-    assert settings.body_bins == made.body_bins
+# -- recall -----------------------------------------------------------------------------------------------------
 
 
-def _fingerprint(toml: str) -> dict[str, int]:
-    table: dict[str, int] = tomllib.loads(toml)["fingerprint"]
-    return table
-
-
-def _simulated(view: ViewPlan, similarity: float, pairs: int = 600) -> float:
-    """Measure the share of random pairs with this Jaccard that share a band key under the kernel's hashes."""
+def sets_of_hashes(pairs: int, shared: int, first: int, second: int) -> Iterator[tuple[NDArray[np.uint64], ...]]:
+    """Pairs of sets with this many common members, and members of one alone."""
     random = np.random.default_rng(3)
-    scheme = Scheme(DEFAULT)
-    size = 300
-    shared = round(2 * size * similarity / (1 + similarity))
-    keys = np.empty((2, view.bands), np.uint32)
-    narrow = np.empty(size, np.uint32)
-    bands = Bands(scheme.permutations(2, view.bands, view.rows), view.rows, 0)
-    found = 0
     for _ in range(pairs):
-        members = random.integers(1, 2**64, 2 * size, np.uint64)
-        for one, members_of in zip(keys, (members[:size], members[size - shared : 2 * size - shared]), strict=True):
-            band_keys(members_of, size, bands, narrow, one)
+        members = random.integers(1, 2**64, shared + first + second, np.uint64)
+        yield members[: shared + first], np.concatenate([members[:shared], members[shared + first :]])
+
+
+@pytest.mark.parametrize(
+    ("shared", "first", "second"), [(60, 120, 120), (120, 180, 180), (150, 0, 600), (60, 60, 480)], ids=str
+)
+def test_anchors_are_shared_as_often_as_planned(shared: int, first: int, second: int) -> None:
+    for count in (4, 16):
+        found, pairs = 0, 500
+        for sets in sets_of_hashes(pairs, shared, first, second):
+            keys = np.empty((2, count), np.uint32)
+            for one, members in zip(keys, sets, strict=True):
+                anchor_keys(members, len(members), one)
+            found += bool(np.intersect1d(*keys).size)
+        jaccard, split = shared / (shared + first + second), first / (first + second)
+        assert found / pairs == pytest.approx(float(anchored(jaccard, count, split)), abs=0.05)
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(16, 4), (5, 2)])
+@pytest.mark.parametrize("jaccard", [0.5, 0.8])
+def test_bands_are_shared_as_often_as_planned(bands: int, rows: int, jaccard: float) -> None:
+    settings = DEFAULT.model_copy(update={"anchors": 0, "body_bands": bands, "body_rows": rows})
+    permutations = Bands(Scheme(settings).permutations(2, bands, rows), rows, 0)
+    size, found, pairs = 300, 0, 600
+    shared = round(2 * size * jaccard / (1 + jaccard))
+    narrow = np.empty(size, np.uint32)
+    for sets in sets_of_hashes(pairs, shared, size - shared, size - shared):
+        keys = np.empty((2, bands), np.uint32)
+        for one, members in zip(keys, sets, strict=True):
+            band_keys(members, size, permutations, narrow, one)
         found += bool((keys[0] == keys[1]).any())
-    return found / pairs
+    made = evaluate(TRAFFIC, settings, DecisionSettings(body=jaccard))
+    assert found / pairs == pytest.approx(made.recall, abs=0.04)
+
+
+def test_an_article_with_words_changed_here_and_there_is_found_as_often_as_planned() -> None:
+    """The Jaccard of its long shingles follows from that of its short ones."""
+    make, random = Fingerprinter(Scheme(DEFAULT)), np.random.default_rng(1)
+    firsts, seconds = [], []
+    for n in range(400):
+        text = [f"w{number}" for number in random.integers(0, 10**9, 400)]
+        edited = [f"x{number}" if random.random() < 0.17 else word for number, word in enumerate(text)]
+        firsts.append(Item(f"a{n}", "", " ".join(text), "", 0))
+        seconds.append(Item(f"b{n}", "", " ".join(edited), "", 0))
+    jaccards = []
+    for first, second in zip(firsts[:50], seconds[:50], strict=True):
+        a, b = make.exact(first).body, make.exact(second).body
+        jaccards.append(len(a & b) / len(a | b))
+    keys = [make(items).keys[:, :16] for items in (firsts, seconds)]
+    found = np.mean([np.intersect1d(a, b).size > 0 for a, b in zip(*keys, strict=True)])
+    (jaccard,) = {round(float(np.mean(jaccards)), 1)}
+    assert jaccard == 0.4
+    assert found == pytest.approx(float(proposed(np.mean(jaccards), make.scheme)), abs=0.04)
 
 
 def test_the_footprint_is_what_the_arrays_take() -> None:
     """At rest: signature, keys, row numbers and directories of the tables, time, id and the end of the id."""
     random = np.random.default_rng(4)
-    for changes in ({}, {"family": "simhash", "layout": "4 choose 1", "views": "body"}):
+    for changes in ({}, {"family": "simhash", "layout": "4 choose 1"}):
         scheme = Scheme(DEFAULT.model_copy(update=changes))
         index, rows = HybridIndex(scheme.table_of, background=False), RowStore(scheme.signature_dtype)
         n = 70_000
-        index.add(random.integers(1, 2**32, (n, scheme.tables), np.uint32), np.zeros(n, np.int64))
+        index.add(random.integers(1, 2**32, (n, scheme.key_columns), np.uint32), np.zeros(n, np.int64))
         merge(index)
         rows.append(np.zeros(n, scheme.signature_dtype), [f"{i:024x}" for i in range(n)])
         held = index._tiers.runs[0].nbytes + 8 * n + rows.bytes
         assert footprint(scheme, n, 24).bytes_per_item * n == pytest.approx(held, rel=0.01)
-
-
-def test_a_simhash_has_no_bands_to_plan() -> None:
-    with pytest.raises(ConfigError, match="for certain"):
-        plan(1000, 0.9, DEFAULT.model_copy(update={"family": "simhash"}), PLAIN)
-
-
-def test_without_headline_and_lead_the_body_alone_has_the_recall() -> None:
-    body_only = DEFAULT.model_copy(update={"views": "body"})
-    made = plan(100_000, 0.95, body_only, VIEWS)
-    assert [view.name for view in made.views] == ["body"]
-    assert made.recall == made.views[0].recall >= 0.95
-    settings = load_settings(fingerprint={"views": "body"} | _fingerprint(made.toml())).fingerprint
-    assert Scheme(settings).tables == made.tables == made.views[0].bands + 1
-    assert advise(100_000, None, body_only, VIEWS).present.recall == pytest.approx(0.644, abs=0.001)
 
 
 @pytest.mark.parametrize("batch", [50, 300])
@@ -197,54 +181,92 @@ def test_a_restored_block_is_let_go_of_while_its_keys_wait() -> None:
 
 
 def test_the_present_settings_are_said_as_they_are() -> None:
-    now = present(1_000_000, DEFAULT, VIEWS)
-    assert [(view.bands, view.rows) for view in now.views] == [(16, 4), (8, 2), (4, 3)]
-    assert now.tables == Scheme(DEFAULT).tables
+    now = evaluate(TRAFFIC, DEFAULT, DECISION)
+    assert now.settings == {"anchors": 16}
+    assert now.takes.tables == Scheme(DEFAULT).key_columns
     assert now.memory == pytest.approx(10**6 * footprint(Scheme(DEFAULT), 10**6).bytes_per_item, abs=1)
-    assert now.recall == pytest.approx(0.94, abs=0.001)
-    assert present(1000, DEFAULT.model_copy(update={"body_rows": 16}), VIEWS).views[0].false_candidates < 0.01
+    assert now.recall == pytest.approx(0.998, abs=0.001)
+
+
+def test_the_wanted_recall_takes_the_fewest_anchors() -> None:
+    for recall in (0.5, 0.9, 0.9999):
+        found = advise(TRAFFIC, DEFAULT, DECISION, recall=recall)
+        assert found.proposed is not None
+        assert recall <= (found.proposed.recall or 0)
+        one_less = DEFAULT.model_copy(update={"anchors": found.proposed.settings["anchors"] - 1})
+        assert (evaluate(TRAFFIC, one_less, DECISION).recall or 0) < recall
+
+
+def test_without_anchors_bands_are_planned_by_rows() -> None:
+    found = advise(TRAFFIC, BANDS, DECISION, recall=0.9)
+    assert {made.settings["body_rows"] for made in found.choices} == set(range(1, 9))
+    assert all(0.9 <= (made.recall or 0) < 0.95 for made in found.choices)
+    assert [made.price for made in found.choices] == sorted(made.price for made in found.choices)
+    free = advise(TRAFFIC, BANDS, DECISION, recall=0.9, memory=2**34).proposed
+    tight = advise(TRAFFIC, BANDS, DECISION, recall=0.9, memory=600 * 2**20).proposed
+    assert free is not None
+    assert tight is not None
+    assert tight.peak < 600 * 2**20 < free.peak
+    assert tight.false_candidates > free.false_candidates
 
 
 def test_what_was_not_asked_for_is_not_proposed() -> None:
     """plan once proposed 116 tables and 1,271 MiB instead of 30 and 572, for .012 of recall that was not requested."""
-    assert advise(1_000_000, None, DEFAULT, VIEWS).proposed is None
-    assert advise(1_000_000, None, DEFAULT, VIEWS, memory=4 * 2**30).proposed is None
+    assert advise(TRAFFIC, DEFAULT, DECISION).proposed is None
+    assert advise(TRAFFIC, DEFAULT, DECISION, memory=4 * 2**30).proposed is None
 
 
-@pytest.mark.parametrize("items", [50_000, 1_000_000, 5_000_000])
-@pytest.mark.parametrize("recall", [None, 0.8, 0.95, 0.99])
-@pytest.mark.parametrize("memory", [None, 400 * 2**20, 2 * 2**30, 8 * 2**30])
-@pytest.mark.parametrize("verify", ["sketch", "exact"])
-def test_no_proposal_is_bigger_than_asked_for(
-    items: int, recall: float | None, memory: int | None, verify: str
-) -> None:
-    fingerprint = DEFAULT.model_copy(update={"verify": verify})
+@pytest.mark.parametrize("recall", [None, 0.8, 0.9999])
+@pytest.mark.parametrize("memory", [None, 200 * 2**20, 2 * 2**30])
+@pytest.mark.parametrize("fingerprint", ["anchors", "bands"])
+def test_no_proposal_is_bigger_than_asked_for(recall: float | None, memory: int | None, fingerprint: str) -> None:
     try:
-        found = advise(items, recall, fingerprint, VIEWS, memory)
+        found = advise(
+            TRAFFIC, {"anchors": DEFAULT, "bands": BANDS}[fingerprint], DECISION, recall=recall, memory=memory
+        )
     except ConfigError as error:
         assert memory is not None
         assert "need at least" in str(error)  # noqa: PT017 - whether it raises depends on the case
         return
     now, made = found.present, found.proposed
+    wanted, has = found.recall or 0, now.recall or 0
     if made is None:
-        assert now.recall >= found.recall
+        assert has >= wanted
         assert now.peak <= found.limit
         return
-    assert made.recall >= found.recall
-    if memory is not None:
-        assert made.peak <= memory
-    elif not found.exceeded:
-        assert made.peak <= now.peak
-        assert made.body_bins == now.body_bins
-    else:
-        assert made.recall > now.recall
-    if now.recall >= found.recall and now.peak <= found.limit:
+    assert (made.recall or 0) >= wanted
+    assert made.peak <= found.limit or found.exceeded
+    assert memory is None or not found.exceeded
+    if has >= wanted and now.peak <= found.limit:
         assert made.peak <= now.peak
         assert made.price * 1.25 < now.price
 
 
-def test_a_recall_that_needs_more_memory_takes_the_least() -> None:
-    found = advise(1_000_000, 0.99, DEFAULT, VIEWS)
-    assert found.exceeded
-    assert found.proposed is not None
-    assert found.proposed.peak < plan(1_000_000, 0.99, DEFAULT, VIEWS).peak
+def test_too_little_memory_is_refused_with_what_would_fit() -> None:
+    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge .*, not 1,000 bytes, which"):
+        advise(TRAFFIC, DEFAULT, DECISION, memory=1000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "keys"), [(DEFAULT, "64 anchors"), (BANDS, "1024 bands")], ids=["anchors", "bands"]
+)
+def test_a_recall_out_of_reach_is_refused(settings: FingerprintSettings, keys: str) -> None:
+    with pytest.raises(ConfigError, match=f"recall 0.99 cannot be had at body Jaccard 0.004 with {keys}"):
+        advise(TRAFFIC, settings, DecisionSettings(body=0.004), recall=0.99)
+
+
+@pytest.mark.parametrize("settings", [DEFAULT, BANDS], ids=["anchors", "bands"])
+def test_what_is_to_be_pasted_are_settings(settings: FingerprintSettings) -> None:
+    made = advise(TRAFFIC, settings, DECISION, recall=0.99999).proposed
+    assert made is not None
+    pasted = load_settings(fingerprint=tomllib.loads(made.toml())["fingerprint"]).fingerprint
+    assert Scheme(pasted).key_columns == made.takes.tables
+
+
+def test_the_curve_tells_what_anchors_and_bands_find() -> None:
+    both = DEFAULT.model_copy(update={"body_bands": 16})
+    now = evaluate(TRAFFIC, both, DECISION)
+    row = dict(curve_of(both, now, now))[0.2]
+    assert row["bands"] == pytest.approx(0.025, abs=0.001)
+    assert row["one holds the other"] == pytest.approx(1 - 0.8**16)
+    assert row["bands"] < row["words changed"] < row["one holds the other"]

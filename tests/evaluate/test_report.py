@@ -1,8 +1,10 @@
 """The report and the figures of a small corpus."""
 
 import json
+import math
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,9 @@ from stream_dedup.evaluate.novelty import novelty_report
 from stream_dedup.evaluate.plots import figures, save
 from stream_dedup.evaluate.proposals import judge_and_count
 from stream_dedup.evaluate.report import page
-from stream_dedup.evaluate.sweep import sweep_steps
+from stream_dedup.evaluate.sweep import sweep, sweep_steps
 from stream_dedup.fingerprint.layout import layout
+from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.evaluate.news import copies
 
@@ -43,22 +46,46 @@ def test_every_item_is_counted(found: Evaluation) -> None:
     assert set(found.labels) == {"all", "sure"}
 
 
-def test_each_threshold_is_moved_in_turn_and_the_present_value_gives_the_same_figures(found: Evaluation) -> None:
-    assert {point.name for point in found.sweep} == {"body", "lead", "headline"}
-    present = [point for point in found.sweep if point.value == getattr(Settings().decision, point.name)]
-    assert len(present) == 3
-    for point in present:
-        assert (point.recall, point.precision) == (found.labels["all"].recall, found.labels["all"].precision)
+def test_the_threshold_moves_and_its_present_value_gives_the_same_figures(found: Evaluation) -> None:
+    assert [point.title for point in found.sweep] == [
+        "0.2", "0.3 cautious", "0.4 balanced", "0.5 eager", "0.6", "0.7"
+    ]  # fmt: skip
+    assert {point.setting for point in found.sweep} == {"decision.novelty"}
+    present = found.sweep[2]
+    assert (present.recall, present.precision) == (found.labels["all"].recall, found.labels["all"].precision)
+    assert present.held_share == (found.kinds["duplicate"] + found.kinds["bad"]) / found.lines
+
+
+def test_without_labels_each_step_has_a_share_and_examples_of_what_it_adds() -> None:
+    """Ten rewritten versions of each of six articles, with more and more new words."""
+    shares = [0.04, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6]
+    points = sweep([*numbered(map(_sentences, copies(6, shares)))], Settings(), [])
+    held = [point.held_share for point in points]
+    assert held == sorted(set(held)), "each step holds back more"
+    assert points[0].examples == []
+    for before, point in pairwise(points):
+        assert 1 <= len(point.examples) <= 3
+        assert not set(point.examples) & set(before.examples)
+        for original, item in point.examples:
+            assert item.split("-")[0] == original.split("-")[0]
+    new = [max(int(item.split("-")[1]) for _, item in point.examples) for point in points[1:]]
+    assert new == sorted(new)
+    assert all(math.isnan(rate) for point in points for rate in (point.recall, point.missed, point.repeated))
+
+
+def _sentences(item: Item) -> bytes:
+    """A line with the item's words in sentences of ten, under a headline of its own."""
+    words = item.text.split()
+    text = " ".join(" ".join(words[k : k + 10]).capitalize() + "." for k in range(0, len(words), 10))
+    return json.dumps({"id": item.id, "title": " ".join(words[-5:]), "text": text, "source": item.source}).encode()
 
 
 def test_candidates_are_those_that_the_decision_compared() -> None:
     """Up to 24 of the index are compared, and no item of this corpus has as many."""
-    settings = Settings().model_copy(update={"policy": Settings().policy.model_copy(update={"variants": False})})
-    judged = judge_and_count(numbered(VALUES * 2), settings)
+    judged = judge_and_count(numbered(VALUES * 2), Settings())
     compared = [verdict.evidence.candidates if verdict.evidence else 0 for verdict in judged.verdicts]
-    assert judged.verdicts == list(judge_lines(VALUES * 2, settings))
-    assert 0 < judged.body_candidates <= judged.candidates
-    assert judged.candidates * len(compared) == sum(compared)
+    assert judged.verdicts == list(judge_lines(VALUES * 2, Settings()))
+    assert judged.candidates * len(compared) == sum(compared) > 0
 
 
 def test_it_works_without_labels_and_says_what_it_does() -> None:
@@ -83,18 +110,19 @@ def test_the_sweep_of_a_simhash_moves_distance_and_layout() -> None:
     held = [by_distance[bits].held_share for bits in range(7)]
     assert held == sorted(held)
     assert held[0] < held[-1]
-    assert len({point.body_candidates for point in points}) > 1
+    assert len({point.candidates for point in points}) > 1
     assert "9 choose 3" in page(evaluate(LINES, settings, with_sweep=True), "news", {})
 
 
-def test_views_that_decide_beside_a_simhash_are_swept_too() -> None:
-    def names(field: str | None = None, **changes: object) -> set[str]:
-        return {step.name for step in sweep_steps(load_settings(fingerprint=changes, item={"fingerprint": field}))}
+def test_the_sweep_moves_what_decides() -> None:
+    def names(field: str | None = None, rule: str = "novelty", **changes: object) -> set[str]:
+        settings = load_settings(fingerprint=changes, item={"fingerprint": field}, decision={"rule": rule})
+        return {step.name for step in sweep_steps(settings)}
 
-    assert names(family="simhash") == {"hamming", "lead", "headline"}
-    assert names(family="simhash", views="body") == {"hamming"}
+    assert names(family="simhash") == {"hamming"}
     assert names("print", family="given") == {"hamming"}
-    assert names(views="body") == {"body"}
+    assert names(rule="jaccard") == {"body"}
+    assert names() == {"novelty"}
 
 
 def test_undefined_rates_are_null_in_json(found: Evaluation) -> None:
@@ -119,7 +147,7 @@ def with_novelty(found: Evaluation, *novelty: float | None) -> Evaluation:
         Label("0-0", f"{n}-1", "cut" if n % 2 else "copy", new="yes" if n % 2 else "no") for n in range(len(novelty))
     ]
     verdicts = {
-        label.later: Verdict(label.later, Kind.DUPLICATE, Stage.LEAD, False, None, Evidence(novelty=value))
+        label.later: Verdict(label.later, Kind.DUPLICATE, Stage.BODY, False, None, Evidence(novelty=value))
         for label, value in zip(labels, novelty, strict=True)
     }
     return replace(found, novelty=novelty_report(labels, verdicts, {"exact <copies>": {}}, {}, 0.45))
@@ -132,6 +160,8 @@ def test_labels_that_say_what_is_new_answer_the_second_question() -> None:
     assert [one.rule for one in found.novelty.groups] == ["decision", "body Jaccard ≥ 0.8", "exact copies"]
     assert found.as_json()["novelty"]["groups"][1]["rates"]["missed"] == 0.25
     assert found.as_json()["novelty"]["setting"] == "decision.novelty"
+    assert found.as_json()["advice"]["novelty"] is None
+    assert "No value of decision.novelty is recommended from 2 labelled pairs" in page(found, "x", {})
     json.dumps(found.as_json(), allow_nan=False)
 
 

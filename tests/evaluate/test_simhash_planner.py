@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, recall_at, within
-from stream_dedup.evaluate.simhash_planner import MOST_FINGERPRINTS, advise, cheapest, layout_plan, layouts_of
+from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Plan, Traffic, advise, cheapest, evaluate
+from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, layouts_of, recall_at, within
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
@@ -17,9 +17,16 @@ from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
 
-SIMHASH = FingerprintSettings(family="simhash", views="body")
+SIMHASH = FingerprintSettings(family="simhash")
+FEW_TABLES = SIMHASH.model_copy(update={"layout": "4 choose 1"})
 GIVEN = FingerprintSettings(family="given")
 NEAR_IDENTICAL = DecisionSettings(body=0.95)
+MILLION = Traffic(1_000_000)
+
+
+def layout_plan(hamming: int, name: str, settings: FingerprintSettings, items: int) -> Plan:
+    chosen = settings.model_copy(update={"hamming": hamming, "layout": name})
+    return evaluate(Traffic(items), chosen, DecisionSettings())
 
 
 def fingerprints_around_the_last(count: int, difference: float) -> NDArray[np.uint64]:
@@ -52,7 +59,7 @@ def proposed_by_the_index(prints: NDArray[np.uint64], name: str, hamming: int, q
 )
 def test_an_index_proposes_as_many_candidates_as_planned(name: str, hamming: int) -> None:
     rows, queries = 60_000, 4_000
-    made = layout_plan(hamming, name, GIVEN, DecisionSettings(), rows)
+    made = layout_plan(hamming, name, GIVEN, rows)
     measured = proposed_by_the_index(uniform_fingerprints(rows + queries), name, hamming, queries)
     # Five standard errors of a count of candidates, and what tables that share bits propose twice.
     assert measured == pytest.approx(made.false_candidates, rel=0.03, abs=5 * (made.false_candidates / queries) ** 0.5)
@@ -62,10 +69,8 @@ def test_pairs_that_are_alike_give_the_candidates_of_their_mixture(monkeypatch: 
     rows, difference = 40_000, 0.25
     prints = fingerprints_around_the_last(rows + 1, difference)
     monkeypatch.setitem(UNRELATED, "shingles", ((difference, 1.0),))
-    made = layout_plan(3, "4 choose 1", SIMHASH, DecisionSettings(), rows)
-    assert (
-        made.false_candidates > 10_000 * layout_plan(3, "4 choose 1", GIVEN, DecisionSettings(), rows).false_candidates
-    )
+    made = layout_plan(3, "4 choose 1", SIMHASH, rows)
+    assert made.false_candidates > 10_000 * layout_plan(3, "4 choose 1", GIVEN, rows).false_candidates
     measured = proposed_by_the_index(prints, "4 choose 1", 3, 1)
     # Tables share bits, so a pair that matches in one matches in others more often: the plan overstates a little.
     assert 0.8 * made.false_candidates < measured < 1.05 * made.false_candidates
@@ -91,55 +96,54 @@ def test_bodies_of_a_jaccard_are_as_far_apart_as_planned(jaccard: float) -> None
 
 
 def test_the_requested_recall_determines_the_distance() -> None:
-    found = advise(1_000_000, SIMHASH, NEAR_IDENTICAL, recall=0.8)
+    found = advise(MILLION, SIMHASH, NEAR_IDENTICAL, recall=0.8)
     assert found.proposed is not None
-    recall, one_less = (recall_at(0.95, found.proposed.hamming - less, SIMHASH) for less in (0, 1))
+    hamming = found.proposed.settings["hamming"]
+    recall, one_less = (recall_at(0.95, hamming - less, SIMHASH) for less in (0, 1))
     assert recall is not None
     assert one_less is not None
     assert recall >= 0.8 > one_less
-    assert found.proposed.max_hamming >= found.proposed.hamming
-    assert {made.max_hamming for made in found.layouts} == {found.proposed.hamming}
+    assert {layout(made.settings["layout"], 64).max_hamming for made in found.choices} == {hamming}
     settings = load_settings(fingerprint={"family": "simhash", **tomllib.loads(found.proposed.toml())["fingerprint"]})
     assert Scheme(settings.fingerprint).layout is not None
 
 
 def test_less_than_the_present_recall_proposes_only_what_saves_a_quarter() -> None:
-    with_views = FingerprintSettings(family="simhash")
-    assert advise(1_000_000, with_views, NEAR_IDENTICAL, recall=0.05).proposed is None
-    found = advise(1_000_000, SIMHASH, NEAR_IDENTICAL, recall=0.05)
+    assert advise(MILLION, FEW_TABLES, NEAR_IDENTICAL, recall=0.3).proposed is None
+    found = advise(MILLION, SIMHASH, NEAR_IDENTICAL, recall=0.05)
     assert found.proposed is not None
     assert found.proposed.price * 1.25 < found.present.price
     assert found.proposed.peak <= found.present.peak
 
 
 def test_another_distance_than_the_present_is_proposed_if_asked_for() -> None:
-    found = advise(1_000_000, FingerprintSettings(family="simhash"), DecisionSettings(), hamming=2)
+    found = advise(MILLION, FEW_TABLES, DecisionSettings(), hamming=2)
     assert found.proposed is not None
-    assert found.proposed.hamming == 2
-    kept = advise(1_000_000, FingerprintSettings(family="simhash"), DecisionSettings(), hamming=3)
+    assert found.proposed.settings["hamming"] == 2
+    kept = advise(MILLION, FEW_TABLES, DecisionSettings(), hamming=3)
     assert (kept.proposed, kept.changes_scheme) == (None, False)
 
 
 def test_memory_bounds_the_proposal_or_says_what_would_fit() -> None:
-    free = advise(1_000_000, SIMHASH, NEAR_IDENTICAL, recall=0.8)
+    free = advise(MILLION, SIMHASH, NEAR_IDENTICAL, recall=0.8)
     assert free.exceeded
     limit = 500 * 2**20
-    tight = advise(1_000_000, SIMHASH, DecisionSettings(body=0.98), recall=0.8, memory=limit)
+    tight = advise(MILLION, SIMHASH, DecisionSettings(body=0.98), recall=0.8, memory=limit)
     assert tight.proposed is not None
     assert tight.proposed.peak <= limit
     with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge"):
-        advise(1_000_000, SIMHASH, NEAR_IDENTICAL, recall=0.8, memory=10 * 2**20)
+        advise(MILLION, SIMHASH, NEAR_IDENTICAL, recall=0.8, memory=10 * 2**20)
 
 
 def test_a_recall_out_of_reach_names_the_cures() -> None:
     with pytest.raises(ConfigError, match=r"takes 2\d of 64 bits.*bits = 128.*--threshold.*minhash"):
-        advise(1_000_000, SIMHASH, DecisionSettings(body=0.5), recall=0.9)
+        advise(MILLION, SIMHASH, DecisionSettings(body=0.5), recall=0.9)
     with pytest.raises(ConfigError, match=r"no layout of 64 bits guarantees a distance of 11.*bits = 128 16"):
-        advise(1_000_000, SIMHASH, DecisionSettings(), hamming=11)
+        advise(MILLION, SIMHASH, DecisionSettings(), hamming=11)
 
 
 def test_fingerprints_of_others_have_no_recall() -> None:
-    found = advise(1_000_000, GIVEN, DecisionSettings(), hamming=6)
+    found = advise(MILLION, GIVEN, DecisionSettings(), hamming=6)
     assert found.proposed is not None
     assert (found.proposed.recall, found.curve) == (None, [])
 
@@ -152,14 +156,15 @@ def test_every_layout_that_is_offered_is_allowed_and_guarantees_its_distance(bit
 
 
 def test_the_plan_goes_to_2_34_fingerprints() -> None:
-    few, many = (cheapest(3, SIMHASH, DecisionSettings(), items) for items in (10**6, MOST_FINGERPRINTS))
-    assert many.body_tables > few.body_tables
-    assert many.key_bits > few.key_bits
+    few, many = (cheapest(3, SIMHASH, DecisionSettings(), Traffic(items)) for items in (10**6, MOST_FINGERPRINTS))
+    assert many.takes.tables > few.takes.tables
+    assert (many.key_bits or (0, 0)) > (few.key_bits or (0, 0))
     # 32 bits of a hash and 2^34 others: each table proposes four by chance alone.
-    assert many.false_candidates > 4 * many.body_tables
-    assert advise(MOST_FINGERPRINTS, SIMHASH, DecisionSettings()).indexes == 5
+    assert many.false_candidates > 4 * (many.takes.tables - 2)
+    assert advise(Traffic(MOST_FINGERPRINTS), SIMHASH, DecisionSettings()).indexes == 5
     assert table_bytes(ROWS_OF_AN_INDEX) == pytest.approx(8.5, abs=0.5)
-    assert many.bytes_per_item == pytest.approx(few.bytes_per_item + 8.5 * (many.tables - few.tables), rel=0.02)
+    more = 8.5 * (many.takes.tables - few.takes.tables)
+    assert many.takes.bytes_per_item == pytest.approx(few.takes.bytes_per_item + more, rel=0.02)
 
 
 def test_the_distance_is_binomial_and_its_mixture_is_complete() -> None:

@@ -19,24 +19,24 @@ def held(stage: str, **evidence: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("decision", "stratum"),
     [
-        (held("lead", lead=0.56), "lead, at"),
-        (held("lead", lead=0.65, headline=0.51), "lead, near"),
-        (held("lead", lead=1.0, body=0.5), "lead, clear"),
-        (held("headline", headline=0.52), "headline, at"),
-        (held("body", body=0.9), "body, clear"),
-        (held("lead", lead=1.0, novelty=0.43), "lead, at"),
-        (held("lead", lead=0.56, novelty=0.0), "lead, at"),
-        ({"verdict": "update", "stage": "lead", "evidence": {"lead": 1.0, "novelty": 0.55}}, "update lead, near"),
+        (held("body", novelty=0.36, body=0.9), "body, at"),
+        (held("headline", novelty=0.3), "headline, near"),
+        (held("prose", novelty=0.01), "prose, clear"),
         (held("exact", body=1.0), "exact, clear"),
         (held("id", body=0.5), "id, clear"),
+        ({"verdict": "update", "stage": "body", "evidence": {"novelty": 0.5}}, "update body, near"),
         ({"verdict": "update", "stage": "policy", "evidence": None}, "update policy, clear"),
-        ({"verdict": "unique", "stage": "guard", "evidence": {"lead": 0.57}}, "unique guard, at"),
-        ({"verdict": "unique", "stage": "none", "evidence": {"lead": 0.42, "body": 0.1}}, "unique none, near"),
+        ({"verdict": "unique", "stage": "none", "evidence": {"novelty": 0.44}}, "unique none, at"),
         ({"verdict": "unique", "stage": "none", "evidence": {}}, "unique none, clear"),
     ],
 )
 def test_a_stratum_is_a_stage_and_how_near_its_number_came(decision: dict[str, Any], stratum: str) -> None:
     assert stratum_of(decision, SETTINGS) == stratum
+
+
+def test_where_plain_similarity_decides_its_threshold_counts() -> None:
+    plain = load_settings(decision={"rule": "jaccard", "body": 0.8})
+    assert stratum_of(held("body", body=0.83), plain) == "body, at"
 
 
 def test_a_simhash_s_margin_is_counted_in_bits() -> None:
@@ -46,11 +46,11 @@ def test_a_simhash_s_margin_is_counted_in_bits() -> None:
 
 
 def test_the_allocation_is_all_that_was_asked_for_and_prefers_what_is_near() -> None:
-    sizes = {"lead, at": 400, "lead, near": 400, "lead, clear": 400, "exact, clear": 1, "unique none, at": 400}
+    sizes = {"body, at": 400, "body, near": 400, "body, clear": 400, "exact, clear": 1, "unique none, at": 400}
     given = allocate(sizes, 101)
     assert sum(given.values()) == 101
-    assert given["lead, at"] > given["lead, near"] > given["lead, clear"] >= 2
-    assert given["lead, at"] > given["unique none, at"]
+    assert given["body, at"] > given["body, near"] > given["body, clear"] >= 2
+    assert given["body, at"] > given["unique none, at"]
     assert given["exact, clear"] == 1
     assert allocate(sizes, 10_000) == sizes
     assert sum(allocate(sizes, 3).values()) == 3
@@ -61,8 +61,10 @@ def test_the_weighted_precision_of_samples_is_that_of_all_decisions() -> None:
     chance = random.Random(5)
     population = []
     for n in range(4000):
-        lead = chance.choice([0.56, 0.6, 0.7, 0.9, 0.95, 1.0, 1.0])
-        population.append((held("lead", lead=lead), n, chance.random() < {0.56: 0.6, 0.6: 0.7}.get(lead, 0.98)))
+        novelty = chance.choice([0.39, 0.35, 0.25, 0.1, 0.05, 0.0, 0.0])
+        population.append(
+            (held("body", novelty=novelty), n, chance.random() < {0.39: 0.6, 0.35: 0.7}.get(novelty, 0.98))
+        )
     truth = sum(right for *_, right in population) / len(population)
     weighted, plain = [], []
     for seed in range(300):

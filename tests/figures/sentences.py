@@ -242,11 +242,16 @@ def _compact() -> tuple[str, ...]:
     return (f"{100 * small / usual:.0f}",)
 
 
+def _tables() -> tuple[str, ...]:
+    takes = footprint(Scheme(load_settings().fingerprint), ORIGINALS)
+    return (f"{100 * takes.keys * takes.key_bytes / takes.bytes_per_item:.0f}",)
+
+
 def _original() -> tuple[str, ...]:
     takes = footprint(Scheme(load_settings().fingerprint), ORIGINALS)
-    rest = takes.bytes_per_item - takes.record_bytes - takes.tables * takes.table_bytes - takes.id_bytes
+    rest = takes.bytes_per_item - takes.record_bytes - takes.keys * takes.key_bytes - takes.id_bytes
     return (
-        str(takes.record_bytes), str(takes.tables), f"{takes.table_bytes:.2f}", f"{takes.id_bytes:.0f}", f"{rest:.0f}",
+        str(takes.record_bytes), str(takes.keys), f"{takes.key_bytes:.2f}", f"{takes.id_bytes:.0f}", f"{rest:.0f}",
         f"{takes.bytes_per_item:.0f}",
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stream_dedup.evaluate.planner import Plan, advise
+from stream_dedup.evaluate.planner import Traffic, advise
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint, most_originals, peak_bytes
 from stream_dedup.settings import load_settings
@@ -21,10 +21,10 @@ _MEMORIES = ("768M", "1G", "1.5G", "2G", "4G", "8G")
 _MIB, _GIB = 2**20, 2**30
 _PLANS: tuple[tuple[int, float | None, int | None], ...] = (
     (1_000_000, None, None),
-    (1_000_000, 0.99, None),
+    (1_000_000, 0.9, None),
+    (1_000_000, 0.9999, None),
     (2_000_000, None, None),
-    (2_000_000, 0.99, None),
-    (2_000_000, None, 1600 * _MIB),
+    (2_000_000, 0.9, 1200 * _MIB),
 )
 _ARCHIVE = re.compile(r"(items|flood) (\d+),(?: bucket limit (\d+),)? (local\[\d+\]|single process)(?:, \d+ threads)?")
 # Lower bounds of the intervals of Jaccard that the page on labels shows of the S-curve.
@@ -242,27 +242,20 @@ def mib(count: float) -> str:
 def plans() -> str:
     """What `plan` says for some numbers of originals, recalls and memories."""
     settings = load_settings()
-    default = Scheme(settings.fingerprint)
     rows = []
     for originals, recall, memory in _PLANS:
-        found = advise(originals, recall, settings.fingerprint, settings.decision, memory)
+        found = advise(Traffic(originals), settings.fingerprint, settings.decision, recall=recall, memory=memory)
         made = found.proposed or found.present
-        options = f" `--recall {share(recall, 2)}`" if recall else f" `--memory {memory // _MIB}M`" if memory else ""
+        options = f" `--recall {share(recall, 4)}`" if recall else f" `--memory {memory // _MIB}M`" if memory else ""
         rows.append(
             [
                 f"{originals:,}{options}",
-                share(made.recall) + _note(made, found.present, default),
-                f"{made.tables}",
-                f"{made.bytes_per_item:,.0f}",
+                ", ".join(f"{name} = {value}" for name, value in made.settings.items()),
+                share(made.recall or 0),
+                f"{made.takes.bytes_per_item:,.0f}",
                 mib(made.memory),
                 mib(made.peak),
             ]
         )
-    head = ["`stream-dedup plan --items N`", "recall", "tables", "bytes an original", "at rest", "at most"]
+    head = ["`stream-dedup plan --items N`", "keys", "recall", "bytes an original", "at rest", "at most"]
     return table(head, rows)
-
-
-def _note(made: Plan, present: Plan, default: Scheme) -> str:
-    if made is present:
-        return ", the default tables"
-    return f", a sketch of {made.body_bins} bins" if made.body_bins != default.settings.body_bins else ""

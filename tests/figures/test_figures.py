@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.planner import present
+from stream_dedup.evaluate.planner import Traffic, evaluate
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK
 from stream_dedup.settings import load_settings
@@ -119,7 +119,7 @@ def test_the_sizes_are_those_of_plan() -> None:
     (row,) = [line for line in tables.sizing().splitlines() if line.startswith("| 1 GiB |")]
     assert row in (ROOT / "deploy" / "README.md").read_text("utf-8")
     bound = int(row.split("|")[2].replace(",", ""))
-    plan = present(bound, load_settings().fingerprint, load_settings().decision)
+    plan = evaluate(Traffic(bound), load_settings().fingerprint, load_settings().decision)
     assert f"| {tables.mib(plan.memory)} | {tables.mib(plan.peak)} |" in row, "as `stream-dedup plan` says"
     assert 2**29 < needed(MEMORY_SLACK * plan.peak) <= 2**30, "and its memory of the process has room for them"
     bytes_of = {name: tables.original_bytes(row, {}) for name, row in FAMILIES.items()}

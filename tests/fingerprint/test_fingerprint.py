@@ -83,7 +83,8 @@ def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 2}, {"body_bands": 17}, {"anchors": 15}, {"shingle_words": 4}, {"body_bins": 512}, {"verify": "exact"}]
+    "change",
+    [{"seed": 2}, {"body_bands": 17}, {"anchors": 15}, {"shingle_words": 4}, {"body_bins": 512}, {"verify": "exact"}],
 )
 def test_every_setting_of_the_fingerprint_makes_another_scheme(change: dict[str, int | str]) -> None:
     assert Scheme(FingerprintSettings.model_validate(change)).id != Scheme(FingerprintSettings()).id

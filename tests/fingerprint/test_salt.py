@@ -76,9 +76,7 @@ def test_without_a_salt_nothing_changes() -> None:
     assert settings_digest(load_settings()) == "6e9cc97ca93709c8efdd4dfe98a80589"
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingle_letters": 5}]
-)
+@pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingle_letters": 5}])
 def test_each_salt_has_a_scheme_of_its_own(more: dict[str, str]) -> None:
     schemes = [salted(None, **more), salted(SALT, **more), salted(OTHER, **more), salted(SALT, seed=2, **more)]
     assert len({scheme.id for scheme in schemes}) == 4

@@ -10,16 +10,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pytest
 import xxhash
 import zstandard
 
 from stream_dedup.batch.resumable import Source
-from stream_dedup.batch.spill import MAGIC as SPILL_MAGIC
-from stream_dedup.batch.spill import SpillDirectory
 from stream_dedup.batch.state import Begin, Commit, FilterState, Finish
 from stream_dedup.changelog import block, saved
-from stream_dedup.changelog.authentication import HMAC_HEADER, Authenticator
 from stream_dedup.changelog.entries import SequenceRange
 from stream_dedup.changelog.files import MAGIC, Journal, _packed, read_entries, write_entries
 from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary, offsets_header
@@ -29,7 +25,6 @@ from stream_dedup.fingerprint import weights
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.assignor import _CLAIM, _claimed_generation
-from stream_dedup.stream.record_batch import Record
 from stream_dedup.stream.resume import Note
 from tests.fuzz.records import NOW
 from tests.fuzz.target import Target
@@ -182,31 +177,6 @@ def _filter(data: bytes) -> None:
             state.close()
 
 
-def _spill_seed() -> bytes:
-    spill = SpillDirectory(scratch())
-    spill.write("spill-seed", Commit(1, 2), {"a": np.arange(5), "b": np.zeros((2, 0), np.float32)})
-    return (scratch() / "spill-seed").read_bytes()[8:-16]
-
-
-def _spill(data: bytes) -> None:
-    whole = SPILL_MAGIC + data
-    scratch_file("spill", whole + xxhash.xxh3_128_digest(whole))
-    found = SpillDirectory(scratch()).read("spill", Commit)
-    assert found is None or isinstance(found[0], Commit)
-
-
-_AUTHENTICATOR = Authenticator(["k" * 32])
-_HASH = _AUTHENTICATOR.header("log", 0, b"k", b"v", [])[1]
-
-
-def _authenticated(data: bytes) -> None:
-    """The hash of a record with a key and a value, and of one that is as hostile as its hash."""
-    _AUTHENTICATOR.check(Record("log", 0, 7, NOW, b"k", b"v", [(HMAC_HEADER, data or None)]))
-    assert data == _HASH
-    with pytest.raises(CorruptBlock):
-        _AUTHENTICATOR.check(Record("log", 0, 7, NOW, None, data, [(HMAC_HEADER, data)]))
-
-
 def stored_targets() -> list[Target]:
     """Everything that reads what this project has stored."""
     note = [Note("465bf025", "11ecd0ea", NOW, "news.unique").text().encode()]
@@ -226,10 +196,8 @@ def stored_targets() -> list[Target]:
         Target("saved state", [_saved_state()[0]], [*JSON, b"\n", b'"fingerprint":{}', b'"path":{}'], _saved,
                (*damaged, InputError, ConfigError), 0.01),
         Target("state of filter", [_filter_lines()], [*JSON, b"\n"], _filter, (*damaged, InputError), 0.01),
-        Target("spill", [_spill_seed()], [*JSON, b'"|O"', b'"<f8"', b'"S9"', b"[-1]", b"[0,9]"], _spill, (), 0.1),
         Target("headers", headers, [*JSON, b"\0"], _headers, (CorruptBlock,)),
         Target("sequence", [b"7-9"], [b"-", b"9" * 5000, "²".encode()], SequenceRange.parse, (CorruptBlock,)),
-        Target("authentication", [_HASH], [HMAC_HEADER.encode()], _authenticated, (CorruptBlock,), 0.1),
         Target("note", note, [*JSON, b"Infinity", b"[" * 3000], _note),
         Target("claim", [_CLAIM.pack(1, 7, True)], [], _claim),
         Target("weights", plain, [b"SDW1"], _weights, (ConfigError,), 0.1),

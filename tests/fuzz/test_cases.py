@@ -15,15 +15,12 @@ import lz4.frame
 import numpy as np
 import pytest
 import typer
-import xxhash
 import zstandard
 from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
 
 from stream_dedup.batch.lines import InputLines
 from stream_dedup.batch.rows import FileFormat, csv_rows
-from stream_dedup.batch.spill import SpillDirectory
-from stream_dedup.batch.state import Commit
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.entries import SequenceRange
 from stream_dedup.changelog.files import read_entries, write_entries
@@ -579,23 +576,6 @@ def test_a_saved_state_with_foreign_settings_is_damaged(tmp_path: Path) -> None:
     saved_with(tmp_path / "saved", 0, settings={}, scheme="0")
     with Deduplicator(load_settings()) as dedup, pytest.raises(SchemeMismatch):
         saved.restore(dedup, tmp_path / "saved")
-
-
-def test_spilled_arrays_hold_numbers_only(tmp_path: Path) -> None:
-    """A dtype of objects was a ValueError of NumPy instead of a damaged file, which is written anew."""
-    spill = SpillDirectory(tmp_path)
-    spill.write("a", Commit(1), {"n": np.arange(5)})
-    content = (tmp_path / "a").read_bytes()[:-16]
-    assert b'"<i8"' in content
-    for dtype in (b'"|O8"', b'"xyz"', b'"|S8"', b'",,,"'):
-        changed = content.replace(b'"<i8"', dtype)
-        changed = (
-            changed[:8]
-            + (int.from_bytes(content[8:16], "little") + len(dtype) - 5).to_bytes(8, "little")
-            + changed[16:]
-        )
-        (tmp_path / "a").write_bytes(changed + xxhash.xxh3_128_digest(changed))
-        assert spill.read("a", Commit) is None
 
 
 def test_a_block_with_a_time_that_marks_forgotten_rows_is_refused() -> None:

@@ -23,7 +23,6 @@ TARGETS_OF = {
     "batch/parquet.py": ["parquet"],
     "batch/rows.py": ["csv", "lines"],
     "batch/packing.py": ["gzip", "zstd"],
-    "batch/spill.py": ["spill"],
     "batch/state.py": ["state of filter"],
     "changelog/block.py": ["block", "block, signed", "block, restored"],
     "changelog/files.py": ["journal", "entries"],
@@ -53,6 +52,7 @@ TARGETS_OF = {
 NEEDS_NONE = {
     "batch/line_writers.py": "writes Parquet",
     "batch/parts.py": "joins its own arrays",
+    "batch/spill.py": "arrays that the same process has just written",
     "batch/table_writers.py": "writes Parquet",
     "changelog/entries.py": "joins its own arrays",
     "dedup/passages.py": "code points of a text that was decoded before",

@@ -3,6 +3,7 @@
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -10,6 +11,7 @@ from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import FEWEST, MEMORY_SLACK, footprint, most_originals, peak_bytes
+from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.memory import available, needed, sized, work_bytes
 
@@ -43,9 +45,7 @@ def test_batches_records_and_originals_follow_from_memory(memory: str, batch: st
         assert dedup.max_originals == most
 
 
-@pytest.mark.parametrize(
-    "fingerprint", [{}, {"verify": "exact"}, {"family": "simhash"}, {"body_bands": 40}]
-)
+@pytest.mark.parametrize("fingerprint", [{}, {"verify": "exact"}, {"family": "simhash"}, {"body_bands": 40}])
 def test_together_they_fit_into_memory_and_use_most_of_it(fingerprint: dict[str, object]) -> None:
     for memory, tasks in itertools.product(("768M", "3G", "64G"), (1, 3)):
         most, settings = bound_of(memory, tasks, fingerprint=fingerprint)
@@ -74,6 +74,21 @@ def test_originals_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> Non
         "[window] max_originals = 20,000,000 take up to 15,908 MiB, and the process with its batches 598 MiB: more "
         "than [worker] memory = 1,024 MiB. Raise memory"
     )
+
+
+def test_keys_that_share_a_table_take_no_less_and_bound_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run of an index takes for them, and that it numbers the keys of a table with 32 bits."""
+    settings = load_settings()
+    scheme = Scheme(settings.fingerprint)
+    monkeypatch.setattr(Scheme, "table_of", property(lambda self: (*[0] * 24, *range(1, self.tables - 23))))
+    n = 20_000
+    takes, index = footprint(scheme, n), HybridIndex(scheme.table_of, background=False)
+    index.add(np.random.default_rng(1).integers(1, 2**32, (n, scheme.tables), np.uint32), np.zeros(n, np.int64))
+    (run,) = index._tiers.runs
+    assert takes.keys * takes.key_bytes == pytest.approx(run.nbytes / n, rel=0.01)
+    with pytest.raises(ConfigError, match=r"max_originals = 100,000,000, but one index holds at most 89,478,485"):
+        most_originals(load_settings(worker={"memory": "900G"}, window={"max_originals": 100_000_000}), scheme)
+    assert most_originals(load_settings(worker={"memory": "900G"}), scheme) == 89_478_485
 
 
 def bound_settings(memory: str, originals: int) -> Settings:

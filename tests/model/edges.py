@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from stream_dedup.changelog import entries, reader
+from stream_dedup.changelog import entries
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.stream import bounded, client, worker
@@ -27,11 +27,10 @@ _Bounded = bounded.Bounded
 _MAKE = client.make
 # Eight megabytes, most of the cost of an index. It stays empty: the model's items have fingerprints and no prose.
 _BOILERPLATE = Boilerplate()
-# A task has only dozens of batches in a schedule. A restore begins so near the end that it often looks further back.
+# A task has only dozens of batches in a schedule.
 _FOLDING: tuple[tuple[Any, str, int], ...] = (
     (entries, "MAX_BLOCKS", 4),
     (entries, "_LARGE_ROWS", 8),
-    (reader, "_FIRST_DISTANCE", 8),
 )
 
 

@@ -10,7 +10,7 @@ from tests.observe.watched import report
 
 ITEM = Item("1", "A headline", "A text.", "post.example", 1000)
 UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
-HELD = Verdict("2", Kind.DUPLICATE, Stage.LEAD, False)
+HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False)
 DEAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: x")
 
 

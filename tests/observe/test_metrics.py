@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import stream_dedup.observe
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.rule import GUARD_REASONS, Finding
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
@@ -84,8 +83,8 @@ def test_a_batch_is_counted_by_verdict_and_stage(metrics: Metrics, registry: Col
     verdicts = [
         unique("1"),
         unique("2"),
-        Verdict("3", Kind.DUPLICATE, Stage.LEAD, False),
-        Verdict("4", Kind.UNIQUE, Stage.GUARD, True),
+        Verdict("3", Kind.DUPLICATE, Stage.BODY, False),
+        Verdict("4", Kind.UPDATE, Stage.BODY, True),
         Verdict("5", Kind.TOMBSTONE, Stage.NONE, True),
     ]
     metrics.batch(report([item(str(n)) for n in range(4)] + [Tombstone("5", int(NOW * 1000))], verdicts))
@@ -93,9 +92,9 @@ def test_a_batch_is_counted_by_verdict_and_stage(metrics: Metrics, registry: Col
     def count(verdict: str, stage: str) -> float | None:
         return registry.get_sample_value("stream_dedup_items_total", {"verdict": verdict, "stage": stage})
 
-    assert (count("unique", "none"), count("unique", "guard"), count("duplicate", "lead")) == (2, 1, 1)
+    assert (count("unique", "none"), count("update", "body"), count("duplicate", "body")) == (2, 1, 1)
     assert count("tombstone", "none") == 1
-    assert count("duplicate", "body") == 0, "what may come stands at zero, so that a rate sees its first increase"
+    assert count("duplicate", "headline") == 0, "what may come stands at zero, so that a rate sees its first increase"
     assert registry.get_sample_value("stream_dedup_batch_items_sum") == 5
     assert registry.get_sample_value("stream_dedup_item_delay_seconds_count") == 5
     assert registry.get_sample_value("stream_dedup_received_bytes_total") == 1000
@@ -256,17 +255,17 @@ def test_role_tasks_and_errors(metrics: Metrics, registry: CollectorRegistry) ->
     assert registry.get_sample_value("stream_dedup_restore_seconds_bucket", {"le": "5.0"}) == 1
 
 
-def evidence(body: float | None, containment: float | None = None, guard: str | None = None) -> Evidence:
-    return Evidence(body=body, containment=containment, guard=guard, candidates=1)
+def evidence(body: float | None, containment: float | None = None) -> Evidence:
+    return Evidence(body=body, containment=containment, candidates=1)
 
 
 def test_similarity_of_the_closest_candidates(metrics: Metrics, registry: CollectorRegistry) -> None:
     verdicts = [
         Verdict("1", Kind.DUPLICATE, Stage.BODY, False, evidence=evidence(0.97, 1.0)),
         Verdict("2", Kind.DUPLICATE, Stage.HEADLINE, False, evidence=evidence(0.3)),
-        Verdict("3", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence(0.6, 0.8, GUARD_REASONS[Finding.TEMPLATE])),
+        Verdict("3", Kind.UNIQUE, Stage.NONE, True, evidence=evidence(0.6, 0.8)),
         Verdict("4", Kind.UNIQUE, Stage.NONE, True, evidence=evidence(None)),
-        Verdict("5", Kind.UNIQUE, Stage.GUARD, True, evidence=evidence(0.6, 0.8, "an unknown reason")),
+        Verdict("5", Kind.UNIQUE, Stage.NONE, True, evidence=evidence(0.6, 0.8)),
     ]
     metrics.batch(report([item(verdict.id) for verdict in verdicts], verdicts))
 
@@ -276,11 +275,6 @@ def test_similarity_of_the_closest_candidates(metrics: Metrics, registry: Collec
     assert [upto("similarity", "duplicate", bound) for bound in ("0.2", "0.3", "0.95", "1.0")] == [0, 1, 1, 2]
     assert [upto("similarity", "unique", bound) for bound in ("0.5", "0.6", "+Inf")] == [0, 2, 2]
     assert [upto("containment", "duplicate", "+Inf"), upto("containment", "update", "+Inf")] == [1, 0]
-
-    def guarded(reason: str) -> float | None:
-        return registry.get_sample_value("stream_dedup_guarded_items_total", {"reason": reason})
-
-    assert (guarded("template"), guarded("other"), guarded("digest")) == (1, 1, 0)
 
 
 def test_progress_of_a_restore(metrics: Metrics, registry: CollectorRegistry) -> None:

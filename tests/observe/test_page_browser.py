@@ -112,18 +112,18 @@ def hostile(worker: Watched) -> None:
             0,
             2,
         )
-        unique = Verdict(first.id, Kind.UNIQUE, Stage.GUARD, True, None, Evidence(guard=payload))
+        unique = Verdict(first.id, Kind.UNIQUE, Stage.NONE, True, None, Evidence(0.5))
         held_back = Verdict(
             copy.id,
             Kind.UPDATE,
             Stage.POLICY,
             False,
             Original(first.id, 1, 0, 1),
-            Evidence(0.5, 0.5, 0.5, 0.5, cut=payload),
+            Evidence(0.5, 0.5, 0.5, cut=payload),
             payload,
         )
         unknown_original = Verdict(
-            f"3{payload}", Kind.DUPLICATE, Stage.LEAD, False, Original(f"4{payload}", 1, 0, 1), Evidence(lead=0.9)
+            f"3{payload}", Kind.DUPLICATE, Stage.BODY, False, Original(f"4{payload}", 1, 0, 1), Evidence(body=0.9)
         )
         bad_item = Verdict(payload, Kind.BAD, Stage.NONE, False, reason=payload)
         items = [

@@ -20,7 +20,7 @@ def unique(name: str) -> Verdict:
 
 
 def duplicate(name: str, of: str) -> Verdict:
-    return Verdict(name, Kind.DUPLICATE, Stage.LEAD, False, Original(of, 1000, 0, 7), Evidence(lead=0.9))
+    return Verdict(name, Kind.DUPLICATE, Stage.BODY, False, Original(of, 1000, 0, 7), Evidence(body=0.9))
 
 
 def test_an_item_held_back_is_paired_with_its_original_of_the_same_or_an_earlier_batch() -> None:
@@ -38,9 +38,9 @@ def test_an_item_held_back_is_paired_with_its_original_of_the_same_or_an_earlier
 
 def test_an_update_is_paired_with_its_original() -> None:
     recent = Recent(100)
-    update = Verdict("2", Kind.UPDATE, Stage.LEAD, True, Original("1", 1000, 0, 7), Evidence(novelty=0.8))
+    update = Verdict("2", Kind.UPDATE, Stage.BODY, True, Original("1", 1000, 0, 7), Evidence(novelty=0.8))
     version = Verdict("1", Kind.UPDATE, Stage.POLICY, True, Original("1", 1000, 0, 7), Evidence())
-    dropped = Verdict("3", Kind.UPDATE, Stage.LEAD, False, Original("1", 1000, 0, 7), Evidence())
+    dropped = Verdict("3", Kind.UPDATE, Stage.BODY, False, Original("1", 1000, 0, 7), Evidence())
     recent.batch(report([item("1", "First."), item("2")], [unique("1"), update]))
     recent.batch(report([item("1", "Second."), item("3")], [version, dropped]))
     updates = [(pair.number, pair.item.verdict.id, pair.original and pair.original.text) for pair in recent.updates()]

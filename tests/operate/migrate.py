@@ -93,7 +93,7 @@ def main() -> None:
             with Load(old, RATE, mixed[ITEMS // 2 :]) as load:
 
                 def report(progress: MigrationProgress) -> None:
-                    is_caught_up = progress.total - progress.read < _CAUGHT_UP and progress.read > ITEMS // 2
+                    is_caught_up = progress.total - progress.read < _CAUGHT_UP and progress.read > ITEMS // 4
                     if not stopped and is_caught_up and load.sent > ITEMS // 4:
                         stopped.append(time.time())
                         former.signal(signal.SIGTERM)

@@ -67,7 +67,6 @@ def test_a_missing_master_is_named() -> None:
     ("options", "problem"),
     [
         (["--master", "local[2]"], "--master is for --engine spark"),
-        (["--engine", "spark", "--master", "local[2]", "--state", "s"], "--state is for --engine local"),
         (["--engine", "spark", "--master", "local[2]", "--threads", "3"], "--master local[3]"),
         (["--engine", "spark", "--master", "spark://h:7077", "--memory", "4G"], "spark.executor.memory"),
     ],

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder
+from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder, blocks_header
 from stream_dedup.changelog.headers import offsets_header
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.batch import Delta
@@ -27,6 +27,7 @@ class Remembering:
         self.places = index_partitions(settings.topics.changelog, 0)
         self.builder = EntryBuilder()
         self.builder.begin(1)
+        self._blocks_start = 0
         self._owner = f"{settings.kafka.group_id}-global"
         self._scheme = Scheme(settings.fingerprint).id
         # Without offsets in the changelog or the group, a worker would not know where to resume.
@@ -43,27 +44,29 @@ class Remembering:
         """Write deltas in one transaction."""
         self.commit([entry for delta in deltas for entry in self.builder.build(delta)])
 
-    def commit(self, entries: Iterable[ChangelogEntry], *, numbered: bool = True) -> None:
-        """Commit just these entries; not `numbered`: as a release without merged blocks did."""
-        self._send(entries, numbered)
+    def commit(self, entries: Iterable[ChangelogEntry]) -> None:
+        """Commit just these entries."""
+        self._send(entries)
         self._producer.commit()
+        ends = self._producer.ends_in(self.places.blocks.topic)
+        self._blocks_start = ends.get(self.places.blocks) or self._blocks_start
 
     def abort(self, entries: Iterable[ChangelogEntry]) -> None:
         """Write entries without a commit, as a killed member does; its successor aborts them."""
-        self._send(entries, True)
+        self._send(entries)
         self._producer.close()
         self._producer = self._open()
 
-    def _send(self, entries: Iterable[ChangelogEntry], numbered: bool) -> None:
+    def _send(self, entries: Iterable[ChangelogEntry]) -> None:
         self._producer.begin()
-        self._producer.send(self._producer.pack([self._record(one, numbered) for one in entries]))
+        self._producer.send(self._producer.pack([self._record(one) for one in entries]))
         self._producer.flush()
 
     def _open(self) -> TaskProducer:
         return TaskProducer(client.producer(self.settings, self._owner), _PATIENCE, no_deadline)
 
-    def _record(self, entry: ChangelogEntry, numbered: bool) -> Outgoing:
-        headers = [self._start, entry.span.header()] if numbered else [self._start]
+    def _record(self, entry: ChangelogEntry) -> Outgoing:
+        headers = [self._start, entry.span.header(), *([blocks_header(self._blocks_start)] if entry.is_merged else [])]
         place = self.places.merged if entry.is_merged else self.places.blocks
         now = int(time.time() * 1000)
         block = encode(entry.delta, self._scheme)

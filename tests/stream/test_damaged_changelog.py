@@ -97,7 +97,7 @@ def test_records_of_other_programs_are_skipped_counted_and_listed(
     assert {b"again-" + key for key, _ in items} <= held_back, "it remembers everything"
 
     said = [record.getMessage() for record in caplog.records if "another program" in record.getMessage()]
-    assert f"{settings.topics.changelog}-0 has a record of another program at offset 0, with the key b''" in said[0]
+    assert re.search(rf"{settings.topics.changelog}-[01] has a record of another program at offset \d+, with", said[0])
     assert len(said) == 5, "once in each process: three workers and two stores"
     code, shown = verify(settings, tmp_path / "settings.toml")
     assert (code, shown.count("a record of another program")) == (0, 2 * count)

@@ -1,4 +1,4 @@
-"""The order in which a migration judges the records of two topics: that of the input, whichever is readable first."""
+"""The order in which a migration judges the records of two partitions: as in the input, whatever is readable first."""
 
 from collections import deque
 from types import SimpleNamespace
@@ -15,12 +15,17 @@ def record(offset: int, partition: int = 0, timestamp: int = 0) -> Any:
     return SimpleNamespace(headers=[(SOURCE, f"news/raw/{partition}/{offset}".encode())], timestamp=timestamp or offset)
 
 
-def source(topic: str, *offsets: int, written: int | None = None) -> Source:
-    """A partition whose readable records are these, and `written` in all."""
+def source(partition: int, *offsets: int, written: int | None = None) -> Source:
+    """A partition of the output whose readable records are these, and `written` in all."""
     fetched = len(offsets)
     waiting = deque(record(offset) for offset in offsets)
     return Source(
-        TopicPartition(topic, 0), 0, waiting, fetched, end=fetched, written=fetched if written is None else written
+        TopicPartition("output", partition),
+        0,
+        waiting,
+        fetched,
+        end=fetched,
+        written=fetched if written is None else written,
     )
 
 
@@ -29,21 +34,21 @@ def order(*sources: Source) -> list[int]:
 
 
 def test_records_come_in_the_order_of_the_input() -> None:
-    assert order(source("output", 0, 1, 4), source("duplicates", 2, 3, 5)) == [0, 1, 2, 3, 4, 5]
+    assert order(source(0, 0, 1, 4), source(1, 2, 3, 5)) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_record_waits_for_what_its_transaction_wrote_elsewhere() -> None:
-    """The same transaction is readable among the duplicates, and not yet in the output."""
-    output, duplicates = source("output", written=3), source("duplicates", 2, 3)
-    assert order(output, duplicates) == []
-    output.waiting.extend(record(offset) for offset in (0, 1, 4))
-    output.fetched = 3
-    assert order(output, duplicates) == [0, 1, 2, 3, 4]
+    """The same transaction is readable in one partition, and not yet in the other."""
+    first, second = source(0, written=3), source(1, 2, 3)
+    assert order(first, second) == []
+    first.waiting.extend(record(offset) for offset in (0, 1, 4))
+    first.fetched = 3
+    assert order(first, second) == [0, 1, 2, 3, 4]
 
 
 def test_it_stops_where_the_next_record_may_be_in_a_partition_that_has_more() -> None:
-    assert order(source("output", 0, 1, written=4), source("duplicates", 2, 3)) == [0, 1]
+    assert order(source(0, 0, 1, written=4), source(1, 2, 3)) == [0, 1]
 
 
 def test_a_partition_without_records_holds_nothing_up() -> None:
-    assert order(source("output", 0, 1), source("duplicates")) == [0, 1]
+    assert order(source(0, 0, 1), source(1)) == [0, 1]

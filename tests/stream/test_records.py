@@ -24,7 +24,7 @@ SHADOW = SETTINGS.model_copy(update={"policy": PolicySettings(shadow=True)})
 MIB = 2**20
 UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
 HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1é", 5, 0, 9), Evidence(body=0.75, candidates=1))
-UPDATE = Verdict("4", Kind.UPDATE, Stage.LEAD, True, Original("1", 5, 0, 9), Evidence(novelty=0.8, new_share=0.3))
+UPDATE = Verdict("4", Kind.UPDATE, Stage.BODY, True, Original("1", 5, 0, 9), Evidence(novelty=0.8, new_share=0.3))
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
 

@@ -100,7 +100,13 @@ def test_all_records_of_a_batch_that_the_broker_refuses_cost_one_reopening(
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
     compact(settings)
     monkeypatch.setattr("stream_dedup.stream.topics._Topic.is_compacted", False)
-    some = [(b"%d" % i if i % 5 else None, article(str(i), os.urandom(40_000).hex(" ", 4))) for i in range(60)]
+    some = [
+        (
+            b"%d" % i if i % 5 else None,
+            article(str(i), os.urandom(40_000).hex(" ", 4), f"Headline {os.urandom(4).hex()}"),
+        )
+        for i in range(60)
+    ]
     sent = [
         record for partition in range(3) for record in feed(settings, some[20 * partition :][:20], partition=partition)
     ]

@@ -46,7 +46,6 @@ def writer(kafka: EmbeddedKafka, topic_name: Names) -> Iterator[Remembering]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folds of ten blocks, so that few transactions make many."""
     monkeypatch.setattr(entries, "MAX_BLOCKS", 10)
-    monkeypatch.setattr(changelog, "_FIRST_DISTANCE", 30)
 
 
 def one_row_each(settings: Settings, count: int) -> list[Delta]:
@@ -74,13 +73,24 @@ def ids_of(*some: Delta) -> list[str]:
     return [name for one in some for name in one.ids]
 
 
-def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(writer: Remembering, small: None) -> None:
+def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
+    writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[Any] = []
+    take = changelog.ChangelogReader._accept
+
+    def counted(self: changelog.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
+        fetched.extend(records)
+        take(self, place, records)
+
+    monkeypatch.setattr(changelog.ChangelogReader, "_accept", counted)
     every = one_row_each(writer.settings, 205)
     for delta in every:
         writer.write(delta)
     found, rows = restored(writer.settings)
     assert rows == ids_of(*every)
     assert found.blocks == 20 + 5, "205 transactions: twenty merged blocks, and five blocks that are in none"
+    assert len(fetched) == 20 + 5, "the blocks before are not even fetched: the last merged block says where to begin"
 
 
 def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small: None) -> None:
@@ -103,7 +113,7 @@ def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small
     assert restored(writer.settings)[1] == ids_of(*written)
 
 
-def test_it_looks_further_back_where_much_was_aborted(writer: Remembering, small: None) -> None:
+def test_aborted_blocks_hide_none(writer: Remembering, small: None) -> None:
     every = one_row_each(writer.settings, 25)
     for delta in every:
         writer.write(delta)
@@ -129,26 +139,6 @@ def test_a_standby_follows_and_completes(writer: Remembering, small: None) -> No
         assert ids(store) == ids_of(*every)
     finally:
         store.close()
-
-
-def test_blocks_of_a_release_without_merged_blocks_are_read_first(writer: Remembering, small: None) -> None:
-    former, new = one_row_each(writer.settings, 30), list(deltas(writer.settings, 630, 15))
-    for delta in former:
-        writer.commit([ChangelogEntry(SequenceRange(1, 1), False, delta)], numbered=False)
-    store = opened(writer.settings)
-    store.complete(lambda done, total: None)
-    assert ids(store) == ids_of(*former)
-    writer.builder = store._builder
-    store.close()
-    assert writer.builder.waiting == 0
-    for delta in new:
-        writer.write(delta)
-    found, rows = restored(writer.settings)
-    assert rows == ids_of(*former, *new)
-    assert found.blocks < len(former) + len(new)
-    writer.commit([ChangelogEntry(SequenceRange(1, 1), False, former[0])], numbered=False)
-    with pytest.raises(ChangelogError, match="a former release wrote here after this one did"):
-        restored(writer.settings)
 
 
 @pytest.mark.parametrize("is_merged", [True, False])

@@ -23,7 +23,7 @@ SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": 
 INPUT, CHANGELOG = SETTINGS.topics.input, SETTINGS.topics.changelog
 HOUR, DAY = 3_600_000, 24 * 3_600_000
 NOW = 1_700_000_000_000
-CURRENT = Note("input-1", "changelog-1", NOW - HOUR)
+CURRENT = Note("input-1", "changelog-1", NOW - HOUR, SETTINGS.topics.output)
 COMMAND = f"kafka-consumer-groups.sh --bootstrap-server broker:9092 --group group --topic {INPUT}"
 
 
@@ -131,11 +131,11 @@ def test_a_partition_that_is_new_begins_at_its_beginning(found: ResumeFacts) -> 
 
 def test_the_group_of_a_deployment_with_another_output_is_refused() -> None:
     own, other = SETTINGS.topics.output, "other-news"
-    resume_offsets(SETTINGS, facts({0: committed(3, output=own), 1: committed(2)}))
+    resume_offsets(SETTINGS, facts({0: committed(3), 1: committed(2)}))
     former = committed(2, output=other, at=NOW - 2 * HOUR)
-    resume_offsets(SETTINGS, facts({0: committed(3, output=own), 1: former}))  # confirmed since
+    resume_offsets(SETTINGS, facts({0: committed(3), 1: former}))  # confirmed since
     with pytest.raises(TopicError, match=f"writes to {other}, and here .* is {own}.*--reset-offsets --to-current"):
-        resume_offsets(SETTINGS, facts({0: committed(3, output=own, at=NOW - 2 * HOUR), 1: committed(2, output=other)}))
+        resume_offsets(SETTINGS, facts({0: committed(3, at=NOW - 2 * HOUR), 1: committed(2, output=other)}))
 
 
 def test_every_deleted_range_has_a_command_of_its_own() -> None:
