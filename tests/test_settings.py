@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.fields import paths_of
 from stream_dedup.settings import PREFIX, Settings, load_settings, read_from_files, secrets_of
-from stream_dedup.stream import topics
+from stream_dedup.stream import topic_rules
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
@@ -230,7 +230,7 @@ def test_commands_in_messages_name_the_user_s_file(tmp_path: Path) -> None:
     settings = load_settings(path, kafka={"group_id": "mine"})
     assert settings.config_option == f" --config '{path}'"
     assert load_settings().config_option == ""
-    problems = topics._problems(settings, {})
+    problems = topic_rules.problems(settings, {})
     assert problems[0].endswith(f"create it with: stream-dedup topics create --config '{path}'")
 
 

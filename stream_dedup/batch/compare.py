@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream_dedup.batch.candidates import distinct
 from stream_dedup.batch.parts import SpilledCorpus
 from stream_dedup.batch.spill import Arrays
-from stream_dedup.dedup.rule import STAGE_OF, Finding, judge_pairs
+from stream_dedup.dedup.rule import judge_pairs, strongest, thresholds
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -25,12 +25,11 @@ from stream_dedup.settings import DecisionSettings
 
 STAGES = list(Stage)
 """A verified file stores a stage as an index of this list."""
-_STAGE_OF = np.array([STAGES.index(STAGE_OF.get(finding, Stage.NONE)) for finding in sorted(Finding)], np.uint8)
 # Ranges begin at multiples of this row count, so a run is searched for n / 256 rows instead of n.
 _STEP = 256
 # Steps in a range at most: the word set of a row takes 4 KB.
 _MOST_STEPS = 16
-# A pair while it is compared: two signatures of 292 bytes by default, and fourteen numbers.
+# A pair while it is compared: two signatures of 259 bytes by default, and thirty numbers.
 _BYTES_PER_PAIR = 1024
 # With whole bodies: a packed body of 1,000 shingles.
 _BYTES_PER_BODY = 2**13
@@ -38,12 +37,11 @@ _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 class VerifiedHead(NamedTuple):
-    """The rows first..end are done: the number of pairs compared, and of those that a guard vetoed."""
+    """The rows first..end are done; compared: the number of pairs."""
 
     first: int
     end: int
     compared: int
-    guarded: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +92,14 @@ class PairComparer:
         corpus, no_keys = self._corpus, np.empty((len(later), 0), np.uint32)
         new = Fingerprints(corpus.signatures(later), no_keys, corpus.words(later), self._hamming, corpus.bodies(later))
         similar = compare(new, corpus.signatures(earlier), of_later, of_earlier, corpus.bodies(earlier))
-        judged = judge_pairs(similar, self._decision, of_later)
-        is_pair = judged.is_repeat | (judged.finding > Finding.NOTHING)
-        stage = _STAGE_OF[judged.finding - min(Finding)]
-        stage[judged.is_repeat] = STAGES.index(Stage.EXACT)
+        judged = judge_pairs(similar, thresholds(self._decision, has_words=corpus.has_words))
+        is_pair = judged.is_repeat | judged.is_same
+        similar, is_exact = similar[is_pair], judged.is_repeat[is_pair]
+        stages = [STAGES.index(stage) for stage in strongest(similar)]
         arrays: Arrays = {
             "later": later[of_later[is_pair]],
             "earlier": earlier[of_earlier[is_pair]],
-            "stage": stage[is_pair],
-            "body": similar.body[is_pair],
-            "containment": similar.containment[is_pair],
-            "lead": similar.lead[is_pair],
-            "headline": similar.headline[is_pair],
-            "distance": similar.distance[is_pair],
+            "stage": np.where(is_exact, STAGES.index(Stage.EXACT), stages).astype(np.uint8),
+            **{name: similar[name] for name in ("body", "containment", "headline", "distance")},
         }
-        guarded = int(np.count_nonzero((judged.finding < Finding.NOTHING) & ~judged.is_repeat))
-        return VerifiedHead(rows.first, rows.end, len(codes), guarded), arrays
+        return VerifiedHead(rows.first, rows.end, len(codes)), arrays

@@ -44,11 +44,6 @@ class Keep:
         """Raise UsageError if the scheme's signatures lack what the choice needs."""
         if self.choice is Choice.LONGEST and scheme.is_given:
             raise UsageError("keep = 'longest' compares texts, which family = 'given' does not read; keep 'earliest'")
-        if self.choice is Choice.SOURCE and scheme.is_body_only:
-            raise UsageError(
-                "keep = 'source:...' needs signatures with a source; [fingerprint] views = 'body' and family = 'given' "
-                "have none: set views = 'all', or keep 'earliest'"
-            )
 
     def merits(self, signatures: NDArray[np.void], scheme: Scheme) -> Merits:
         """What the items with these signatures are compared by. O(n · sources)."""

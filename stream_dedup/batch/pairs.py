@@ -5,7 +5,7 @@ In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "sta
 and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
 the pairs and carries the id of its first item. With a choice of what to keep (keep.py), such a row also has
 "representative", the id of the item that stays, and "keep", whether it is this one. The decision is the stream's: same
-fingerprints, rule and guards, as if `b` arrived at an index that remembers every item before it. But there is no
+fingerprints and rule, as if `b` arrived at an index that remembers every item before it. But there is no
 window, an id is no evidence (an id that occurs twice is two items), and a cluster may hold two items that are no pair:
 a copy of a copy. Bad lines are reported, counted and left out.
 
@@ -51,7 +51,7 @@ DEFAULT_MEMORY = 2**30
 """Bytes; some 400,000 news items then need only one pass."""
 
 PAIR_COLUMNS: Columns = {
-    "a": str, "b": str, "stage": str, "body": float, "containment": float, "lead": float, "headline": float,
+    "a": str, "b": str, "stage": str, "body": float, "containment": float, "headline": float,
     "distance": int,
 }  # fmt: skip
 CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
@@ -83,9 +83,8 @@ class PairsProgress(NamedTuple):
 class Counts:
     """The counts of an archive, by whichever engine.
 
-    clusters: those of two items or more, with `clustered` items in them. compared: candidate pairs; guarded: those that
-    a guard vetoed. hot, left_out: buckets over the limit, and the pairs that were not compared because of it, summed
-    over the tables.
+    clusters: those of two items or more, with `clustered` items in them. compared: candidate pairs. hot, left_out:
+    buckets over the limit, and the pairs that were not compared because of it, summed over the tables.
     """
 
     items: int
@@ -94,7 +93,6 @@ class Counts:
     clusters: int
     clustered: int
     compared: int
-    guarded: int
     hot: int
     left_out: int
 
@@ -198,7 +196,6 @@ class _PairsRun(FileRun):
             clusters=int(np.count_nonzero(sizes > 1)),
             clustered=int(sizes[sizes > 1].sum()),
             compared=sum(head.compared for head, _ in verified),
-            guarded=sum(head.guarded for head, _ in verified),
             hot=self._hot,
             left_out=self._left_out,
             seconds=self._seconds(),
@@ -318,7 +315,7 @@ def pair_rows(pairs: Arrays, ids_of: Callable[[NDArray[np.int64]], list[str]]) -
         "a": ids_of(pairs["earlier"]),
         "b": ids_of(pairs["later"]),
         "stage": [str(STAGES[stage]) for stage in pairs["stage"].tolist()],
-        **{name: _rounded(pairs[name]) for name in ("body", "containment", "lead", "headline")},
+        **{name: _rounded(pairs[name]) for name in ("body", "containment", "headline")},
         "distance": [None if bits is None else int(bits) for bits in _rounded(pairs["distance"])],
     }
 

@@ -57,6 +57,7 @@ class SpilledCorpus:
     def __init__(self, scheme: Scheme) -> None:
         self._dtype = scheme.signature_dtype
         self._is_exact = scheme.is_exact
+        self.has_words = not scheme.layout
         self._table_of = np.array(scheme.table_of[:-1])
         self._starts: list[int] = []
         self._parts: list[Arrays] = []
@@ -130,7 +131,7 @@ class BatchMaker:
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
         self._buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0)
-        self._with_words = settings.decision.rule == "views"  # the guard against templates needs them
+        self._with_words = settings.decision.rule == "novelty"  # words swapped in a template
         self._empty_reason = str(scheme.empty_item)
 
     def __call__(

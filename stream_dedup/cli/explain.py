@@ -162,8 +162,8 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
     yield "hours apart", _hours_apart(items, explanation)
     if explanation.grounded is not None:
         yield "headline in its text", f"{explanation.grounded:.0%} of its words, of the better one"
-    if explanation.verdict.evidence and explanation.verdict.evidence.cut:
-        yield "cut", f"the later one is {explanation.verdict.evidence.cut}"
+    if (evidence := explanation.verdict.evidence) and evidence.cut:
+        yield "cut", f"the later one is {evidence.cut}"
     for name, compared in (("headline", explanation.headline), ("text", explanation.text)):
         if compared.words_alike is not None and compared.characters_alike is not None:
             yield (
@@ -175,6 +175,8 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
     if added := explanation.added:
         words = f"{added.new_words:,} of {added.words:,} words, {added.sentences:,} words in new sentences"
         yield "new in its article", f"{words}, {added.new_numbers:,} of {added.numbers:,} numbers"
+    if evidence and evidence.adds:
+        yield "the update adds", evidence.adds
     if explanation.novelty:
         yield from _model("novelty", "let through", "something new", "nothing new", explanation.novelty)
     if explanation.kinship:

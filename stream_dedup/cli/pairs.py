@@ -245,7 +245,6 @@ def _print(console: Console, result: "PairsResult", output: str, clusters: str |
         ("items", result.items),
         ("bad lines", result.bad),
         ("candidate pairs compared", result.compared),
-        ("vetoed by a guard", result.guarded),
         ("near-duplicate pairs", result.pairs),
         ("clusters of two or more", result.clusters),
         ("items in them", result.clustered),

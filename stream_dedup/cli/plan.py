@@ -172,7 +172,7 @@ def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: 
     console.print(
         f"{_settings(plan)}{recall}\n"
         f"false candidates an item: {rounded(plan.false_candidates)}\n"
-        f"bytes an original: {takes.record_bytes} signature {body}+ {takes.tables} keys × {takes.table_bytes:.2f} "
+        f"bytes an original: {takes.record_bytes} signature {body}+ {takes.keys} keys × {takes.key_bytes:.2f} "
         f"+ {takes.id_bytes:g} id + {BOOKKEEPING} = {takes.bytes_per_item:.0f}\n"
         f"memory for {traffic.items:,} originals: {sized(plan.memory)}, at most {sized(plan.peak)} while tables merge\n"
         f"[worker] memory, with batches and the allocator: {sized(needed(MEMORY_SLACK * plan.peak))}\n"
@@ -213,8 +213,8 @@ def _print_advice(
         console.print(table)
     if advice.indexes > 1:
         console.print(
-            f"One index numbers {ROWS_OF_AN_INDEX:,} originals at most: on paper, {advice.indexes} of them hold these, "
-            "and each item asks all."
+            f"A table of an index holds {ROWS_OF_AN_INDEX:,} keys at most: on paper, {advice.indexes} of them hold "
+            "these originals, and each item asks all."
         )
 
 
@@ -231,7 +231,7 @@ def _print_choices(console: "Console", title: str, plans: "Sequence[Plan]", advi
         table.add_row(
             *map(str, plan.settings.values()),
             *(("-".join(map(str, sorted({*plan.key_bits}))), rounded(plan.keys_read)) if plan.key_bits else ()),
-            str(plan.takes.tables),
+            str(plan.takes.keys),
             "-" if plan.recall is None else f"{plan.recall:.3f}",
             rounded(plan.false_candidates),
             sized(plan.peak),
@@ -258,8 +258,8 @@ def _conclusion(advice: "Advice") -> str:
         lacks.append(f"take up to {sized(now.peak)}, not {sized(advice.limit)}")
     if not lacks:
         return (
-            f"The present settings suffice. These take less work: {proposed.takes.tables} keys and "
-            f"{rounded(proposed.false_candidates)} false candidates an item, instead of {now.takes.tables} and "
+            f"The present settings suffice. These take less work: {proposed.takes.keys} keys and "
+            f"{rounded(proposed.false_candidates)} false candidates an item, instead of {now.takes.keys} and "
             f"{rounded(now.false_candidates)}, and at most {sized(proposed.peak)} instead of {sized(now.peak)}. "
             "To paste:"
         )

@@ -89,8 +89,8 @@ VERSION_VERDICTS = (
 class IndexChanges:
     """The changes that a batch makes to the index: items to add and ids to forget, in order.
 
-    added: (n,) positions of items in the batch; is_another: (n,) the item is an article of its own, no update; forgotten:
-    FORGOTTEN.
+    added: (n,) positions of items in the batch; is_another: (n,) the item is an article of its own, no update;
+    forgotten: FORGOTTEN.
     """
 
     added: NDArray[np.int64]
@@ -234,7 +234,7 @@ def _verdicts_of(
 
 
 def _verdict_parts(known: _Slots, resolution: Resolution) -> Iterator[Any]:
-    """For each item that a candidate settled: the candidate's row, time, partition and offset, and parts of the verdict.
+    """For each item that a candidate settled: its row, time, partition and offset, and parts of the verdict.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """

@@ -10,6 +10,7 @@ distance, and the least distance with a recall; simhash_model.py has how far apa
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,8 +40,8 @@ MOST_FINGERPRINTS = 2**34
 Manku et al. 2007)."""
 # Probability that a key of an unrelated pair agrees: of one anchor, and of a band of r = 1..8 rows (mean of J^r, of the
 # body and of the headline). Pairs with J < .5; the bands from 1.1 M pairs of English web news, the anchor from 40 M
-# pairs each of Reuters' wire (.6e-5) and a German paper (1.9e-5). A site that fills in templates has more: English web
-# news 26e-5, Nepali bulletins 28e-5. Chinese with characters gives 10 to 300 times as much.
+# pairs each of Reuters' wire (.7e-5) and a German paper (1.9 to 3.1e-5). A site that fills in templates has more:
+# English web news 26e-5, Nepali bulletins 30e-5. Chinese with characters gives 10 to 300 times as much.
 _UNRELATED_ANCHOR = 2e-5
 _UNRELATED_BODY = (6.2e-4, 3.5e-5, 5.3e-6, 1.1e-6, 3.0e-7, 1.0e-7, 4.0e-8, 1.7e-8)
 _UNRELATED_HEADLINE = (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4.5e-8)
@@ -90,7 +91,7 @@ class Plan:
     def price(self) -> float:
         """The cost of an item by its candidates, keys, and keys read, in µs."""
         work = self.false_candidates * _CANDIDATE_US + self.keys_read * _KEY_READ_US
-        return work + self.takes.tables * _KEY_US
+        return work + self.takes.keys * _KEY_US
 
     def toml(self) -> str:
         """The settings as TOML."""
@@ -185,9 +186,8 @@ def advise(
     if chosen and is_enough and now.price <= _WORTH * chosen.price:
         chosen = None
     curve = curve_of(fingerprint, now, chosen or now)
-    return Advice(
-        recall, hamming, decision.body, limit, now, chosen, exceeded, choices, distances, curve, indexes(traffic.items)
-    )
+    held_by = indexes(traffic.items, max(Counter(Scheme(fingerprint).table_of).values()))
+    return Advice(recall, hamming, decision.body, limit, now, chosen, exceeded, choices, distances, curve, held_by)
 
 
 def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings) -> Plan:
@@ -195,7 +195,7 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
 
     >>> settings = FingerprintSettings(family="simhash", layout="4 choose 1")
     >>> made = evaluate(Traffic(1_000_000), settings, DecisionSettings())
-    >>> made.takes.tables, made.key_bits, round(made.takes.bytes_per_item), round(made.false_candidates, 2)
+    >>> made.takes.keys, made.key_bits, round(made.takes.bytes_per_item), round(made.false_candidates, 2)
     (6, (16, 16), 161, 0.75)
     """
     scheme = Scheme(fingerprint)
@@ -243,7 +243,7 @@ def curve_of(fingerprint: FingerprintSettings, now: Plan, chosen: Plan) -> list[
 
 def _chances(jaccard: float, fingerprint: FingerprintSettings, plans: Mapping[str, Plan]) -> dict[str, float]:
     scheme = Scheme(fingerprint)
-    times = scheme.anchor_widths.words / scheme.shingle_widths.words
+    times = scheme.anchor_words / scheme.shingle_widths.words
     row = {}
     for name, plan in plans.items():
         anchors, bands = plan.settings["anchors"], plan.settings.get("body_bands")

@@ -17,8 +17,8 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery, is_held
 from stream_dedup.evaluate.novelty import counts, rates
+from stream_dedup.evaluate.planner import Traffic, cheapest
 from stream_dedup.evaluate.proposals import judge_and_count
-from stream_dedup.evaluate.simhash_planner import cheapest
 from stream_dedup.settings import DecisionSettings, Settings
 from stream_dedup.settings.decision import NOVELTY_NAMES, with_name
 
@@ -28,7 +28,7 @@ _OFFSETS = (-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2)
 # Distances above the present one: three more bits double to quadruple the tables.
 _MORE_BITS = 3
 # The number of originals for which a layout is the cheapest. A corpus to evaluate is smaller than a feed.
-_ORIGINALS = 1_000_000
+_TRAFFIC = Traffic(1_000_000)
 # Examples of a step.
 _EXAMPLES = 3
 HAMMING = "hamming"
@@ -142,7 +142,7 @@ def _hamming_steps(settings: Settings) -> list[Step]:
     steps = []
     for hamming in range(fingerprint.hamming + _MORE_BITS + 1):
         try:
-            layouts = {cheapest(hamming, fingerprint, settings.decision, _ORIGINALS).layout}
+            layouts = {str(cheapest(hamming, fingerprint, settings.decision, _TRAFFIC).settings["layout"])}
         except ConfigError:  # no layout guarantees so much
             layouts = set()
         if hamming <= fingerprint.hamming:

@@ -17,11 +17,11 @@ from stream_dedup.fingerprint.hashing import mix, rolled
 
 
 class Anchors(NamedTuple):
-    """How anchors are made. count: k, the first columns of an item's keys; step, last: an anchor's run consists of the
+    """How anchors are made. keys: k, the first columns of an item's keys; step, last: an anchor's run consists of the
     shingles i, i + step and i + last, for texts with characters of scripts without spaces, and for other texts.
     """
 
-    count: int
+    keys: int
     step: int
     last: int
     character_step: int

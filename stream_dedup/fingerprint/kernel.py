@@ -184,10 +184,7 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             unfolded_count += 1
             continue
         out.digests[i] = _digest(digest, tokens, count)
-        if letters is None:
-            unit_count = count
-        else:
-            unit_count = spell(tokens, count, tables.seed, letters)
+        unit_count = count if letters is None else spell(tokens, count, tables.seed, letters)
 
         if simhashes is not None:
             if simhashes.widths == widths and letters is not None:
@@ -233,7 +230,7 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             windows = windows[: every_shingle(letters, unit_count, widths, windows)]
         has_characters, run = any_character(tokens.kinds, count), recipe.anchors
         step, last = (run.character_step, run.character_last) if has_characters else (run.step, run.last)
-        anchor_keys(windows, windows.size, step, last, out.keys[i, : run.count])
+        anchor_keys(windows, windows.size, step, last, out.keys[i, : run.keys])
         size = distinct(windows, windows.size, slots, members)
         out.body_sizes[i] = size
         sketch(members, size, body_minima, out.bodies[i])

@@ -113,8 +113,8 @@ class Scheme:
     @cached_property
     def table_of(self) -> tuple[int, ...]:
         """The index table of each column of keys, ascending. All anchors share one, in which any may meet any."""
-        last = max(one.stop for one in self.columns.values())
-        anchors = self.columns.get("anchors", slice(0, 0)).stop
+        last = max(int(one.stop) for one in self.columns.values())
+        anchors = int(self.columns["anchors"].stop) if "anchors" in self.columns else 0
         first = 1 if anchors else 0
         return (0,) * anchors + tuple(range(first, first + last + 1 - anchors))
 
@@ -150,6 +150,11 @@ class Scheme:
         w, c = self.shingle_widths
         words = max(_RUN_WORDS - w, w)  # of letters the two next to each other: a run between two typing errors
         return w, w if self.has_letters else words, c, max(_RUN_CHARACTERS - c, c)
+
+    @property
+    def anchor_words(self) -> int:
+        """Words or letters of an anchor's run."""
+        return self.anchor_runs[1] + self.shingle_widths.words
 
     @cached_property
     def feature_widths(self) -> ShingleWidths:

@@ -58,7 +58,7 @@ def absence(bits):
     """How many words, and how many numbers, one that is found absent stands for; at least 1."""
     ones = uint64(0)
     for k in range(0, bits.size, 8):
-        ones += bit_count(load64(bits, k))
+        ones += bit_count(load64(bits, k))  # type: ignore[call-arg]
     fill = ones / FILTER_BITS
     return 1 / (1 - min(fill, _FULLEST)), 1 / (1 - min(fill * fill, _FULLEST))
 

@@ -95,8 +95,8 @@ class FingerprintSettings(SecretTable):
         ge=0,
         le=MOST_BANDS,
         description="minhash: bands of the body, beside or in place of anchors, for a chosen S-curve: 16 bands of 4 "
-        "rows find half of the pairs at a Jaccard similarity of .5. Each takes about nine bytes an original and a cache "
-        "miss a lookup; bands times rows may be up to 16,384, which take .3 ms an article.",
+        "rows find half of the pairs at a Jaccard similarity of .5. Each takes nine bytes an original and a cache miss "
+        "a lookup; bands times rows may be up to 16,384, which take .3 ms an article.",
     )
     body_rows: int = Field(4, ge=1, le=_MOST_ROWS, description="Rows per band. More rows give fewer false candidates.")
     headline_bands: int = Field(2, ge=1, le=MOST_BANDS, description="minhash: bands of the headline.")

@@ -189,13 +189,13 @@ class Archive:
         from pyspark.sql import functions as f
 
         chunks = self._chunks.agg(f.sum("hot"), f.sum("left_out")).first()
-        verified = self._verified.agg(f.sum("compared"), f.sum("guarded"), f.sum("pairs")).first()
+        verified = self._verified.agg(f.sum("compared"), f.sum("pairs")).first()
         labels = self._labels.agg(f.count("*"), f.count_distinct("root")).first()
         hot, left_out = (int(value or 0) for value in chunks or ())
-        compared, guarded, found = (int(value or 0) for value in verified or ())
+        compared, found = (int(value or 0) for value in verified or ())
         clustered, roots = (int(value or 0) for value in labels or ())
         items, bad = self.layout.size, self.layout.bad
-        return Counts(items, bad, found, roots, clustered + roots, compared, guarded, hot, left_out)
+        return Counts(items, bad, found, roots, clustered + roots, compared, hot, left_out)
 
     def bad_examples(self) -> list[str]:
         """The first bad lines: place and reason."""

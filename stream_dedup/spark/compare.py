@@ -26,12 +26,12 @@ _DATA = dict.fromkeys(DATA_DTYPES, "binary")
 NEED_TYPES = {"part": "int64", "chunk": "int64", "rows": "binary", "is_later": "binary"}
 SENT_TYPES = {"chunk": "int64", "first": "int64", "rows": "binary"} | _DATA
 VERIFIED_TYPES = {
-    "chunk": "int64", "compared": "int64", "guarded": "int64", "pairs": "int64", "later": "binary", "earlier": "binary",
+    "chunk": "int64", "compared": "int64", "pairs": "int64", "later": "binary", "earlier": "binary",
     "table": "binary",
 }  # fmt: skip
 PAIR_TYPES = {
     "b_row": "int64", "a_row": "int64", "a": "string", "b": "string", "stage": "string", "body": "float64",
-    "containment": "float64", "lead": "float64", "headline": "float64", "distance": "int32",
+    "containment": "float64", "headline": "float64", "distance": "int32",
 }  # fmt: skip
 PART_ITSELF = -1
 """The chunk number of the row that holds a part, so that it comes before what the chunks ask of it."""
@@ -135,7 +135,7 @@ class CompareChunks:
         with arrow.ipc.new_stream(sink, table.schema) as stream:
             stream.write_batch(table)
         values = {
-            "chunk": chunk, "compared": head.compared, "guarded": head.guarded, "pairs": table.num_rows,
+            "chunk": chunk, "compared": head.compared, "pairs": table.num_rows,
             "later": b_rows.tobytes(), "earlier": a_rows.tobytes(),
             "table": sink.getvalue().to_pybytes(),
         }  # fmt: skip

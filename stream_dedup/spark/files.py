@@ -83,7 +83,7 @@ def find_pairs_on_spark(
     summary = survey.summary()
     return PairsResult(
         items=counts.items, bad=counts.bad, pairs=counts.pairs, clusters=counts.clusters, clustered=counts.clustered,
-        compared=counts.compared, guarded=counts.guarded, hot=counts.hot, left_out=counts.left_out,
+        compared=counts.compared, hot=counts.hot, left_out=counts.left_out,
         seconds=time.monotonic() - started, summary=summary if summary.items else None,
         absent_sources=absent,
     )  # fmt: skip

@@ -247,5 +247,5 @@ class Layout:
 
 def keys_of(row: BlockRow, scheme: Scheme) -> NDArray[np.uint32]:
     """The keys of a part, (columns, items), without those of ids."""
-    keys: NDArray[np.uint32] = row.array("keys", np.uint32).reshape(scheme.tables - 1, -1)
+    keys: NDArray[np.uint32] = row.array("keys", np.uint32).reshape(scheme.key_columns - 1, -1)
     return keys

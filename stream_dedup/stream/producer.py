@@ -2,11 +2,9 @@
 
 A `TaskProducer` is used until its first error, then closed or abandoned. After a failed send_offsets its pending
 offsets would go out with the next transaction (P3), and after an epoch bump it reports success for what never happened
-(P2). After an error it never commits again. Only when the broker refuses a record, it sends the others once more, in
-transactions that are aborted, to learn which of them the broker refuses too.
+(P2). When the broker refuses one batch, the client gives up those behind it unseen; the next try finds out about them.
 """
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -69,7 +67,6 @@ class TaskProducer:
         self._topics = topics
         self._bound = bound
         self._sent: list[SentBatch] = []
-        self._parcels: list[Parcel] = []
         self._producer: Any = None
         self._sender: BulkSender
         self._calls = Bounded(str(config["transactional_id"]), left)
@@ -88,7 +85,6 @@ class TaskProducer:
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent.clear()
-        self._parcels.clear()
         self._call("beginning a transaction", self._producer.begin_transaction)
 
     def pack(self, records: Sequence[Outgoing]) -> list[Parcel]:
@@ -109,7 +105,6 @@ class TaskProducer:
                 self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
                 raise
 
-        self._parcels.extend(parcels)
         self._call("sending", hand_over)
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
@@ -172,45 +167,8 @@ class TaskProducer:
     def _raise_failure(self) -> None:
         """Raise what the broker or the client has answered to this transaction's records, unless all is well."""
         error = _failure(self._sent)
-        if isinstance(error, Refused):
-            answered = {id(sent.records) for sent in self._sent if sent.has_own_outcome}
-            waiting = [
-                (topic, partition, batch.records)
-                for topic, partition, batches in self._parcels
-                for batch in batches
-                if id(batch.records) not in answered and batch.records[0].source >= 0
-            ]
-            more = self._refused_of(waiting)
-            raise Refused(str(error), sorted({*error.sources, *more})) from error.__cause__
         if error is not None:
             raise error
-
-    def _refused_of(self, waiting: Sequence[tuple[str, int, Sequence[Outgoing]]]) -> set[int]:
-        """Sources of the records in these batches that the broker refuses too.
-
-        When the broker refuses one batch, the client gives up those behind it unseen. To learn of all refused records
-        at once, these batches are sent again, in transactions that never commit, as long as one more is refused.
-        Without an answer nothing is lost: the next try of the whole batch finds out.
-        """
-        refused: set[int] = set()
-        deadline = time.monotonic() + self._bound / 2  # this runs within a bounded call
-        with suppress(kafka_errors.KafkaError, ValueError):
-            while waiting and time.monotonic() < deadline:
-                self._producer.abort_transaction()
-                self._producer.begin_transaction()
-                sent: list[SentBatch] = []
-                with suppress(kafka_errors.KafkaError):
-                    for topic, partition, records in waiting:
-                        sent.extend(self._sender.send(topic, partition, self._sender.pack(records)))
-                self._producer.flush(max(0.0, deadline - time.monotonic()))
-                error = _failure(sent)
-                if not isinstance(error, Refused):
-                    break
-                refused.update(error.sources)
-                waiting = [*waiting[len(sent) :]] + [
-                    batch for batch, its in zip(waiting, sent, strict=False) if not its.has_own_outcome
-                ]
-        return refused
 
     def _call(self, what: str, function: Callable[[], T]) -> T:
         try:

@@ -193,7 +193,7 @@ class Trial:
         original = verdict.original
         earlier = original and self._headlines.get((original.partition, original.offset))
         if earlier:
-            reason = _reason(verdict, item.time - earlier.time, self._settings.decision.novelty)
+            reason = _reason(verdict, item.time - earlier.time, self._settings.decision.threshold)
             self._sample(Example(earlier, headline, verdict.stage, reason))
 
     def _sample(self, example: Example) -> None:

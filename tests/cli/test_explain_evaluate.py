@@ -226,7 +226,7 @@ def test_plan_proposes_a_distance_for_the_recall_of_a_simhash(monkeypatch: pytes
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", "simhash")
     shown = run("plan", "--recall", "0.8", "--threshold", "0.95", "--items", "17G")
     assert "REQUESTED: 17,000,000,000 originals, recall 0.800 at body Jaccard 0.95, within 6 bits" in shown
-    assert "on paper, 4 of them hold these" in shown
+    assert "on paper, 4 of them hold these originals" in shown
     assert "the measured share within k is off by at most" in shown
     made = json.loads(run("plan", "--recall", "0.8", "--threshold", "0.95", "--json"))
     assert made["settings"] == f'[fingerprint]\nhamming = 6\nlayout = "{made["proposed"]["settings"]["layout"]}"\n'

@@ -50,7 +50,7 @@ def test_the_store_takes_the_bytes_that_were_planned() -> None:
     store.append(np.zeros(rows, store.dtype), [f"item-{n:07}" for n in range(rows)])
     takes = made.takes
     assert store.bytes == pytest.approx(rows * (takes.record_bytes + 12 + 8), rel=0.02)
-    total = takes.record_bytes + takes.tables * takes.table_bytes + 12 + BOOKKEEPING
+    total = takes.record_bytes + takes.keys * takes.key_bytes + 12 + BOOKKEEPING
     assert takes.bytes_per_item == pytest.approx(total)
     assert made.memory == pytest.approx(rows * total, abs=1)
 
@@ -85,7 +85,7 @@ def test_anchors_are_shared_as_often_as_planned(shared: int, first: int, second:
         for sets in sets_of_hashes(pairs, shared, first, second):
             keys = np.empty((2, count), np.uint32)
             for one, members in zip(keys, sets, strict=True):
-                anchor_keys(members, len(members), one)
+                anchor_keys(members, len(members), 0, 0, one)  # each member is a run
             found += bool(np.intersect1d(*keys).size)
         jaccard, split = shared / (shared + first + second), first / (first + second)
         assert found / pairs == pytest.approx(float(anchored(jaccard, count, split)), abs=0.05)
@@ -183,7 +183,7 @@ def test_a_restored_block_is_let_go_of_while_its_keys_wait() -> None:
 def test_the_present_settings_are_said_as_they_are() -> None:
     now = evaluate(TRAFFIC, DEFAULT, DECISION)
     assert now.settings == {"anchors": 16}
-    assert now.takes.tables == Scheme(DEFAULT).key_columns
+    assert now.takes.keys == Scheme(DEFAULT).key_columns
     assert now.memory == pytest.approx(10**6 * footprint(Scheme(DEFAULT), 10**6).bytes_per_item, abs=1)
     assert now.recall == pytest.approx(0.998, abs=0.001)
 
@@ -260,7 +260,7 @@ def test_what_is_to_be_pasted_are_settings(settings: FingerprintSettings) -> Non
     made = advise(TRAFFIC, settings, DECISION, recall=0.99999).proposed
     assert made is not None
     pasted = load_settings(fingerprint=tomllib.loads(made.toml())["fingerprint"]).fingerprint
-    assert Scheme(pasted).key_columns == made.takes.tables
+    assert Scheme(pasted).key_columns == made.takes.keys
 
 
 def test_the_curve_tells_what_anchors_and_bands_find() -> None:

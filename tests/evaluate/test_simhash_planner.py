@@ -157,13 +157,13 @@ def test_every_layout_that_is_offered_is_allowed_and_guarantees_its_distance(bit
 
 def test_the_plan_goes_to_2_34_fingerprints() -> None:
     few, many = (cheapest(3, SIMHASH, DecisionSettings(), Traffic(items)) for items in (10**6, MOST_FINGERPRINTS))
-    assert many.takes.tables > few.takes.tables
+    assert many.takes.keys > few.takes.keys
     assert (many.key_bits or (0, 0)) > (few.key_bits or (0, 0))
     # 32 bits of a hash and 2^34 others: each table proposes four by chance alone.
-    assert many.false_candidates > 4 * (many.takes.tables - 2)
+    assert many.false_candidates > 4 * (many.takes.keys - 2)
     assert advise(Traffic(MOST_FINGERPRINTS), SIMHASH, DecisionSettings()).indexes == 5
     assert table_bytes(ROWS_OF_AN_INDEX) == pytest.approx(8.5, abs=0.5)
-    more = 8.5 * (many.takes.tables - few.takes.tables)
+    more = 8.5 * (many.takes.keys - few.takes.keys)
     assert many.takes.bytes_per_item == pytest.approx(few.takes.bytes_per_item + more, rel=0.02)
 
 
