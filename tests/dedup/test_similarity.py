@@ -62,15 +62,14 @@ def shingles(text: str) -> set[tuple[str, ...]]:
 def recounted(new: Item, known: Item) -> Exact:
     """For texts whose sentences end in ". " and whose menus stand in lines of their own."""
     prose = [one for line in new.text.split("\n") for one in line.split(". ") if len(words(one)) >= 8]
-    of_article = {word for one in prose for word in words(one)}
+    of_article = [word for one in prose for word in words(one)]
     known_words, known_numbers = set(words(f"{known.title} {known.text}")), numbers(f"{known.title} \n {known.text}")
     of_prose = {number for one in prose for number in numbers(one)}
-    tokens = sum(len(words(one)) for one in prose)
     contained = {shingle for one in prose for shingle in shingles(one)}
     in_known = contained & shingles(known.text)
     counts = {
-        "article_tokens": tokens,
-        "article_share": tokens / len(words(new.text)),
+        "article_tokens": len(of_article),
+        "article_share": len(of_article) / len(words(new.text)),
         "words": len(of_article),
         "numbers": len(of_prose),
         "headline_numbers": len(numbers(new.title)),
@@ -84,7 +83,7 @@ def recounted(new: Item, known: Item) -> Exact:
         uncertain += len(found) * (0.2 < share < 0.5)
     return Exact(
         counts,
-        len(of_article - known_words),
+        sum(word not in known_words for word in of_article),
         len(of_prose - known_numbers),
         len(numbers(new.text) - known_numbers),
         new_sentences,
