@@ -64,6 +64,18 @@ def absence(bits):
 
 
 @njit(nogil=True, cache=True)
+def write_absent(bits, absent):
+    """Write 1 to absent[place] for each bit that is not set, else 0; (768,) uint8 or longer.
+
+    Where many words are looked up, one load for each takes a quarter of the time of `has_word`.
+    """
+    for k in range(bits.size):
+        byte = ~bits[k]
+        for place in range(8):
+            absent[8 * k + place] = (byte >> place) & 1
+
+
+@njit(nogil=True, cache=True)
 def narrowed(h):
     """The upper half of a 64-bit hash, never 0."""
     return max(uint32(h >> uint64(32)), uint32(1))
