@@ -29,7 +29,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join
 from stream_dedup.fingerprint.shingles import distinct, slots_for
-from stream_dedup.fingerprint.word_filter import FILTER_BITS, absence, bit_of_word, has_number, has_word, write_absent
+from stream_dedup.fingerprint.word_filter import FILTER_BITS, absence, has_number, has_word, write_absent
 
 HOUR = 3_600_000
 """In milliseconds."""
@@ -41,8 +41,6 @@ _FEW = 15
 """Tokens of an article below which the whole text is asked what is new."""
 # A sentence counts as new if the original lacks this share of its words, and it has some words.
 _NEW_SHARE, _SENTENCE_TOKENS = 0.35, 5
-# The place of a token that is no word, as the second character of a pair, behind those of a filter.
-_NO_WORD = FILTER_BITS
 
 SIMILARITY = np.dtype(
     [
@@ -151,7 +149,7 @@ class Scratch(NamedTuple):
 
 
 # Positions in `Scratch.counts`: tokens, of the whole text, of its article and of what is asked; sentences and distinct
-# figures of what is asked; distinct shingles of the article.
+# figures of what is asked; shingles of the article.
 _TOKENS, _ARTICLE, _ASKED, _SENTENCES, _NUMBERS, _SHINGLES = range(6)
 
 
@@ -436,8 +434,7 @@ def _gather(news, item, is_exact, scratch):
         end = passages.ends[p]
         if (passages.is_prose[p] or not is_article) and not recurs[p - first]:
             for k in range(start, end):
-                word = texts.words[k]
-                scratch.places[asked] = bit_of_word(word) if word else _NO_WORD
+                scratch.places[asked] = texts.words[k]
                 asked += 1
             if is_article:
                 for k in range(passages.first_shingles[p], passages.last_shingles[p]):
@@ -468,11 +465,11 @@ def _gather(news, item, is_exact, scratch):
         scratch.in_prose[slots[slot] - 1] |= passages.is_prose[p]
     counts[_NUMBERS] = found
     # -- shingles
-    shingles = distinct(scratch.shingles, shingles, slots, scratch.shingles)
-    counts[_SHINGLES] = shingles
     if is_exact:
+        shingles = distinct(scratch.shingles, shingles, slots, scratch.shingles)
         for k in range(shingles):
             scratch.prose[k] = np.uint32(scratch.shingles[k] >> _CUT)
         scratch.prose[:shingles].sort()
     else:
         sketch(scratch.shingles, shingles, scratch.minima, scratch.sketch)
+    counts[_SHINGLES] = shingles  # with repeats in a sketch, where they hardly count
