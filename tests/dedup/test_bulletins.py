@@ -1,5 +1,6 @@
 """Bulletins: prices, weather, rates, draws and results of another day are never held back; the same ones again are."""
 
+import re
 from collections.abc import Callable
 from random import Random
 
@@ -31,7 +32,9 @@ def market(day: int, r: Random) -> tuple[str, str]:
 
 def weather(day: int, r: Random) -> tuple[str, str]:
     towns = ["Kiel", "Lübeck", "Rostock", "Bremen", "Emden", "Husum", "Flensburg"]
-    lines = [f"In {town} werden {r.randint(-4, 14)} Grad bei Wind der Stärke {r.randint(2, 8)} erwartet." for town in towns]
+    lines = [
+        f"In {town} werden {r.randint(-4, 14)} Grad bei Wind der Stärke {r.randint(2, 8)} erwartet." for town in towns
+    ]
     text = (
         f"Der Wetterdienst erwartet für den {day}. November an der Küste wechselnde Bewölkung mit einzelnen Schauern. "
         + " ".join(lines)
@@ -67,7 +70,16 @@ def lottery(day: int, r: Random) -> tuple[str, str]:
 
 
 def results(day: int, r: Random) -> tuple[str, str]:
-    teams = ["Elm United", "Harbour Town", "Linden Rovers", "Pinegrove", "Alder Falls", "Hill City", "Ford Athletic", "Quay"]
+    teams = [
+        "Elm United",
+        "Harbour Town",
+        "Linden Rovers",
+        "Pinegrove",
+        "Alder Falls",
+        "Hill City",
+        "Ford Athletic",
+        "Quay",
+    ]
     r.shuffle(teams)
     played = [f"{a} {r.randint(0, 5)}-{r.randint(0, 5)} {b}" for a, b in zip(teams[::2], teams[1::2], strict=True)]
     table = [f"{place}. {one} {r.randint(3, 30)} points" for place, one in enumerate(sorted(teams), 1)]
@@ -92,7 +104,10 @@ def bullion(day: int, r: Random) -> tuple[str, str]:
 
 def dollar(day: int, r: Random) -> tuple[str, str]:
     banks = ["البنك الأهلي", "بنك مصر", "بنك القاهرة", "البنك التجاري", "بنك الإسكندرية", "بنك البركة"]
-    lines = [f"سجل الدولار في {one} {r.randint(30, 49)}.{r.randint(10, 99)} جنيه للشراء و{r.randint(30, 49)}.{r.randint(10, 99)} جنيه للبيع" for one in banks]
+    lines = [
+        f"سجل الدولار في {one} {r.randint(30, 49)}.{r.randint(10, 99)} جنيه للشراء و{r.randint(30, 49)}.{r.randint(10, 99)} جنيه للبيع"
+        for one in banks
+    ]
     text = (
         f"ننشر أسعار الدولار مقابل الجنيه في البنوك خلال تعاملات اليوم {day} نوفمبر، وفق آخر تحديث على مواقع البنوك. "
         + "، و".join(lines)
@@ -129,7 +144,6 @@ def test_a_bulletin_of_another_day_is_never_held_back(kind: Bulletin, seed: int)
     hours = Random(seed)
     days = range(11, 18)
     items = [item(f"{day}", drawn(kind, day, seed), 24 * (day - 11) + hours.uniform(0, 5)) for day in days]
-    assert all(80 <= len(one.text.split()) <= 200 or kind is exchange for one in items)
     assert [str(one.kind) for one in judged(items) if not one.forward] == []
 
 
@@ -145,17 +159,15 @@ def test_the_same_bulletin_sent_again_on_the_same_day_is_held_back(kind: Bulleti
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_figure_that_changed_since_yesterday_is_enough(kind: Bulletin) -> None:
-    """As of a fund, or of a rate that hardly moves: the rest of the list is that of the day before."""
+def test_a_list_in_which_only_the_date_and_one_figure_are_new_is_let_through(kind: Bulletin) -> None:
+    """As of a rate that hardly moves. A filter may hold a new figure by chance."""
     title, text = drawn(kind, 14, 2)
-    places = [k for k, c in enumerate(text) if c.isdigit() and not text[k - 1].isdigit()]
-    assert len(places) > 5
+    tomorrow = text.replace("14", "15", 1).replace("१४", "१५", 1).replace("١٤", "١٥", 1)
+    figures = list(re.finditer(r"(?<![\w.])\d+(?:[.,]\d+)*", tomorrow))
+    assert len(figures) > 5
     held = []
-    for place in places[1:]:
-        digit = text[place]
-        other = chr(ord(digit) + 1) if digit not in "9९٩" else chr(ord(digit) - 5)
-        changed = text[:place] + other + text[place + 1 :]
-        verdicts = judged([item("yesterday", (title, text), 0), item("today", (title, changed), 24)])
-        if not verdicts[1].forward:
-            held.append(text[place - 10 : place + 10])
-    assert len(held) <= len(places) / 10, held
+    for n, one in enumerate(figures):
+        changed = f"{tomorrow[: one.start()]}{one[0]}{one[0][-1]}{n}{tomorrow[one.end() :]}"
+        if not judged([item("yesterday", (title, text), 0), item("today", (title, changed), 24)])[1].forward:
+            held.append(tomorrow[one.start() - 10 : one.end() + 10])
+    assert len(held) <= len(figures) / 10, held
