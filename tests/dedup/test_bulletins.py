@@ -18,18 +18,6 @@ ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 Bulletin = Callable[[int, Random], tuple[str, str]]
 
 
-def market(day: int, r: Random) -> tuple[str, str]:
-    goods = ["Onions", "Potatoes", "Tomatoes", "Cabbage", "Carrots", "Garlic", "Ginger", "Beans", "Spinach", "Apples"]
-    lines = [f"{one} sold at {r.randint(20, 90)} to {r.randint(91, 160)} crowns a crate" for one in goods]
-    text = (
-        f"The market committee of Harbour Town has fixed the wholesale prices of vegetables and fruit for November {day}. "
-        "The prices hold until the market closes in the evening and are checked by the inspectors of the town. "
-        + ". ".join(lines)
-        + ". Traders who charge more can be reported to the committee, which publishes its list every morning at six."
-    )
-    return f"Vegetable prices in Harbour Town, November {day}", text
-
-
 def weather(day: int, r: Random) -> tuple[str, str]:
     towns = ["Kiel", "Lübeck", "Rostock", "Bremen", "Emden", "Husum", "Flensburg"]
     lines = [
@@ -60,9 +48,9 @@ def lottery(day: int, r: Random) -> tuple[str, str]:
     numbers = ", ".join(str(n) for n in sorted(r.sample(range(1, 50), 6)))
     text = (
         f"Estos son los números del sorteo de la lotería primitiva celebrado el {day} de noviembre: {numbers}, con el "
-        f"complementario {r.randint(1, 49)} y el reintegro {r.randint(0, 9)}. El premio para los acertantes de seis cifras "
-        f"asciende a {r.randint(2, 40)}.{r.randint(100, 999)}.000 euros. Hay {r.randint(2, 300)} boletos de cinco aciertos, "
-        f"que cobran {r.randint(900, 9000)} euros cada uno, y {r.randint(5000, 20000)} de cuatro aciertos. Los premios se "
+        f"complementario {r.randint(1, 49)} y el reintegro {r.randint(0, 9)}. El premio de los acertantes de seis "
+        f"asciende a {r.randint(2, 40)}.{r.randint(100, 999)}.000 euros. Hay {r.randint(2, 300)} con cinco aciertos, "
+        f"que cobran {r.randint(900, 9000)} euros cada uno, y {r.randint(5000, 20000)} con cuatro. Los premios se "
         "pueden cobrar durante los tres meses siguientes al sorteo en cualquier administración de lotería. El próximo "
         "sorteo se celebra pasado mañana a las nueve y media de la noche."
     )
@@ -86,7 +74,7 @@ def results(day: int, r: Random) -> tuple[str, str]:
     text = (
         f"Results of the county league on match day {day}: {', '.join(played)}. The table after this round: "
         f"{', '.join(table)}. The next round will be played on Saturday at three in the afternoon, and tickets for all "
-        f"grounds are sold at the gate for {r.randint(4, 9)} crowns. The league counted {r.randint(900, 9000)} visitors."
+        f"grounds are sold at the gate for {r.randint(4, 9)} crowns. It counted {r.randint(900, 9000)} visitors."
     )
     return "County league: results and table", text
 
@@ -97,17 +85,16 @@ def bullion(day: int, r: Random) -> tuple[str, str]:
         f"नेपाल सुनचाँदी व्यवसायी महासंघले मङ्सिर {day} गतेको लागि सुनको मूल्य प्रतितोला एक लाख {low} हजार {r.randint(1, 9) * 100} "
         f"रुपैयाँ तोकेको छ। अघिल्लो दिन सुन प्रतितोला एक लाख {r.randint(80, 99)} हजार रुपैयाँमा कारोबार भएको थियो। चाँदीको मूल्य भने "
         f"प्रतितोला {high * 10} रुपैयाँ कायम भएको छ। अन्तर्राष्ट्रिय बजारमा सुन प्रतिऔंस {r.randint(1900, 4100)} डलरमा कारोबार "
-        "भइरहेको महासंघले जनाएको छ। महासंघले हरेक दिन बिहान अन्तर्राष्ट्रिय बजारको मूल्यका आधारमा स्वदेशी बजारको भाउ निर्धारण गर्दै आएको छ।"
+        "भइरहेको महासंघले जनाएको छ। महासंघले हरेक दिन बिहान अन्तर्राष्ट्रिय बजारको मूल्यका आधारमा स्वदेशी बजारको "
+        "भाउ निर्धारण गर्दै आएको छ।"
     )
     return "आज सुनचाँदीको मूल्य कति छ?", text.translate(DEVANAGARI)
 
 
 def dollar(day: int, r: Random) -> tuple[str, str]:
     banks = ["البنك الأهلي", "بنك مصر", "بنك القاهرة", "البنك التجاري", "بنك الإسكندرية", "بنك البركة"]
-    lines = [
-        f"سجل الدولار في {one} {r.randint(30, 49)}.{r.randint(10, 99)} جنيه للشراء و{r.randint(30, 49)}.{r.randint(10, 99)} جنيه للبيع"
-        for one in banks
-    ]
+    pair = "{:.2f} جنيه للشراء و{:.2f} جنيه للبيع"
+    lines = [f"سجل الدولار في {one} {pair.format(r.uniform(30, 50), r.uniform(30, 50))}" for one in banks]
     text = (
         f"ننشر أسعار الدولار مقابل الجنيه في البنوك خلال تعاملات اليوم {day} نوفمبر، وفق آخر تحديث على مواقع البنوك. "
         + "، و".join(lines)
@@ -116,7 +103,7 @@ def dollar(day: int, r: Random) -> tuple[str, str]:
     return "سعر الدولار اليوم في البنوك", text.translate(ARABIC)
 
 
-KINDS: list[Bulletin] = [market, weather, exchange, lottery, results, bullion, dollar]
+KINDS: list[Bulletin] = [weather, exchange, lottery, results, bullion, dollar]
 
 
 def item(name: str, content: tuple[str, str], hour: float, source: str = "bulletins.example") -> Item:

@@ -64,15 +64,6 @@ def test_a_copy_of_the_correction_is_a_duplicate_of_it() -> None:
     assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate", "duplicate"]
 
 
-def test_a_copy_of_the_correction_that_is_touched_up_is_a_duplicate_too() -> None:
-    verdicts = judge(
-        item("wrong", WRONG),
-        item("right", RIGHT, "", 1, f"CORRECTED-{TITLE}"),
-        item("copy", f"{RIGHT} Read more on our site.", "", 2, f"CORRECTED-{TITLE}"),
-    )
-    assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate"]
-
-
 def test_explain_says_that_it_corrects() -> None:
     told = explain(item("wrong", WRONG), item("right", RIGHT, "", 1, f"{TITLE} (corrected)"), load_settings())
     assert told.novelty is not None

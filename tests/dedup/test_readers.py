@@ -17,8 +17,8 @@ STORY = [
     "Some 400 people use the crossing every day to reach the market and the school, according to the town hall.",
     'Mayor Ruth Ferrer said that safety came first. "Nobody wants to explain to parents why a boat with cracks was '
     'still running," she told reporters on the quay.',
-    "Until a replacement arrives from the coast, buses will run every 20 minutes over the northern bridge, and the fare "
-    "will stay the same.",
+    "Until a replacement arrives from the coast, buses will run every 20 minutes over the northern bridge, and the "
+    "fare will stay the same.",
     "Shopkeepers on the eastern bank fear for their Christmas trade and ask for free parking near the market.",
     "The ferry was built in 1961 and rebuilt twice, the last time after a collision with a coal barge.",
     "The council will meet on Thursday to discuss the cost of the repair, which is put at 2 million crowns.",
@@ -26,7 +26,7 @@ STORY = [
 LATER = [
     "The shipyard in Alder Falls, which inspected the vessel on Tuesday, reported corrosion along the keel as well and "
     "advised against any repair.",
-    "A new boat would cost about 9 million crowns and take 14 months to build, its director Piet Holm wrote to the town.",
+    "A new boat would cost about 9 million crowns and take 14 months to build, its director Piet Holm wrote.",
     "The opposition demanded an inquiry into why the annual inspections of the past decade had missed the damage.",
     "The county offered a loan without interest, provided that the council decides before the end of the year.",
 ]
@@ -86,6 +86,8 @@ def replaced(text: str, words: dict[str, str]) -> str:
         ("its first sentences, another headline", " ".join(STORY[:4]), "Elm crossing shut for weeks", ""),
         ("condensed, another headline", " ".join([*STORY[:2], STORY[3], STORY[6]]), "Cracks stop the Elm ferry", ""),
         ("the end of it, another headline", " ".join(STORY[3:]), "Buses replace the ferry over the Elm", ""),
+        ("a site's suffix and a byline", f"By our reporter. {ARTICLE}", f"{TITLE} - Elm Gazette", ""),
+        ("an added tail", f"{ARTICLE} {STORY[0]} Read more about it in our weekend edition.", TITLE, ""),
         ("with a menu round it", "Home\nNews\nSport\nWeather\n" * 9 + ARTICLE + "\nShare\nPrint\nAbout us", TITLE, ""),
         ("digits of another script", ARTICLE.translate(str.maketrans("0123456789", "०१२३४५६७८९")), TITLE, ""),
     ],
