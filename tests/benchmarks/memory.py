@@ -44,7 +44,7 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
         n = min(batch, originals - start)
         signatures = np.frombuffer(random.bytes(n * scheme.signature_dtype.itemsize), scheme.signature_dtype).copy()
         signatures["time"] = np.linspace(start, start + n, n) / originals * _DAY
-        keys = random.integers(1, 2**32, (n, scheme.tables), np.uint32)
+        keys = random.integers(1, 2**32, (n, scheme.key_columns), np.uint32)
         ids = [f"{original:0{ID_BYTES}x}" for original in range(start, start + n)]
         yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), int(signatures["time"][-1]))
 
