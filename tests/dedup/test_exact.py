@@ -10,7 +10,6 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import SchemeMismatch
-from stream_dedup.evaluate.explain import explain
 from stream_dedup.evaluate.fidelity import fidelity
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -73,21 +72,9 @@ def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) ->
     assert fidelity(news, sets, Settings(), 0.8).agreement < 1.0
 
 
-def test_a_tombstone_and_a_batch_of_nothing_are_no_trouble(dedup: Deduplicator) -> None:
-    text = copies(1, [])[0].text
-    verdicts, _ = judged(dedup, [Item("a", "", text, "", 0), Tombstone("a", 1), Item("b", "", text, "", 2)], 1)
-    assert [v.forward for v in verdicts] == [True, True, True]
-    assert dedup.judge([]).verdicts == []
-
-
 def test_a_memory_of_sketches_is_refused(dedup: Deduplicator) -> None:
     other = Deduplicator()
     _, (block,) = judged(other, copies(1, []), 1)
     other.close()
     with pytest.raises(SchemeMismatch, match=r"restore the former \[fingerprint\] settings"):
         decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)
-
-
-def test_explain_tells_the_exact_jaccard_twice(news: list[Item]) -> None:
-    body = explain(news[0], news[2], EXACT).views[1]
-    assert body.estimate == pytest.approx(body.jaccard)

@@ -126,11 +126,6 @@ def test_a_story_that_grows_is_an_update_once_and_its_copies_name_it() -> None:
         *[("duplicate", "grown")] * 3,
         ("duplicate", "first"),
     ]
-    evidence = verdicts[2].evidence
-    assert evidence is not None
-    assert (evidence.novelty or 0) > 0.5
-    assert (evidence.new_words or 0) > 30
-    assert (evidence.new_numbers or 0) == 2
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, WORD, character_classes
+from stream_dedup.fingerprint.characters import CHARACTER, WORD, character_classes
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
@@ -68,11 +68,6 @@ def test_two_texts_share_the_shingles_that_their_letters_share(first: str, secon
     assert len(shared) == len(reference(first) & reference(second))
 
 
-def test_ignored_characters_are_no_letters() -> None:
-    assert character_classes()[ord("’")] == IGNORED
-    assert MAKE.exact(text("the mayor’s don't")).body == MAKE.exact(text("the mayors dont")).body
-
-
 def test_an_accent_of_its_own_makes_no_difference() -> None:
     """The second spelling is folded by Python, not by table."""
     assert MAKE.exact(text("caf\u00e9 society")).body == MAKE.exact(text("cafe\u0301 society")).body
@@ -81,11 +76,6 @@ def test_an_accent_of_its_own_makes_no_difference() -> None:
 def test_a_typing_error_changes_as_many_shingles_as_they_have_letters() -> None:
     right, wrong = (MAKE.exact(text(post)).body for post in (POSTS[0], POSTS[0].replace("cracks", "crqcks")))
     assert len(right - wrong) == len(wrong - right) == LETTERS
-
-
-def test_scripts_without_spaces_have_the_same_sets_as_before() -> None:
-    chinese = text("渡轮因船体发现裂缝停运,公交车每二十分钟一班")
-    assert MAKE.exact(chinese).body == Fingerprinter(Scheme(FingerprintSettings())).exact(chinese).body
 
 
 def test_the_kernel_and_the_exact_sets_count_alike() -> None:

@@ -123,11 +123,6 @@ def test_chinese_words_are_tokens() -> None:
     assert maker().tokens("渡轮今天停运")[1].all()
 
 
-def test_other_scripts_are_as_before() -> None:
-    text = "Ferry stops at ½ past nine: ｆｕｌｌ width, Straße, カタカナ and ไทย"
-    assert maker(chinese="words").tokens(text)[0].tolist() == maker().tokens(text)[0].tolist()
-
-
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}")
