@@ -180,7 +180,7 @@ def is_bulletin(s):
         return True
     if not s.same_source:
         return False
-    if s.same_form and s.new_numbers_anywhere + s.new_headline_numbers >= 2:
+    if s.same_form and s.new_numbers_anywhere + s.new_headline_numbers >= (np.float32(0.9) if figures else 2):
         return True
     series = s.same_form or np.isnan(s.headline) or (s.headline >= _SERIES and s.new_headline_words >= 1)
     return s.smaller_size < _SHORT_FORM and series

@@ -125,8 +125,8 @@ class Scratch(NamedTuple):
     """The article of the item at hand, and room to work in.
 
     item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: passages that are
-    boilerplate; touched: of no use. places: of its tokens in a filter; lacks: which places the known item lacks; ends: of its sentences; numbers, in_prose: its figures; sketch, or prose as a set:
-    its shingles.
+    boilerplate; touched: of no use. places: of its tokens in a filter; lacks: the places that the known item lacks;
+    ends: of its sentences; numbers, in_prose: its figures; sketch, or prose as a set: its shingles.
     """
 
     item: NDArray[np.int64]

@@ -28,8 +28,8 @@ PASSAGE_TOKENS = 16
 """Length of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
 # A text is wrapped if it has three lines or more, none above 80 bytes, half of them 50 bytes or more.
 _WRAPPED_LINES, _LONGEST_LINE, _FULL_LINE = 3, 80, 50
-# A full stop after a word of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m.".
-_ABBREVIATION = 4
+# A full stop after a word or number of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m."; "17. November".
+_ABBREVIATION, _ORDINAL = 4, 3
 _NEWLINE, _SPACE, _STOP = np.uint8(0x0A), np.uint8(0x20), np.uint8(0x2E)
 # Tokens skipped at once in the search for a mark's token; marks are some twenty words apart.
 _STRIDE = 8
@@ -135,9 +135,9 @@ def split_sentences(tokens, count, sentences):
                 following = text[at + 1]
                 if following >= 0x80 or 0x61 <= following <= 0x7A or 0x30 <= following <= 0x39:
                     continue  # inside a number, a name or an address
-                is_short = end == at and end - start < _ABBREVIATION and not 0x30 <= text[start] <= 0x39
+                is_short = end == at and end - start < (_ORDINAL if 0x30 <= text[start] <= 0x39 else _ABBREVIATION)
                 if is_short and token < count and following != _NEWLINE:
-                    continue  # an abbreviation, unless it ends the text or a line
+                    continue  # unless it ends the text or a line
             ends[n] = token
             is_sentence[n] = byte != _NEWLINE
             n += 1
