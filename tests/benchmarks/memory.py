@@ -29,9 +29,7 @@ from stream_dedup.settings import Settings, load_settings
 from tests.index.check import merge
 
 DEFAULT: dict[str, dict[str, Any]] = {}
-COMPACT: dict[str, dict[str, Any]] = {
-    "fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3, "views": "body"}
-}
+COMPACT: dict[str, dict[str, Any]] = {"fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3}}
 PROFILES = {"default": DEFAULT, "compact": COMPACT}
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
 _DAY = 86_400_000
@@ -44,7 +42,7 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
         n = min(batch, originals - start)
         signatures = np.frombuffer(random.bytes(n * scheme.signature_dtype.itemsize), scheme.signature_dtype).copy()
         signatures["time"] = np.linspace(start, start + n, n) / originals * _DAY
-        keys = random.integers(1, 2**32, (n, scheme.tables), np.uint32)
+        keys = random.integers(1, 2**32, (n, scheme.key_columns), np.uint32)
         ids = [f"{original:0{ID_BYTES}x}" for original in range(start, start + n)]
         yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), int(signatures["time"][-1]))
 

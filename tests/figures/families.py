@@ -26,9 +26,7 @@ FAMILIES: dict[str, Tables] = {
     'the same, `weights = "idf"` (table of the same corpus)': {
         "fingerprint": {"family": "simhash", "features": "tokens", "weights": "idf", "idf": IDF}
     },
-    '64 bits, k = 3, 4 choose 1, `views = "body"`': {
-        "fingerprint": {"family": "simhash", "layout": "4 choose 1", "views": "body"}
-    },
+    "64 bits, k = 3, 4 choose 1": {"fingerprint": {"family": "simhash", "layout": "4 choose 1"}},
 }
 """Name in the table -> settings. A table [decision] in them counts for the whole decision, not for the body alone."""
 

@@ -56,7 +56,7 @@ def other_default(table: str, name: str, value: object) -> dict[str, dict[str, A
     [
         ({"versions": results.versions() | {"rule": 0}}, r"version of rule is \d+, measured with 0"),
         ({"versions": results.versions() | {"kernel": 0}}, "version of kernel"),
-        ({"defaults": other_default("decision", "novelty", 0.1)}, r"decision.novelty is 0.45, measured with 0.1"),
+        ({"defaults": other_default("decision", "novelty", 0.1)}, "decision.novelty is 'balanced', measured with 0.1"),
         ({"defaults": other_default("worker", "batch_items", 1)}, "worker.batch_items"),
         ({"defaults": other_default("policy", "gone", True)}, "policy.gone is None"),
         ({"rows": {"default": {}}}, "section one, wide: never measured"),
