@@ -29,7 +29,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join
 from stream_dedup.fingerprint.shingles import distinct, slots_for
-from stream_dedup.fingerprint.word_filter import absence, has_number, has_word
+from stream_dedup.fingerprint.word_filter import absence, bit_of_word, has_number, has_word
 
 HOUR = 3_600_000
 """In milliseconds."""
@@ -41,8 +41,8 @@ _FEW = 15
 """Tokens of an article below which the whole text is asked what is new."""
 # A sentence counts as new if the original lacks this share of its words, and it has some words.
 _NEW_SHARE, _SENTENCE_TOKENS = 0.35, 5
-# Marks of a token of the new item: the first of its word; the last of its sentence.
-_FIRST, _LAST = np.uint8(1), np.uint8(2)
+# Of a token of the new item: it is no word, as the second character of a pair; the bits of a word's place in a filter.
+_NO_WORD, _PLACE = np.uint16(0x8000), np.uint16(0x7FFF)
 
 SIMILARITY = np.dtype(
     [
@@ -60,7 +60,7 @@ SIMILARITY = np.dtype(
         ("apart", "<f4"),  # hours between the two
         ("article_share", "<f4"),  # article of the new item, as a share of its tokens
         ("article_tokens", "<f4"),
-        ("words", "<f4"),  # distinct words of the article, and how many of them the known item lacks
+        ("words", "<f4"),  # words of the article, and how many of them the known item lacks
         ("new_words", "<f4"),
         ("new_sentences", "<f4"),  # words in sentences of the article that are new for the most part
         ("numbers", "<f4"),  # distinct figures of its prose, and how many of them the known item lacks
@@ -126,8 +126,8 @@ class News(NamedTuple):
 class Scratch(NamedTuple):
     """The article of the item at hand, and room to work in.
 
-    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: its passages that are
-    boilerplate; touched: of no use. words, marks: its tokens; numbers, in_prose: its figures; sketch, or prose as a set:
+    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: passages that are
+    boilerplate; touched: of no use. places: of its tokens in a filter; ends: of its sentences; numbers, in_prose: its figures; sketch, or prose as a set:
     its shingles.
     """
 
@@ -136,8 +136,8 @@ class Scratch(NamedTuple):
     counts: NDArray[np.int64]
     recurs: NDArray[np.bool_]
     touched: NDArray[np.uint32]
-    words: NDArray[np.uint32]
-    marks: NDArray[np.uint8]
+    places: NDArray[np.uint16]
+    ends: NDArray[np.int32]
     numbers: NDArray[np.uint32]
     in_prose: NDArray[np.bool_]
     sketch: NDArray[np.uint8]
@@ -149,9 +149,9 @@ class Scratch(NamedTuple):
     right: NDArray[np.uint32]
 
 
-# Positions in `Scratch.counts`: tokens, of the whole text, of its article and of what is asked; distinct words and
+# Positions in `Scratch.counts`: tokens, of the whole text, of its article and of what is asked; sentences and distinct
 # figures of what is asked; distinct shingles of the article.
-_TOKENS, _ARTICLE, _ASKED, _WORDS, _NUMBERS, _SHINGLES = range(6)
+_TOKENS, _ARTICLE, _ASKED, _SENTENCES, _NUMBERS, _SHINGLES = range(6)
 
 
 def unknown(pairs: int) -> NDArray[np.void]:
@@ -219,13 +219,13 @@ def scratch_for(news: News, views: Views) -> Scratch:
         np.zeros(6, np.int64),
         np.empty(int((lasts[:, 0] - firsts[:, 0]).max(initial=0)), np.bool_),
         np.zeros(1, np.uint32),
-        np.empty(most, np.uint32),
-        np.empty(most, np.uint8),
+        np.empty(most, np.uint16),
+        np.empty(most, np.int32),
         np.empty(figures, np.uint32),
         np.empty(figures, np.bool_),
         np.zeros(bins // 2, np.uint8),
         np.empty(shingles, np.uint64),
-        np.empty(slots_for(max(most, figures, shingles)), np.uint32),
+        np.empty(slots_for(max(figures, shingles)), np.uint32),
         np.empty(bins, np.uint64),
         np.empty(shingles if members else 0, np.uint32),
         np.empty(members, np.uint32),
@@ -353,19 +353,19 @@ def _share_of_new(jaccard, n, m):
 @njit(nogil=True, cache=True)
 def _find_new(s, news, i, known, scratch):
     """Count the words and figures of the item that `known`, the filter of a known item, lacks."""
-    counts = scratch.counts
+    counts, places = scratch.counts, scratch.places
     each_word, each_number = absence(known)
     is_article = counts[_ARTICLE] >= _FEW
-    new, in_sentence, length, new_sentences = 0, 0, 0, 0
-    for k in range(counts[_ASKED]):
-        is_absent = scratch.words[k] != 0 and not has_word(known, scratch.words[k])
-        new += is_absent and scratch.marks[k] & _FIRST != 0
-        in_sentence += is_absent
-        length += 1
-        if scratch.marks[k] & _LAST:
-            if length >= _SENTENCE_TOKENS and in_sentence * each_word >= _NEW_SHARE * length:
-                new_sentences += length
-            in_sentence = length = 0
+    new, new_sentences, start = 0, 0, 0
+    for sentence in range(counts[_SENTENCES]):
+        end, absent = scratch.ends[sentence], 0
+        for k in range(start, end):
+            place = places[k] & _PLACE
+            absent += ((known[place >> 3] >> (place & 7)) & 1 == 0) & (places[k] < _NO_WORD)
+        new += absent
+        if end - start >= _SENTENCE_TOKENS and absent * each_word >= _NEW_SHARE * (end - start):
+            new_sentences += end - start
+        start = end
     s.new_sentences = new_sentences if is_article else 0
     numbers, anywhere, in_prose = 0, 0, 0
     for k in range(counts[_NUMBERS]):
@@ -381,7 +381,7 @@ def _find_new(s, news, i, known, scratch):
             of_headline += 1
             new_of_headline += not has_word(known, h)
     s.new_headline_words = new_of_headline
-    s.words, s.new_words = counts[_WORDS], new * each_word
+    s.words, s.new_words = counts[_ASKED], new * each_word
     if not is_article:
         s.words += of_headline
         s.new_words += new_of_headline
@@ -392,6 +392,20 @@ def _find_new(s, news, i, known, scratch):
             new_of_headline += not has_number(known, h)
     s.headline_numbers, s.new_headline_numbers = of_headline, new_of_headline
     s.article_tokens, s.article_share = counts[_ARTICLE], counts[_ARTICLE] / max(counts[_TOKENS], 1)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _recognise(news, item, first, last, of_prose, recurs, scratch):
+    """Find out which passages of the item recur, of its prose or of the rest."""
+    passages, start = news.texts.passages, news.starts[item]
+    touched = np.uint32(0)
+    for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
+        if passages.is_prose[p] == of_prose:
+            touched |= touch(news.entries, passages.hashes[p])
+    scratch.touched[0] = touched
+    for p in range(first, last):
+        if passages.is_prose[p] == of_prose:
+            recurs[p - first] = is_boilerplate(news.entries, passages.hashes[p], start)
 
 
 @njit(nogil=True, cache=True)
@@ -406,46 +420,35 @@ def _gather(news, item, is_exact, scratch):
     begin = passages.ends[first - 1] if first else 0
     counts[:] = 0
     recurs = scratch.recurs[: last - first]
-    touched = np.uint32(0)
-    for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
-        touched |= touch(news.entries, passages.hashes[p])
-    scratch.touched[0] = touched
-    start, article = begin, 0
+    article, start = 0, begin
+    _recognise(news, item, first, last, True, recurs, scratch)
     for p in range(first, last):
-        recurs[p - first] = is_boilerplate(news.entries, passages.hashes[p], news.starts[item])
-        if passages.is_prose[p] and not recurs[p - first]:
-            article += passages.ends[p] - start
+        article += (passages.ends[p] - start) * (passages.is_prose[p] and not recurs[p - first])
         start = passages.ends[p]
     is_article = article >= _FEW
+    if not is_article:
+        _recognise(news, item, first, last, False, recurs, scratch)
     counts[_TOKENS], counts[_ARTICLE] = start - begin, article
-    size = slots_for(scratch.words.size)
-    mask, slots = size - 1, scratch.slots
-    slots[:size] = 0
-    start, asked, distinct_words, shingles = begin, 0, 0, 0
+    start, asked, sentences, shingles = begin, 0, 0, 0
     for p in range(first, last):
         end = passages.ends[p]
-        is_asked = passages.is_prose[p] or not is_article
-        if is_asked and not recurs[p - first]:
+        if (passages.is_prose[p] or not is_article) and not recurs[p - first]:
             for k in range(start, end):
                 word = texts.words[k]
-                scratch.words[asked], scratch.marks[asked] = word, 0
-                if word:
-                    slot = np.int64(word) & mask
-                    while slots[slot] and slots[slot] != word:
-                        slot = (slot + 1) & mask
-                    if slots[slot] == 0:
-                        slots[slot] = word
-                        scratch.marks[asked] = _FIRST
-                        distinct_words += 1
+                scratch.places[asked] = bit_of_word(word) if word else _NO_WORD
                 asked += 1
             if is_article:
                 for k in range(passages.first_shingles[p], passages.last_shingles[p]):
                     scratch.shingles[shingles] = texts.shingles[k]
                     shingles += 1
-        if passages.is_last[p] and asked:
-            scratch.marks[asked - 1] |= _LAST
+        if passages.is_last[p] and asked > (scratch.ends[sentences - 1] if sentences else 0):
+            scratch.ends[sentences] = asked
+            sentences += 1
         start = end
-    counts[_ASKED], counts[_WORDS] = asked, distinct_words
+    counts[_ASKED], counts[_SENTENCES] = asked, sentences
+    slots = scratch.slots
+    size = slots_for(scratch.numbers.size)
+    mask = size - 1
     # -- figures
     slots[:size] = 0
     p, found = first, 0
