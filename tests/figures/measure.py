@@ -39,12 +39,11 @@ from tests.labels.files import MEASURED, READ_AGAIN, SAME_FILES, TAUGHT, as_read
 
 ENGLISH, CHINESE, REUTERS = "webz_en_2023-12_2024-01", "webz_zh_2025-03_2025-06", "reuters21578"
 _BANDS = {"anchors": 0, "body_bands": 16}  # with anchors 2 of 35,926 items are not compared with what is most alike
-EXACT = '`verify = "exact"`'
 EXACTNESS: dict[str, Tables] = {
     "`body_bins = 128` (default)": {"fingerprint": _BANDS},
     "`body_bins = 256`": {"fingerprint": {"body_bins": 256, **_BANDS}},
     "`body_bins = 512`": {"fingerprint": {"body_bins": 512, **_BANDS}},
-    EXACT: {"fingerprint": {"verify": "exact", **_BANDS}},
+    '`verify = "exact"`': {"fingerprint": {"verify": "exact", **_BANDS}},
 }
 """The rows of the table "Sketched or exact"."""
 EXACTNESS_CORPORA = {"English pages": ENGLISH, "Reuters": REUTERS, "Chinese pages": CHINESE}

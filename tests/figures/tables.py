@@ -128,8 +128,8 @@ def entries(section: Section) -> str:
     rows, head = [], []
     for corpus, found in section.figures.items():
         cuts = {f"batches of {int(size):,}": str(count) for size, count in found["cuts"].items()}
-        head = ["corpus", "items", *cuts, "verdicts that compare", "`pairs`", "`explain`"]
-        counts = f"{found['named']:,}", str(found["pairs"]), str(found["explained"])
+        head = ["corpus", "items", *cuts, "verdicts that compare", "`explain`", "the same article", "`pairs`"]
+        counts = f"{found['named']:,}", str(found["explained"]), f"{found['same']:,}", str(found["pairs"])
         rows.append([f"`{corpus}`", f"{found['items']:,}", *cuts.values(), *counts])
     return table(head, rows)
 
