@@ -40,12 +40,12 @@ def test_a_copy_of_a_table_takes_no_name_or_value_that_a_file_may_not_have(name:
 
 
 def test_a_copy_of_the_settings_takes_tables_only() -> None:
-    settings = load_settings(policy={"variants": False})
+    settings = load_settings(policy={"shadow": True})
     assert Settings().model_copy(update={"policy": settings.policy}) == settings
     with pytest.raises(TypeError, match=r"no table \[policies\]"):
         settings.model_copy(update={"policies": settings.policy})
     with pytest.raises(TypeError, match=r"\[policy\] is a PolicySettings, not a dict"):
-        settings.model_copy(update={"policy": {"variants": True}})
+        settings.model_copy(update={"policy": {"shadow": False}})
 
 
 # -- precedence of sources --------------------------------------------------------------------------------

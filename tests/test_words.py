@@ -21,7 +21,6 @@ INSTEAD = {
     "lanes": "partition tasks, or tasks",
     "surroundings": "context",
     "furniture": "boilerplate",
-    "lends": "keeps_variant",
     "owed": "pending deletions",
     "oddities": "odd times",
     "told": "reported, shown, or what exactly it was",

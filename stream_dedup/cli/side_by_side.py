@@ -93,5 +93,5 @@ def _shorten(text: str, words: int) -> list[str]:
 
 def _ends(text: str, first: int, last: int) -> tuple[str, str]:
     """Return the first and the last words of a longer text."""
-    starts = [start for start, _ in word_spans(text)]
+    starts = word_spans(text)[:, 0].tolist()
     return one_line(text[: starts[first]]) if first else "", one_line(text[starts[-last] :]) if last else ""

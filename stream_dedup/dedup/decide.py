@@ -242,7 +242,8 @@ def _verdict_parts(known: _Slots, resolution: Resolution) -> Iterator[Any]:
     s, chosen = resolution.similar[decided], known.signatures.take(resolution.slot[decided])
     cuts = _cuts(known.signatures["body_size"][decided], chosen["body_size"], s["containment"])
     with np.errstate(invalid="ignore"):
-        share = s["new_words"] / np.maximum(s["words"], 1)
+        new_words = np.minimum(s["new_words"], s["words"])  # a filter estimates, and may estimate more
+        share = new_words / np.maximum(s["words"], 1)
     evidence = map(
         Evidence,
         _or_none(s["body"]),
@@ -254,7 +255,7 @@ def _verdict_parts(known: _Slots, resolution: Resolution) -> Iterator[Any]:
         resolution.candidate_count[decided].tolist(),
         (None if bits is None else int(bits) for bits in _or_none(s["distance"])),
         _or_none(probability(resolution.logit[decided])),
-        _or_none(s["new_words"]),
+        _or_none(new_words),
         _or_none(share),
         (None if count is None else round(count) for count in _or_none(s["new_numbers"])),
     )

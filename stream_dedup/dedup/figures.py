@@ -129,7 +129,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     """Words and numbers in reading order, at most 20,000."""
     numbers = _numbers(text)
     number = next(numbers, None)
-    for count, (start, stop) in enumerate(word_spans(text)):
+    for count, (start, stop) in enumerate(word_spans(text).tolist()):
         if count == _WORDS:
             return
         while number and number[1] <= start:

@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, TABLE_SIZE, WORD, character_classes
@@ -101,32 +103,42 @@ class _Words:
     def __init__(self, text: str) -> None:
         spans = word_spans(text)
         self.cut = len(spans) > _WORDS
-        end = spans[_WORDS][0] if self.cut else len(text)
+        end = int(spans[_WORDS, 0]) if self.cut else len(text)
         self.text = text[:end]
-        self.keys = [word_key(text[start:stop]) for start, stop in spans[:_WORDS]]
+        self.keys = [word_key(text[start:stop]) for start, stop in spans[:_WORDS].tolist()]
         # Text before the first word belongs to it; text after a word belongs to that word.
-        self._starts = [0, *(start for start, _ in spans[1:_WORDS]), end]
+        self._starts = [0, *spans[1:_WORDS, 0].tolist(), end]
 
     def text_between(self, start: int, stop: int) -> str:
         return self.text[self._starts[start] : self._starts[stop]] if stop > start else ""
 
 
-def word_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each word, or each character in scripts without spaces, split as for the fingerprint.
+def word_spans(text: str) -> NDArray[np.int64]:
+    """Start and end of each word, or each character in scripts without spaces, split as for the fingerprint: (n, 2).
 
-    >>> [text[i:j] for text in ["Don't, 新闻!"] for i, j in word_spans(text)]
+    >>> text = "Don't, 新闻!"
+    >>> [text[i:j] for i, j in word_spans(text)]
     ["Don't", '新', '闻']
     """
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    table = character_classes()
-    classes = np.where(codes < TABLE_SIZE, table[np.minimum(codes, TABLE_SIZE - 1)], SEPARATOR)
-    position = np.flatnonzero(classes != IGNORED)  # an ignored character neither bounds nor splits a word
-    kinds = classes[position]
-    separator = np.array([SEPARATOR], kinds.dtype)
-    before, after = np.concatenate([separator, kinds[:-1]]), np.concatenate([kinds[1:], separator])
-    starts = position[(kinds == CHARACTER) | ((kinds == WORD) & (before != WORD))]
-    stops = position[(kinds == CHARACTER) | ((kinds == WORD) & (after != WORD))] + 1
-    return list(zip(starts.tolist(), stops.tolist(), strict=True))
+    spans = np.empty((len(codes), 2), np.int64)
+    return spans[: _write_spans(codes, character_classes(), spans)]
+
+
+@njit(nogil=True, cache=True)
+def _write_spans(codes, classes, spans):
+    found, is_open = 0, False
+    for i in range(codes.size):
+        kind = classes[codes[i]] if codes[i] < classes.size else SEPARATOR
+        if kind == IGNORED:  # it neither bounds nor splits a word
+            continue
+        if kind == CHARACTER or (kind == WORD and not is_open):
+            spans[found, 0] = i
+            found += 1
+        if kind != SEPARATOR:
+            spans[found - 1, 1] = i + 1
+        is_open = kind == WORD
+    return found
 
 
 def word_key(word: str) -> str:

@@ -166,6 +166,8 @@ def is_bulletin(s):
     """Whether the new item of a pair reports on another day in the form of the known one."""
     if s.apart < _BULLETIN_HOURS:
         return False
+    if s.same_text:
+        return not is_repeat(s)
     figures = s.numbers + s.headline_numbers >= _FIGURES * max(s.words, _FEWEST_WORDS)
     if figures and s.new_numbers + s.new_headline_numbers >= np.float32(0.9):
         return True
@@ -177,7 +179,7 @@ def is_bulletin(s):
     if s.same_form and s.new_numbers_anywhere + s.new_headline_numbers >= 2:
         return True
     series = s.same_form or np.isnan(s.headline) or (s.headline >= _SERIES and s.new_headline_words >= 1)
-    return s.smaller_size < _SHORT_FORM and not s.same_text and series
+    return s.smaller_size < _SHORT_FORM and series
 
 
 @njit(nogil=True, cache=True)

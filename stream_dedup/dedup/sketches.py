@@ -42,7 +42,7 @@ def _nonzero_nibbles(word):
 
 @njit(nogil=True, cache=True)
 def compare_headlines(left, right, left_size, right_size, words):
-    """Jaccard, `swapped` and `grounded` (see `Similarities`) of headlines: ascending lists of word hashes.
+    """Jaccard, `swapped` and `grounded` (see `SIMILARITY`) of headlines: ascending lists of word hashes.
 
     The lowest bit of a hash says that the item's own text contains the word. Of a longer headline only the smallest
     hashes are stored; the merge stops where such a list ends, which gives a bottom-k estimate (Broder 1997).

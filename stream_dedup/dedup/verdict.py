@@ -56,7 +56,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     candidates: int = 0
     distance: int | None = None  # Hamming distance, bits, if the body is a SimHash
     novelty: float | None = None  # probability that the item has something new against its original
-    new_words: float | None = None  # distinct words of the item's article that the original lacks
+    new_words: float | None = None  # words of the item's article that the original lacks
     new_share: float | None = None  # the same as a share of its words
     new_numbers: int | None = None  # figures of its prose that the original lacks
     adds: str | None = None  # of an update: what it adds, in a few words

@@ -1,8 +1,8 @@
 """Judge a corpus and count the candidates: the distinct originals that the index proposes for an item.
 
-In: lines and settings. Out: the verdicts of the stream, and the mean number of candidates by any key and by those of
-the body. `Evidence.candidates` counts those that were compared, at most 24. What a lookup costs depends on all that it
-finds, so they are counted here, with the public parts of the index.
+In: lines and settings. Out: the verdicts of the stream, and the mean number of candidates. `Evidence.candidates` counts
+those that were compared, at most 24. What a lookup costs depends on all that it finds, so they are counted here, with
+the public parts of the index.
 """
 
 from collections.abc import Iterable
@@ -26,27 +26,22 @@ from stream_dedup.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdicts in order, and candidates an item: by any key, and by those of the body alone."""
+    """The verdicts in order, and the mean number of candidates of an item."""
 
     verdicts: list[Verdict]
     candidates: float
-    body_candidates: float
 
 
 def judge_and_count(lines: Iterable[Line], settings: Settings) -> Judged:
     """Judge the lines as `judge_lines` does, from an empty index, and count the candidates. O(items)."""
     verdicts: list[Verdict] = []
-    items = by_any = by_body = 0
+    items = candidates = 0
     with closing(Deduplicator(settings)) as dedup:
-        body = slice(0, dedup.scheme.columns["body"].stop)  # anchors come first
-        every_key = slice(0, dedup.scheme.key_columns - 1)  # the last one is that of ids
         for ready, batch in judge_batches(dedup, lines):
             items += int(np.count_nonzero(ready.kinds == ITEM))
-            is_original = _originals(ready, batch)
-            by_any += _proposed(dedup, ready, every_key, is_original)
-            by_body += _proposed(dedup, ready, body, is_original)
+            candidates += _proposed(dedup, ready, _originals(ready, batch))
             verdicts += batch.verdicts
-    return Judged(verdicts, by_any / max(items, 1), by_body / max(items, 1))
+    return Judged(verdicts, candidates / max(items, 1))
 
 
 def _originals(ready: Prepared, batch: Batch) -> NDArray[np.bool_]:
@@ -59,14 +54,14 @@ def _originals(ready: Prepared, batch: Batch) -> NDArray[np.bool_]:
     return is_original
 
 
-def _proposed(dedup: Deduplicator, ready: Prepared, columns: slice, is_original: NDArray[np.bool_]) -> int:
-    """Count the originals in the index and in the batch that share a key of these columns with an item of the batch.
+def _proposed(dedup: Deduplicator, ready: Prepared, is_original: NDArray[np.bool_]) -> int:
+    """Count the originals in the index and in the batch that share a key, other than that of the id, with an item.
 
     Those in the index count within a window of the stream's time, which is each item's own on a feed in order.
     """
     keys = np.zeros_like(ready.prints.keys)
     is_item = ready.kinds == ITEM
-    keys[is_item, columns] = ready.prints.keys[is_item, columns]
+    keys[is_item, :-1] = ready.prints.keys[is_item, :-1]  # the last column is that of ids
     horizon = max(dedup.watermark - dedup.settings.window.length_ms, EARLIEST)
     items, _ = dedup.index.lookup(keys, np.full(len(keys), horizon))
     # The originals of this batch, in an index of their own.

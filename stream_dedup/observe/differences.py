@@ -67,7 +67,7 @@ def _segments(text: str, passage: Passage, more_before: bool, more_after: bool) 
     gap = passage.words - before - after
     if gap < _MIN_GAP_WORDS or not (more_before or more_after):
         return [Segment(text, False)]
-    starts = [start for start, _ in word_spans(text)]
+    starts = word_spans(text)[:, 0].tolist()
     segments = [Segment(text[: starts[before]].rstrip(), False, gap)]
     if after:
         segments.append(Segment(text[starts[-after] :], False))

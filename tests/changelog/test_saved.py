@@ -34,7 +34,7 @@ def small(verify: str = "sketch") -> Settings:
 def test_every_later_verdict_is_the_same(
     seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """One Deduplicator is saved and loaded again and again, the other never: with variants, updates, tombstones, wrong
+    """One Deduplicator is saved and loaded again and again, the other never: with updates, tombstones, wrong
     dates, several partitions, rolled back batches, recurring prose, a full index, and times that leap to another year.
     """
     monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too

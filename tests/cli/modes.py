@@ -397,7 +397,7 @@ def _plan(arguments: tuple[str, ...], other: str, **options: Used | Refused) -> 
 
 def _state(more: dict[str, Used | Refused | tuple[Used | Refused, ...]]) -> dict[str, Mode]:
     filtered = ("filter", "corpus.jsonl", "--output", "u.jsonl", "--state", "dir")
-    other = ("filter", "other.jsonl", "corpus.jsonl", "--output", "v.jsonl", "--state", "other-dir")
+    other = ("filter", "other.jsonl", "--output", "v.jsonl", "--state", "other-dir", "--config", "strict.toml")
     return {
         "directory": Mode(
             ("dir",),

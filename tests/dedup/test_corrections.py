@@ -3,7 +3,8 @@
 import pytest
 
 from stream_dedup.dedup.corrections import are_corrections
-from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.evaluate.explain import explain
 from stream_dedup.settings import load_settings
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
 
@@ -47,16 +48,10 @@ def test_other_headlines_with_the_word_are_news_like_any_other(headline: str) ->
     assert not are_corrections([headline]).any()
 
 
-def with_a_correction(source: str, **tables: dict[str, object]) -> Verdict:
-    first = item("wrong", WRONG, "harbour.example")
-    later = item("right", RIGHT, source, 1, f"{TITLE} (corrected)")
-    return judge(first, later, settings=load_settings(**tables))[1]
-
-
 @pytest.mark.parametrize("source", ["harbour.example", "other.example"])
-@pytest.mark.parametrize("family", ["minhash", "simhash"])
-def test_a_correction_under_a_new_id_is_an_update(source: str, family: str) -> None:
-    verdict = with_a_correction(source, fingerprint={"family": family})
+def test_a_correction_under_a_new_id_is_an_update(source: str) -> None:
+    first = item("wrong", WRONG, "harbour.example")
+    verdict = judge(first, item("right", RIGHT, source, 1, f"{TITLE} (corrected)"))[1]
     assert (verdict.kind, verdict.forward) == (Kind.UPDATE, True)
     assert verdict.original is not None
     assert verdict.original.id == "wrong"
@@ -76,3 +71,10 @@ def test_a_copy_of_the_correction_that_is_touched_up_is_a_duplicate_too() -> Non
         item("copy", f"{RIGHT} Read more on our site.", "", 2, f"CORRECTED-{TITLE}"),
     )
     assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate"]
+
+
+def test_explain_says_that_it_corrects() -> None:
+    told = explain(item("wrong", WRONG), item("right", RIGHT, "", 1, f"{TITLE} (corrected)"), load_settings())
+    assert told.novelty is not None
+    assert next(iter(told.novelty.adds)) == "corrects"
+    assert told.verdict.kind is Kind.UPDATE

@@ -10,6 +10,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import SchemeMismatch
+from stream_dedup.evaluate.explain import explain
 from stream_dedup.evaluate.fidelity import fidelity
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -104,3 +105,8 @@ def test_a_memory_of_sketches_is_refused(dedup: Deduplicator) -> None:
     other.close()
     with pytest.raises(SchemeMismatch, match=r"restore the former \[fingerprint\] settings"):
         decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)
+
+
+def test_explain_tells_the_exact_jaccard_twice(news: list[Item]) -> None:
+    body = explain(news[0], news[2], EXACT).views[1]
+    assert body.estimate == pytest.approx(body.jaccard)

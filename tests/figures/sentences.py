@@ -91,6 +91,8 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(own_labels, "`reader_pairs.jsonl`: {} pairs", lambda: _own_labels("reader_pairs.jsonl")),
         Sentence(own_labels, "`rule_2_pairs.jsonl`: {} more", lambda: _own_labels("rule_2_pairs.jsonl")),
+        Sentence(own_labels, "`clean_pairs.jsonl`: {} more", lambda: _own_labels("clean_pairs.jsonl")),
+        Sentence(own_labels, "`read_again.jsonl`: {} German pairs", lambda: _own_labels("read_again.jsonl")),
         Sentence(own_labels, "`validation_pairs.jsonl`: {} more", lambda: _own_labels("validation_pairs.jsonl")),
         Sentence(decision, "on {} English and {} Chinese pairs", lambda: _labelled(sections)),
         Sentence(decision, "its tables propose {} of the pairs with a Jaccard from .95", lambda: _proposed(sections)),

@@ -82,9 +82,9 @@ def test_a_text_shares_a_key_with_a_part_of_it(script: str, part: float, least: 
     """Each anchor of the whole lies in the part with the probability `part`: one of 16 does in 1 - (1 - part)^16."""
     random, shared, texts = np.random.default_rng(4), 0, 200
     for _ in range(texts):
-        whole = words(400, random) if script == "words" else [chr(19968 + n) for n in random.integers(0, 3000, 600)]
-        first = int(random.integers(0, int((1 - part) * len(whole))))
         space = " " if script == "words" else ""
+        whole = words(400, random) if space else [chr(0x4E00 + n) for n in random.integers(0, 3000, 600)]
+        first = int(random.integers(0, int((1 - part) * len(whole))))
         excerpt = space.join([*words(9, random), *whole[first : first + int(part * len(whole))], *words(9, random)])
         shared += bool(set(anchors(space.join(whole))) & set(anchors(excerpt)) - {0})
     assert least <= shared / texts

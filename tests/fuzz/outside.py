@@ -68,9 +68,9 @@ def _labels(data: bytes) -> None:
 _PAIR: dict[str, Any] = {
     "earlier": {"id": "1", "title": "T", "text": "x", "source": "a", "time": NOW},
     "later": {"id": "2", "title": "T", "text": "x", "source": "b", "time": NOW},
-    "decision": {"verdict": "duplicate", "stage": "lead", "evidence": {"lead": 0.9}},
+    "decision": {"verdict": "duplicate", "stage": "body", "evidence": {"novelty": 0.3}},
     "forward": False,
-    "stratum": "lead, clear",
+    "stratum": "body, near",
     "weight": 1.0,
 }
 

@@ -530,10 +530,10 @@ def test_a_line_of_labels_that_no_decoder_reads_is_named(more: bytes, tmp_path: 
 @pytest.mark.parametrize(
     "value",
     [
-        b"[" * 5000, b'{"a": ' + b"[" * 5000, b'{"a": "\xff"}', b'{"a": 1}', b'{"verdict": "x", "stage": "lead"}',
-        b'{"verdict": "duplicate", "stage": "lead", "original": 7}',
-        b'{"verdict": "duplicate", "stage": "lead", "original": {"partition": [], "offset": 7}}',
-        b'{"verdict": "duplicate", "stage": "lead", "original": null, "evidence": {"lead": "x"}}',
+        b"[" * 5000, b'{"a": ' + b"[" * 5000, b'{"a": "\xff"}', b'{"a": 1}', b'{"verdict": "x", "stage": "body"}',
+        b'{"verdict": "duplicate", "stage": "body", "original": 7}',
+        b'{"verdict": "duplicate", "stage": "body", "original": {"partition": [], "offset": 7}}',
+        b'{"verdict": "duplicate", "stage": "body", "original": null, "evidence": {"novelty": "x"}}',
     ],
 )  # fmt: skip
 def test_a_foreign_decision_is_none(value: bytes, tmp_path: Path) -> None:

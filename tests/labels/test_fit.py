@@ -1,28 +1,37 @@
 """The fit recovers the weights that generated its data, and cross-validation does not reward overfitting to a group."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stream_dedup.dedup import rule
+from stream_dedup.dedup.similarity import unknown
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.labels import Label
+from stream_dedup.evaluate.labels import Label, read_labels
 from stream_dedup.settings import load_settings
+from tests.labels import fit as module
 from tests.labels.fit import (
+    MEASURED,
+    READ_AGAIN,
+    TAUGHT,
     Pairs,
     compare_in_stream,
     fit,
     log_loss,
     logits_by_others,
+    measures,
     outcome_of,
     rates_of,
+    read_all_labels,
     repeated_at,
     report,
 )
 
+OWN_FILES = [path for path in (*MEASURED, *TAUGHT) if isinstance(path, Path)]
 NOTICE = "Readers who want the whole story of the valley can buy our printed edition at every station kiosk."
-OPENED = "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all who had built it."
+OPENED = "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all the builders."
 
 
 def drawn(coefficients: list[float], intercept: float, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -128,18 +137,27 @@ def corpus(notices: int) -> list[bytes]:
     return [story, *others, line("again", "Elm bridge opens after two years", f"{OPENED} {NOTICE}", 9, "b.example")]
 
 
-def new_prose(lines: list[bytes]) -> float:
-    # One item a batch: what the stream has learnt by then is known.
+def in_stream(lines: list[bytes]) -> Pairs:
+    """The pairs of the story and its copy, one item a batch: what the stream has learnt by then is known."""
     settings = load_settings()
     settings = settings.model_copy(update={"worker": settings.worker.model_copy(update={"batch_items": 1})})
-    pairs = compare_in_stream(lines, [Label("story", "again", "copy", new="no")], settings)
-    assert pairs.is_related.all()
-    assert pairs.sites == ["b.example"]
-    return float(pairs.columns[0, list(rule.FEATURES).index("new_prose")])
+    return compare_in_stream(lines, [Label("story", "again", "copy", new="no")], settings)
 
 
 def test_a_pair_is_compared_with_the_boilerplate_of_its_moment() -> None:
-    assert new_prose(corpus(notices=4)) < 0.5 < 2 < new_prose(corpus(notices=1))
+    known, unknown = (in_stream(corpus(notices)) for notices in (4, 1))
+    assert [one.similar["new_sentences"].tolist() for one in (known, unknown)] == [[0], [len(NOTICE.split())]]
+    assert known.sites == ["b.example"]
+
+
+def test_candidates_that_are_alike_in_nothing_are_added_as_other_articles() -> None:
+    """Two pages share the notice of their site, and therefore keys."""
+    texts = (" ".join(f"{name}word{n}" for n in range(60)) + "." for name in "pq")
+    pages = [line(name, text[:30], f"{text} {NOTICE}", 10, "c.example") for name, text in zip("pq", texts)]
+    labels = in_stream([*corpus(0), *pages]).labels
+    assert [(one.later, one.sample, one.weight) for one in labels] == [("again", None, 1.0), ("q", "far", 0.0)]
+    assert (labels[1].earlier, labels[1].label, labels[1].new) == ("p", "different", "yes")
+    assert not measures(labels[1])
 
 
 def test_an_item_that_does_not_come_is_named() -> None:
@@ -152,24 +170,55 @@ def test_an_earlier_item_that_comes_later_is_named() -> None:
         compare_in_stream(corpus(1), [Label("again", "story", "copy")], load_settings())
 
 
-def test_a_pair_that_no_view_matches_is_let_through_whatever_its_novelty() -> None:
-    """As the decision does: only the same article is asked whether anything is new."""
-    lines = [*corpus(1), line("other", "Ferry sinks off the coast", f"{OPENED} {NOTICE}", 10, "a.example")]
-    labels = [Label("story", "again", "copy", new="no"), Label("story", "other", "copy", new="no")]
-    pairs = compare_in_stream(lines, labels, load_settings())
-    assert (pairs.is_related.tolist(), pairs.is_asked.tolist()) == ([True, True], [True, False])
-
-
 def test_the_report_shows_every_feature_beside_its_weight_in_the_rule() -> None:
     random = np.random.default_rng(3)
-    columns = random.normal(size=(120, len(rule.FEATURES)))
-    is_new = random.random(120) < rule.probability(3 * columns[:, 0])
+    similar = unknown(120)
+    for name in similar.dtype.names or ():
+        values = random.random(120)
+        similar[name] = values < 0.3 if similar.dtype[name] == np.bool_ else values * 3
+    similar["same_text"] = similar["corrects"] = False
+    is_new = random.random(120) < rule.probability(4 - 3 * similar["article_coverage"])
     labels = [
-        Label("a", str(n), "cut", new="yes" if new else "no", corpus="one" if n % 2 else "two")
+        Label(
+            "a", str(n), "cut" if n % 3 else "different", new="yes" if new else "no", corpus="one" if n % 2 else "two"
+        )
         for n, new in enumerate(is_new)
     ]
-    every = np.ones(120, np.bool_)
-    text = report(Pairs(labels, columns, every, ~every, every, [f"{n % 7}.example" for n in range(120)]), 0.5)
-    for name, feature in rule.FEATURES.items():
-        assert any(row.startswith(name) and f"{feature.weight:.3f}" in row for row in text.splitlines())
-    assert "by site" in text
+    rows = report(Pairs(labels, similar, [f"{n % 7}.example" for n in range(120)]), 0.5).splitlines()
+    for weights in (rule.NOVELTY, rule.KINSHIP):
+        for name in weights.keys() - set(rule.FIXED):
+            assert any(row.startswith(name) and f"{weights[name].weight:.3f}" in row for row in rows), name
+    assert any("by site" in row for row in rows)
+
+
+# -- label files ---------------------------------------------------------------------------------------------
+
+
+def test_the_label_files_hold_every_pair_once_and_no_text() -> None:
+    seen = set()
+    for path in [*OWN_FILES, READ_AGAIN]:
+        rows = [json.loads(one) for one in path.read_bytes().splitlines()]
+        assert len(read_labels(path)) == len(rows)
+        assert max(len(row["why"]) for row in rows) < 100
+        pairs = {(row["corpus"], row["earlier"], row["later"]) for row in rows}
+        assert len(pairs) == len(rows)
+        assert not pairs & seen
+        seen |= pairs
+    text = (READ_AGAIN.parent / "README.md").read_text()
+    for path in [*OWN_FILES, READ_AGAIN]:
+        assert f"`{path.name}`: {len(path.read_bytes().splitlines())} " in text
+
+
+def test_a_pair_that_was_read_again_has_the_second_label_and_the_first_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again = {"corpus": "c", "earlier": "a", "later": "b"}, tmp_path / "again"
+    (tmp_path / "measured").write_text(json.dumps({**first, "label": "copy", "new": "no", "weight": 7.0}))
+    (tmp_path / "taught").write_text(json.dumps({**first, "later": "d", "label": "copy", "new": "no", "weight": 5.0}))
+    again.write_text(json.dumps({**first, "label": "update", "new": "yes", "unsure": True}))
+    for name, value in {"SAME_FILES": {}, "MEASURED": ["measured"], "TAUGHT": [tmp_path / "taught"]}.items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "READ_AGAIN", again)
+    one, other = read_all_labels(tmp_path)
+    assert (one.label, one.new, one.unsure, one.weight) == ("update", "yes", True, 7.0)
+    assert (other.later, other.label, other.weight) == ("d", "copy", 0.0)

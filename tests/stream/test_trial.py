@@ -1,5 +1,7 @@
 """A trial shows examples of each stage and of different originals, each with its reason."""
 
+import re
+
 from stream_dedup.settings import load_settings
 from stream_dedup.stream.record_batch import Record
 from stream_dedup.stream.trial import EXAMPLES, Trial
@@ -37,13 +39,13 @@ def test_a_reason_counts_the_new_words() -> None:
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
     values = [
         article("1", text, "Elm bridge opens"),
-        article("2", f"{text} Photo: Elm Press.", "Elm bridge opens", "b"),
+        article("2", f"{text} Later two ferries and a brass band greeted them.", "Elm bridge opens", "b"),
     ]
     with Trial(load_settings(), "news") as trial:
         trial.judge([record(offset, value) for offset, value in enumerate(values)])
         [example] = trial.result().examples
     assert "1 minute later" in example.reason
-    assert "new word" in example.reason
+    assert re.search(r"\d new words \(novelty 0\.[0-3]\d; let through from 0\.40 on\)", example.reason)
 
 
 def test_the_time_per_item_excludes_the_first_batch() -> None:

@@ -1,0 +1,220 @@
+"""What a new item has that the known one lacks, against an exact recount in plain Python."""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
+from stream_dedup.dedup.similarity import _NEW_SHARE, compare
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.word_filter import absence
+from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
+
+MAKE = {verify: Fingerprinter(Scheme(FingerprintSettings(verify=verify))) for verify in ("sketch", "exact")}
+MENU = ["Home", "News 24", "Sport and weather", "Culture", "Letters", "About us"]
+
+
+def similarities(
+    new: Item, known: Item, boilerplate: Boilerplate | None = None, verify: str = "exact"
+) -> dict[str, float]:
+    prints = MAKE[verify]([known, new])
+    similar = compare(
+        prints,
+        prints.signatures,
+        np.array([1]),
+        np.array([0]),
+        boilerplate=(boilerplate or Boilerplate(), np.zeros(2, np.int64)),
+    )[0]
+    return {name: float(similar[name]) for name in similar.dtype.names or ()}
+
+
+class Exact(NamedTuple):
+    """The same quantities by definition. uncertain: words of sentences whose share of new words is near the limit."""
+
+    counts: dict[str, float]
+    new_words: int
+    new_numbers: int
+    new_numbers_anywhere: int
+    new_sentences: int
+    uncertain: int
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def numbers(text: str) -> set[str]:
+    return {re.sub(r"\D", "", one) for one in re.findall(r"(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w)", text)}
+
+
+def shingles(text: str) -> set[tuple[str, ...]]:
+    found = words(text)
+    return {tuple(found[i : i + 3]) for i in range(len(found) - 2)}
+
+
+def recounted(new: Item, known: Item) -> Exact:
+    """For texts whose sentences end in ". " and whose menus stand in lines of their own."""
+    prose = [one for line in new.text.split("\n") for one in line.split(". ") if len(words(one)) >= 8]
+    of_article = [word for one in prose for word in words(one)]
+    known_words, known_numbers = set(words(f"{known.title} {known.text}")), numbers(f"{known.title} \n {known.text}")
+    of_prose = {number for one in prose for number in numbers(one)}
+    contained = {shingle for one in prose for shingle in shingles(one)}
+    in_known = contained & shingles(known.text)
+    counts = {
+        "article_tokens": len(of_article),
+        "article_share": len(of_article) / len(words(new.text)),
+        "words": len(of_article),
+        "numbers": len(of_prose),
+        "headline_numbers": len(numbers(new.title)),
+        "article_coverage": len(in_known) / len(contained),
+    }
+    new_sentences, uncertain = 0, 0
+    for one in prose:
+        found = words(one)
+        share = sum(word not in known_words for word in found) / len(found)
+        new_sentences += len(found) * (share >= _NEW_SHARE)
+        uncertain += len(found) * (0.2 < share < 0.5)
+    return Exact(
+        counts,
+        sum(word not in known_words for word in of_article),
+        len(of_prose - known_numbers),
+        len(numbers(new.text) - known_numbers),
+        new_sentences,
+        uncertain,
+    )
+
+
+def drawn(random: np.random.Generator) -> tuple[Item, Item]:
+    """A known and a new article: some sentences of 8 to 20 words in common, some reworded, some new; and menus."""
+
+    def sentence() -> list[str]:
+        length = int(random.integers(8, 21))
+        drawn = [f"word{n}" for n in random.zipf(1.3, length) % 4000]
+        for place in range(length):
+            if random.random() < 0.06:
+                drawn[place] = random.choice(["38", "1,000", "7.5", f"{random.integers(1, 400)}"])
+        return drawn
+
+    def page(name: str, sentences: list[list[str]]) -> Item:
+        lines, rest = [], [" ".join(one) for one in sentences]
+        while rest:
+            size = int(random.integers(1, 5))
+            lines += [". ".join(rest[:size]) + ".", str(random.choice(MENU))]
+            rest = rest[size:]
+        return Item(name, " ".join(dict.fromkeys(sentence()[:7])), "\n".join(lines), f"{name}.example", 0)
+
+    known = [sentence() for _ in range(int(random.integers(3, 14)))]
+    new = []
+    for _ in range(int(random.integers(3, 14))):
+        one = list(known[int(random.integers(len(known)))]) if random.random() < 0.6 else sentence()
+        for place in range(len(one)):
+            if random.random() < 0.08:
+                one[place] = f"other{random.integers(0, 500)}"
+        new.append(one)
+    return page("known", known), page("new", new)
+
+
+@pytest.fixture(scope="module")
+def stress() -> list[tuple[dict[str, float], Exact, NDArray[np.void]]]:
+    """300 drawn pairs: found, recounted, the signature of the known item."""
+    random, out = np.random.default_rng(11), []
+    for _ in range(300):
+        known, new = drawn(random)
+        out.append((similarities(new, known), recounted(new, known), MAKE["exact"]([known]).signatures[0]))
+    return out
+
+
+def test_what_needs_no_filter_is_counted_exactly(
+    stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]],
+) -> None:
+    for found, exact, _ in stress:
+        assert {name: found[name] for name in exact.counts} == pytest.approx(exact.counts, rel=1e-5)
+
+
+def test_nothing_that_the_known_item_has_is_called_new(
+    stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]],
+) -> None:
+    """What the filter finds absent is absent; only the correction for chance may go beyond the true count."""
+    for found, exact, signature in stress:
+        each_word, each_number = absence(signature["words"])
+        assert round(found["new_words"] / each_word) <= exact.new_words
+        assert round(found["new_numbers"] / each_number) <= exact.new_numbers
+        assert round(found["new_numbers_anywhere"] / each_number) <= exact.new_numbers_anywhere
+
+
+@pytest.mark.parametrize("name", ["new_words", "new_numbers", "new_numbers_anywhere"])
+def test_new_words_and_numbers_are_right_on_average(
+    name: str, stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]]
+) -> None:
+    found = np.array([one[name] for one, _, _ in stress])
+    exact = np.array([getattr(one, name) for _, one, _ in stress])
+    assert found.sum() == pytest.approx(exact.sum(), rel=0.02)
+    assert np.sqrt(((found - exact) ** 2).mean()) < 0.1 * exact.mean() + 1
+
+
+def test_new_sentences_are_those_that_lack_a_third_of_their_words(
+    stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]],
+) -> None:
+    for found, exact, _ in stress:
+        assert abs(found["new_sentences"] - exact.new_sentences) <= exact.uncertain
+    assert sum(exact.new_sentences > 0 for _, exact, _ in stress) > 100
+
+
+SENTENCE = st.lists(
+    st.sampled_from(["ferry", "elm", "38", "1,000", "town", "3:1", "мэр", "पुल", "१२"]), min_size=1, max_size=12
+)
+TEXT = st.lists(SENTENCE.map(lambda one: " ".join(one) + "."), max_size=8).map(" ".join)
+
+
+@given(TEXT, TEXT, TEXT)
+def test_a_part_of_a_text_has_nothing_new(before: str, part: str, after: str) -> None:
+    found = similarities(Item("b", "", part, "", 0), Item("a", "", f"{before} {part} {after}", "", 0))
+    assert [found[name] for name in found if name.startswith("new_")] == [0] * 6
+
+
+def test_passages_that_recur_are_not_asked() -> None:
+    notice = "Readers who subscribe before Friday 13 receive the weekend supplement free of charge for 1,000 days."
+    story = "The old ferry between the two banks of the Elm was taken out of service on Monday 38 morning."
+    known, new = Item("a", "", story, "", 0), Item("b", "", f"{story} {notice}", "", 0)
+    table = Boilerplate()
+    before = similarities(new, known, table)
+    passages = MAKE["exact"]([Item("c", "", notice, "", 0)]).texts
+    assert passages is not None
+    for time in range(SIGHTINGS):
+        table.add(passages.passages.hashes, np.array([len(passages.passages.hashes)]), np.array([time * 1000]))
+    after = similarities(new, known, table)
+    old, more = len(words(story)), len(words(notice))
+    assert (before["article_tokens"], before["new_sentences"]) == (old + more, more)
+    assert (after["article_tokens"], after["new_words"], after["new_sentences"]) == (old, 0, 0)
+    assert (before["new_numbers"], after["new_numbers"]) == (pytest.approx(2, rel=0.1), pytest.approx(2, rel=0.1))
+    assert after["article_coverage"] == 1.0
+    assert after["article_share"] == pytest.approx(old / (old + more))
+
+
+@pytest.mark.parametrize("text", ["", "Home\nNews 24\nSport", "Read more."])
+def test_a_page_without_an_article_is_asked_as_a_whole(text: str) -> None:
+    known = Item("a", "Ferry over the Elm stopped", "The old ferry was taken out of service.", "", 0)
+    found = similarities(Item("b", "Mayor resigns after 38 years", text, "", 0), known)
+    assert (found["words"], found["article_tokens"]) == (5 + len(words(text)), 0)
+    assert (found["headline_numbers"], found["new_headline_numbers"]) == (1, pytest.approx(1, rel=0.1))
+    assert found["new_words"] == pytest.approx(5 + len(words(text)), rel=0.3)
+
+
+def test_sketches_estimate_what_sets_tell() -> None:
+    random = np.random.default_rng(12)
+    names = ("body", "containment", "coverage", "article_coverage")
+    both = []
+    for _ in range(200):
+        known, new = drawn(random)
+        by = [similarities(new, known, verify=verify) for verify in MAKE]
+        both.append([[one[name] for name in names] for one in by])
+    sketch, exact = np.moveaxis(np.array(both), 1, 0)
+    assert np.abs((sketch - exact).mean(axis=0)).max() < 0.02
+    assert np.sqrt(((sketch - exact) ** 2).mean(axis=0)).max() < 0.1
