@@ -246,10 +246,11 @@ def plans() -> str:
     for originals, recall, memory in _PLANS:
         found = advise(Traffic(originals), settings.fingerprint, settings.decision, recall=recall, memory=memory)
         made = found.proposed or found.present
-        options = f" `--recall {share(recall, 4)}`" if recall else f" `--memory {memory // _MIB}M`" if memory else ""
+        options = f" --recall {recall:g}" if recall else ""
+        options += f" --memory {memory // _MIB}M" if memory else ""
         rows.append(
             [
-                f"{originals:,}{options}",
+                f"{originals:,}" + (f" `{options.strip()}`" if options else ""),
                 ", ".join(f"{name} = {value}" for name, value in made.settings.items()),
                 share(made.recall or 0),
                 f"{made.takes.bytes_per_item:,.0f}",
