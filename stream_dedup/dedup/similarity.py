@@ -388,6 +388,8 @@ def _find_new(s, news, i, known, scratch):
     if not is_article:
         s.words += of_headline
         s.new_words += new_of_headline
+    # No known shingle has a new word. This bounds what a sketch says of a short article and a long page.
+    s.article_coverage = min(s.article_coverage, max(1 - s.new_words / max(s.words, 1), 0.0))
     of_headline, new_of_headline = 0, 0
     for h in news.texts.headline_numbers[i]:
         if h:
