@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.passages import word_spans
 from stream_dedup.fingerprint.fingerprint import Texts
-from stream_dedup.fingerprint.word_filter import has_number, has_word
+from stream_dedup.fingerprint.word_filter import NO_WORD, has_bit, has_number, has_word
 from stream_dedup.news.item import Item
 
 MOST_BYTES = 200
@@ -67,7 +67,8 @@ def _most_new(texts, i, known, numbers):
     begin, sentence, most, new, best_begin, best_end = start, start, 0, 0, 0, 0
     for p in range(first, last):
         for k in range(begin, passages.ends[p]):
-            new += texts.words[k] != 0 and not has_word(known, texts.words[k])
+            place = texts.words[k]
+            new += place < NO_WORD and not has_bit(known, place)
         begin = passages.ends[p]
         if passages.is_last[p]:
             if passages.is_prose[p] and new > most:

@@ -28,7 +28,7 @@ from stream_dedup.index.times import Windows
 # Candidates that are compared with an item. This bounds the cost of a burst of copies. News items with candidates have
 # 17 on average. On the labelled streams, 16 candidates give .077 repeated, 32 give .076, all give .074, with the same
 # share missed.
-MAX_CANDIDATES = 24
+MAX_CANDIDATES = 12
 COLUMN = (1 << ROW_SHIFT) - 1
 """The bits of a word that hold the column of the item's key."""
 # Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 keys.

@@ -115,36 +115,40 @@ def thresholds(d: DecisionSettings, *, has_words: bool) -> Thresholds:
 
 
 @njit(nogil=True, cache=True)
-def write_novelty(s, values):
-    """Write the features of novelty of a pair, in the order of `NOVELTY`, into values, (features,) float32."""
+def novelty_features(s):
+    """The features of novelty of a pair, float32, in the order of `NOVELTY`."""
     same, headline = s.same_source, s.headline
-    values[0] = same
-    values[1] = headline >= _SAME_HEADLINE
-    values[2] = _or_zero(s.article_coverage)
-    values[3] = np.log1p(s.new_sentences)
-    values[4] = np.log1p(s.new_numbers)
-    values[5] = np.log1p(s.new_headline_words) if same else 0
-    values[6] = same and s.smaller_size < _SHORT
-    values[7] = s.article_share if same and headline < _ANOTHER_HEADLINE else 0
-    values[8] = s.grounded < _GROUNDED
-    values[9] = min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO)
-    values[10] = same and s.swapped
-    values[11] = headline >= _SAME_HEADLINE and s.article_tokens < _STUB_TOKENS
-    values[12] = is_bulletin(s)
-    values[13] = s.corrects
+    return (
+        np.float32(same),
+        np.float32(headline >= _SAME_HEADLINE),
+        np.float32(_or_zero(s.article_coverage)),
+        np.float32(np.log1p(s.new_sentences)),
+        np.float32(np.log1p(s.new_numbers)),
+        np.float32(np.log1p(s.new_headline_words) if same else 0),
+        np.float32(same and s.smaller_size < _SHORT),
+        np.float32(s.article_share if same and headline < _ANOTHER_HEADLINE else 0),
+        np.float32(s.grounded < _GROUNDED),
+        np.float32(min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO)),
+        np.float32(same and s.swapped),
+        np.float32(headline >= _SAME_HEADLINE and s.article_tokens < _STUB_TOKENS),
+        np.float32(is_bulletin(s)),
+        np.float32(s.corrects),
+    )
 
 
 @njit(nogil=True, cache=True)
-def write_kinship(s, values):
-    """Write the features of kinship of a pair, in the order of `KINSHIP`, into values, (features,) float32."""
-    values[0] = _or_zero(s.body)
-    values[1] = _or_zero(s.containment)
-    values[2] = _or_zero(s.headline)
-    values[3] = _or_zero(s.body) if s.same_source else 0
-    values[4] = s.same_source and s.swapped
-    values[5] = s.grounded < _GROUNDED
-    values[6] = np.isnan(s.body)
-    values[7] = is_series(s)
+def kinship_features(s):
+    """The features of kinship of a pair, float32, in the order of `KINSHIP`."""
+    return (
+        np.float32(_or_zero(s.body)),
+        np.float32(_or_zero(s.containment)),
+        np.float32(_or_zero(s.headline)),
+        np.float32(_or_zero(s.body) if s.same_source else 0),
+        np.float32(s.same_source and s.swapped),
+        np.float32(s.grounded < _GROUNDED),
+        np.float32(np.isnan(s.body)),
+        np.float32(is_series(s)),
+    )
 
 
 @njit(inline="always")
@@ -182,28 +186,27 @@ def is_bulletin(s):
     return s.smaller_size < _SHORT_FORM and series
 
 
+@njit(nogil=True, cache=True, inline="always")
+def weighed(features, weights, intercept):
+    """The log-odds of features, float32."""
+    log_odds = np.float32(intercept)
+    for k in range(len(features)):
+        log_odds += weights[k] * features[k]
+    return log_odds
+
+
 @njit(nogil=True, cache=True)
 def novelty_logit(s):
     """Log-odds that the new item of a pair has something new, float32; NaN where it is not asked."""
     if np.isnan(s.words):
         return np.float32(np.nan)
-    values = np.empty(len(_NOVELTY_WEIGHTS), np.float32)
-    write_novelty(s, values)
-    log_odds = np.float32(_NOVELTY_INTERCEPT)
-    for k in range(values.size):
-        log_odds += _NOVELTY_WEIGHTS[k] * values[k]
-    return log_odds
+    return weighed(novelty_features(s), _NOVELTY_WEIGHTS, _NOVELTY_INTERCEPT)
 
 
 @njit(nogil=True, cache=True)
 def kinship_logit(s):
     """Log-odds that a pair is the same article, float32; from `SAME_ARTICLE` on it counts as the same."""
-    values = np.empty(len(_KINSHIP_WEIGHTS), np.float32)
-    write_kinship(s, values)
-    log_odds = np.float32(_KINSHIP_INTERCEPT)
-    for k in range(values.size):
-        log_odds += _KINSHIP_WEIGHTS[k] * values[k]
-    return log_odds
+    return weighed(kinship_features(s), _KINSHIP_WEIGHTS, _KINSHIP_INTERCEPT)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -288,9 +291,13 @@ def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.f
 def _write_columns(similar, of_kinship, values):
     for p in range(similar.size):
         if of_kinship:
-            write_kinship(similar[p], values[p])
+            features = kinship_features(similar[p])
+            for k in range(len(features)):
+                values[p, k] = features[k]
         else:
-            write_novelty(similar[p], values[p])
+            values_of_novelty = novelty_features(similar[p])
+            for k in range(len(values_of_novelty)):
+                values[p, k] = values_of_novelty[k]
 
 
 def contributions(similar: NDArray[np.void], p: int) -> dict[str, float]:

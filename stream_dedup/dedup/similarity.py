@@ -29,7 +29,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join
 from stream_dedup.fingerprint.shingles import distinct, slots_for
-from stream_dedup.fingerprint.word_filter import absence, bit_of_word, has_number, has_word
+from stream_dedup.fingerprint.word_filter import FILTER_BITS, absence, has_number, has_word, write_absent
 
 HOUR = 3_600_000
 """In milliseconds."""
@@ -41,8 +41,6 @@ _FEW = 15
 """Tokens of an article below which the whole text is asked what is new."""
 # A sentence counts as new if the original lacks this share of its words, and it has some words.
 _NEW_SHARE, _SENTENCE_TOKENS = 0.35, 5
-# Of a token of the new item: it is no word, as the second character of a pair; the bits of a word's place in a filter.
-_NO_WORD, _PLACE = np.uint16(0x8000), np.uint16(0x7FFF)
 
 SIMILARITY = np.dtype(
     [
@@ -127,8 +125,8 @@ class Scratch(NamedTuple):
     """The article of the item at hand, and room to work in.
 
     item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: passages that are
-    boilerplate; touched: of no use. places: of its tokens in a filter; ends: of its sentences; numbers, in_prose: its
-    figures; sketch, or prose as a set: its shingles.
+    boilerplate; touched: of no use. places: of its tokens in a filter; lacks: which places the known item lacks; ends: of
+    its sentences; numbers, in_prose: its figures; sketch, or prose as a set: its shingles.
     """
 
     item: NDArray[np.int64]
@@ -137,6 +135,7 @@ class Scratch(NamedTuple):
     recurs: NDArray[np.bool_]
     touched: NDArray[np.uint32]
     places: NDArray[np.uint16]
+    lacks: NDArray[np.uint8]
     ends: NDArray[np.int32]
     numbers: NDArray[np.uint32]
     in_prose: NDArray[np.bool_]
@@ -150,7 +149,7 @@ class Scratch(NamedTuple):
 
 
 # Positions in `Scratch.counts`: tokens, of the whole text, of its article and of what is asked; sentences and distinct
-# figures of what is asked; distinct shingles of the article.
+# figures of what is asked; shingles of the article.
 _TOKENS, _ARTICLE, _ASKED, _SENTENCES, _NUMBERS, _SHINGLES = range(6)
 
 
@@ -220,6 +219,7 @@ def scratch_for(news: News, views: Views) -> Scratch:
         np.empty(int((lasts[:, 0] - firsts[:, 0]).max(initial=0)), np.bool_),
         np.zeros(1, np.uint32),
         np.empty(most, np.uint16),
+        np.zeros(FILTER_BITS + 1, np.uint8),
         np.empty(most, np.int32),
         np.empty(figures, np.uint32),
         np.empty(figures, np.bool_),
@@ -324,7 +324,7 @@ def measure(similar, first, news, i, left, right, slots, scratch):
         if scratch.item[0] != i:
             scratch.item[0] = i
             _gather(news, i, is_exact, scratch)
-        size = scratch.counts[_SHINGLES]
+        size = min(scratch.counts[_SHINGLES], n)  # of a doubled text, too many
         s.article_coverage = s.coverage
         if size > 0 and is_exact:
             contained = 0.0
@@ -350,18 +350,18 @@ def _share_of_new(jaccard, n, m):
     return min(alike / (1 + alike) * (n + m) / max(n, 1), 1.0)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _find_new(s, news, i, known, scratch):
     """Count the words and figures of the item that `known`, the filter of a known item, lacks."""
-    counts, places = scratch.counts, scratch.places
+    counts, places, lacks = scratch.counts, scratch.places, scratch.lacks
+    write_absent(known, lacks)
     each_word, each_number = absence(known)
     is_article = counts[_ARTICLE] >= _FEW
     new, new_sentences, start = 0, 0, 0
     for sentence in range(counts[_SENTENCES]):
         end, absent = scratch.ends[sentence], 0
         for k in range(start, end):
-            place = places[k] & _PLACE
-            absent += ((known[place >> 3] >> (place & 7)) & 1 == 0) & (places[k] < _NO_WORD)
+            absent += lacks[places[k]]
         new += absent
         if end - start >= _SENTENCE_TOKENS and absent * each_word >= _NEW_SHARE * (end - start):
             new_sentences += end - start
@@ -434,8 +434,7 @@ def _gather(news, item, is_exact, scratch):
         end = passages.ends[p]
         if (passages.is_prose[p] or not is_article) and not recurs[p - first]:
             for k in range(start, end):
-                word = texts.words[k]
-                scratch.places[asked] = bit_of_word(word) if word else _NO_WORD
+                scratch.places[asked] = texts.words[k]
                 asked += 1
             if is_article:
                 for k in range(passages.first_shingles[p], passages.last_shingles[p]):
@@ -466,11 +465,11 @@ def _gather(news, item, is_exact, scratch):
         scratch.in_prose[slots[slot] - 1] |= passages.is_prose[p]
     counts[_NUMBERS] = found
     # -- shingles
-    shingles = distinct(scratch.shingles, shingles, slots, scratch.shingles)
-    counts[_SHINGLES] = shingles
     if is_exact:
+        shingles = distinct(scratch.shingles, shingles, slots, scratch.shingles)
         for k in range(shingles):
             scratch.prose[k] = np.uint32(scratch.shingles[k] >> _CUT)
         scratch.prose[:shingles].sort()
     else:
         sketch(scratch.shingles, shingles, scratch.minima, scratch.sketch)
+    counts[_SHINGLES] = shingles  # with repeats in a sketch, where they hardly count

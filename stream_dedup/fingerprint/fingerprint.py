@@ -47,7 +47,7 @@ _CHUNK_BYTES = 2**19
 class Texts(NamedTuple):
     """What n texts consist of. New items are compared by it; it is not stored.
 
-    words: uint32, the word (or pair of characters) that begins with each token, or 0. shingles: uint64, in order, with
+    words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or NO_WORD. shingles: uint64, in order, with
     repeats. passages: see sentences.py; those of text i are firsts[i, 0] to lasts[i, 0] (exclusive). numbers: the
     figures, and the tokens with which they begin; those of text i are firsts[i, 1] to lasts[i, 1]. headline_words,
     headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
@@ -57,7 +57,7 @@ class Texts(NamedTuple):
     lasts: NDArray[np.int64]
     headline_words: NDArray[np.uint32]
     headline_numbers: NDArray[np.uint32]
-    words: NDArray[np.uint32]
+    words: NDArray[np.uint16]
     shingles: NDArray[np.uint64]
     numbers: Numbers
     passages: Passages
@@ -99,7 +99,7 @@ def no_parts() -> Parts:
     none, flags = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     hashes = np.zeros(0, np.uint32)
     passages = Passages(none, hashes, flags, flags, none, none)
-    return Parts(hashes, np.zeros(0, np.uint64), Numbers(hashes, np.zeros(0, np.int32)), passages)
+    return Parts(np.zeros(0, np.uint16), np.zeros(0, np.uint64), Numbers(hashes, np.zeros(0, np.int32)), passages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from stream_dedup.fingerprint.shingles import (
 )
 from stream_dedup.fingerprint.simhash import UNIFORM, simhash
 from stream_dedup.fingerprint.tokens import tokenise, tokens_for
-from stream_dedup.fingerprint.word_filter import bit_of_word, narrowed, second_bit, set_bit
+from stream_dedup.fingerprint.word_filter import NO_WORD, bit_of_word, narrowed, second_bit, set_bit
 
 VERSION = 3
 """Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
@@ -83,7 +83,7 @@ class Outputs(NamedTuple):
 class Parts(NamedTuple):
     """What the texts of a kernel call consist of, concatenated: see `fingerprint.Texts`."""
 
-    words: NDArray[np.uint32]
+    words: NDArray[np.uint16]
     shingles: NDArray[np.uint64]
     numbers: Numbers
     passages: Passages
@@ -157,7 +157,7 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     sentences = Sentences(np.empty(longest, np.int32), np.empty(longest, np.bool_))
     # A word has some six bytes, a passage at least eight words; where that is too little, the arrays grow.
     shingles, shingle_count = np.empty(batch.data.size // 4, np.uint64), 0
-    words, word_count = np.empty(batch.data.size // 4, np.uint32), 0
+    words, word_count, own = np.empty(batch.data.size // 4, np.uint16), 0, np.empty(longest, np.uint32)
     numbers, number_tokens, number_count = np.empty(1024, np.uint32), np.empty(1024, np.int32), 0
     passages, passage_count = passages_for(batch.data.size // 64), 0
     packed, packed_size = np.empty(0, np.uint8), 0
@@ -200,8 +200,10 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
         # -- words and numbers
         if word_count + count > words.size:
             words = grown(words, word_count, word_count + count)
-        own_words = words[word_count : word_count + count]
+        own_words = own[:count]
         write_words(tokens, count, own_words)
+        for j in range(count):
+            words[word_count + j] = bit_of_word(own_words[j]) if own_words[j] else NO_WORD
         found = find_numbers(tokens, count, figures)
         if number_count + found > numbers.size:
             numbers = grown(numbers, number_count, number_count + found)
@@ -252,9 +254,9 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
         shingle_count += windows.size
         word_count += count
     parts = Parts(
-        words[:word_count].copy(),
+        words[:word_count],
         shingles[:shingle_count],
-        Numbers(numbers[:number_count].copy(), number_tokens[:number_count].copy()),
+        Numbers(numbers[:number_count], number_tokens[:number_count]),
         Passages(
             passages.ends[:passage_count], passages.hashes[:passage_count], passages.is_prose[:passage_count],
             passages.is_last[:passage_count], passages.first_shingles[:passage_count],

@@ -18,6 +18,8 @@ from stream_dedup.fingerprint.byte_blocks import bit_count, load64
 FILTER_BITS = 768
 """Bits of a filter. Fitted with 512, 768, 1,024 bits and with exact sets, the decision has a log loss of .254, .249,
 .250 and .248."""
+NO_WORD = FILTER_BITS
+"""In place of the bit of a word: a token that is none, as the second character of a pair."""
 # Of longer texts nearly all bits are set; the correction is bounded.
 _FULLEST = 0.97
 _SECOND = np.uint64(0x9E3779B1)  # a prime near 2^32 divided by the golden ratio: the second bit of a number
@@ -42,15 +44,18 @@ def set_bit(bits, place):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def has_word(bits, h):
-    place = bit_of_word(h)
+def has_bit(bits, place):
     return (bits[place >> 3] >> (place & 7)) & 1 != 0
 
 
 @njit(nogil=True, cache=True, inline="always")
+def has_word(bits, h):
+    return has_bit(bits, bit_of_word(h))
+
+
+@njit(nogil=True, cache=True, inline="always")
 def has_number(bits, h):
-    place = second_bit(h)
-    return has_word(bits, h) and (bits[place >> 3] >> (place & 7)) & 1 != 0
+    return has_bit(bits, bit_of_word(h)) and has_bit(bits, second_bit(h))
 
 
 @njit(nogil=True, cache=True)
@@ -61,6 +66,18 @@ def absence(bits):
         ones += bit_count(load64(bits, k))  # type: ignore[call-arg]
     fill = ones / FILTER_BITS
     return 1 / (1 - min(fill, _FULLEST)), 1 / (1 - min(fill * fill, _FULLEST))
+
+
+@njit(nogil=True, cache=True)
+def write_absent(bits, absent):
+    """Write 1 to absent[place] for each bit that is not set, else 0; (768,) uint8 or longer.
+
+    Where many words are looked up, one load for each takes a quarter of the time of `has_word`.
+    """
+    for k in range(bits.size):
+        byte = ~bits[k]
+        for place in range(8):
+            absent[8 * k + place] = (byte >> place) & 1
 
 
 @njit(nogil=True, cache=True)
