@@ -11,7 +11,7 @@ python -m tests.benchmarks.index --originals 1000000
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from tests.index.check import merge
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
 LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
+DEFAULT = Scheme(load_settings().fingerprint).table_of
 _BATCH = 500
 _FILL = 200_000
 _TURNS = 5
@@ -44,14 +45,14 @@ def _short(n: int) -> str:
 
 
 class _MinHash:
-    """Synthetic keys of the default profile: one random number a band."""
+    """Synthetic random keys, in the tables of a scheme."""
 
-    def __init__(self, tables: int) -> None:
-        self.tables = tables
+    def __init__(self, table_of: Sequence[int]) -> None:
+        self.table_of = table_of
         self.near: dict[str, Any] = {}
 
     def items(self, n: int, seed: int) -> NDArray[np.uint32]:
-        return np.random.default_rng(seed).integers(1, 2**32, (n, self.tables), np.uint32)
+        return np.random.default_rng(seed).integers(1, 2**32, (n, len(self.table_of)), np.uint32)
 
     def keys(self, items: NDArray[np.uint32]) -> NDArray[np.uint32]:
         return items
@@ -67,7 +68,7 @@ class _SimHash:
 
     def __init__(self, name: str, k: int) -> None:
         self.layout = layout(name, 64)
-        self.tables, self.k = self.layout.tables, k
+        self.table_of, self.k = range(self.layout.tables), k
         self.near = {"dont_care_bits": self.layout.dont_care_bits, "max_hamming": k}
 
     def items(self, n: int, seed: int) -> NDArray[np.uint64]:
@@ -86,9 +87,7 @@ _Family = _MinHash | _SimHash
 
 def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
     """Build an index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
-    index = HybridIndex(
-        range(family.tables), background=background, **family.near, limits=IndexSettings(bucket_limit=1024)
-    )
+    index = HybridIndex(family.table_of, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
         index.add(keys, np.arange(start, start + len(keys)), defer_sort=True)
@@ -134,7 +133,7 @@ def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int, seed: int
 
 def _inserts(family: _Family, n: int) -> float:
     """Return the µs a row to build an index of n rows in batches of 1000, with all merges in the foreground."""
-    index = HybridIndex(range(family.tables), background=False, **family.near)
+    index = HybridIndex(family.table_of, background=False, **family.near)
     spent = 0.0
     for start in range(0, n, _FILL):
         keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
@@ -252,8 +251,7 @@ def measure_index(
     `lookup_us_simhash_SIZE` is the fastest layout with exact recall within 3 bits; each layout also has its own figure.
     """
     size, out = _short(originals), {}
-    tables = Scheme(load_settings().fingerprint).tables
-    families: dict[str, _Family] = {"minhash": _MinHash(tables)}
+    families: dict[str, _Family] = {"minhash": _MinHash(DEFAULT)}
     families |= {f"simhash_{name}": _SimHash(*how) for name, how in (LAYOUTS | LAYOUTS_OF_SIX).items()}
     for name, family in families.items():
         index = _filled(family, originals, background=True)
@@ -289,9 +287,9 @@ def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
     """
     out: dict[str, float] = {}
     families: dict[str, Callable[[], _Family]] = {
-        "minhash": lambda: _MinHash(Scheme(load_settings().fingerprint).tables),
+        "minhash": lambda: _MinHash(DEFAULT),
         "simhash_5c2": lambda: _SimHash("5 choose 2", 3),
-        "four": lambda: _MinHash(4),
+        "four": lambda: _MinHash(range(4)),
         "simhash_4c1": lambda: _SimHash("4 choose 1", 3),
     }
     for name, make in families.items():

@@ -29,9 +29,7 @@ from stream_dedup.settings import Settings, load_settings
 from tests.index.check import merge
 
 DEFAULT: dict[str, dict[str, Any]] = {}
-COMPACT: dict[str, dict[str, Any]] = {
-    "fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3, "views": "body"}
-}
+COMPACT: dict[str, dict[str, Any]] = {"fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3}}
 PROFILES = {"default": DEFAULT, "compact": COMPACT}
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
 _DAY = 86_400_000

@@ -27,46 +27,23 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from stream_dedup.batch.judge import judge_lines
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.labels import SAME_ARTICLE, by_first_delivery
+from stream_dedup.evaluate.labels import Label, by_first_delivery, read_labels
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from tests.benchmarks import apart
+from tests.labels.files import MEASURED, SAME_FILES, as_read_again, read_corpus
 
-# Label files of the first question and the corpus of each; the first one determines RETSim's threshold.
-SAME_FILES = {
-    "webz_en_pair_labels.jsonl": "webz_en_2023-12_2024-01",
-    "webz_en_2025_pair_labels.jsonl": "webz_en_2025",
-    "webz_zh_pair_labels.jsonl": "webz_zh_2025-03_2025-06",
-}
-# Label files of the second question, each for several corpora; the second file belongs to this project.
-NEW_FILES = ("reader_labels.jsonl", Path(__file__).parents[1] / "labels" / "reader_pairs.jsonl")
 # The usual threshold of near-duplicate detection by MinHash.
 _JACCARD = 0.8
 _WORD, _IDEOGRAPH = re.compile(r"\w+"), re.compile(r"[\u3400-\u9fff]")
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """Two items that a person labelled. `new`: would a reader of the earlier one miss something of the later?"""
-
-    earlier: str
-    later: str
-    label: Literal["copy", "cut", "update", "template", "furniture", "different"]
-    weight: float = 1.0
-    new: Literal["yes", "no", "little"] | None = None
-    corpus: str = ""
-
-    @property
-    def same(self) -> bool:
-        return self.label in SAME_ARTICLE
 
 
 class RuleResult(NamedTuple):
@@ -76,7 +53,7 @@ class RuleResult(NamedTuple):
     held_back: bool
 
 
-LabelledResults = Sequence[tuple[Pair, RuleResult]]
+LabelledResults = Sequence[tuple[Label, RuleResult]]
 
 
 # -- figures of a rule's results ----------------------------------------------------------------------------
@@ -85,7 +62,7 @@ LabelledResults = Sequence[tuple[Pair, RuleResult]]
 def rates(results: LabelledResults) -> dict[str, float]:
     """Return recall, precision, missed and repeated; a rate without pairs is absent.
 
-    >>> rates([(Pair("a", "b", "copy"), RuleResult(True, True)), (Pair("a", "c", "cut"), RuleResult(False, False))])
+    >>> rates([(Label("a", "b", "copy"), RuleResult(True, True)), (Label("a", "c", "cut"), RuleResult(False, False))])
     {'recall': 0.5, 'precision': 1.0}
     """
     first_question = [(pair, result) for pair, result in results if pair.new is None]
@@ -102,10 +79,10 @@ def rates(results: LabelledResults) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def best_threshold(pairs: Sequence[Pair], scores: Sequence[float]) -> float:
+def best_threshold(pairs: Sequence[Label], scores: Sequence[float]) -> float:
     """Return the threshold on scores with the best weighted F1 of "the same article"; among equals the highest.
 
-    >>> best_threshold([Pair("a", "b", "copy"), Pair("a", "c", "cut"), Pair("a", "d", "template")], [0.9, 0.7, 0.6])
+    >>> best_threshold([Label("a", "b", "copy"), Label("a", "c", "cut"), Label("a", "d", "template")], [0.9, 0.7, 0.6])
     0.7
     """
 
@@ -119,9 +96,9 @@ def best_threshold(pairs: Sequence[Pair], scores: Sequence[float]) -> float:
 
 def figures_of(rule: str, results: LabelledResults) -> dict[str, float]:
     """Return `readers_MEASURE_RULE_CORPUS` of each corpus, and of all corpora as `all`."""
-    by_corpus: dict[str, list[tuple[Pair, RuleResult]]] = defaultdict(list)
+    by_corpus: dict[str, list[tuple[Label, RuleResult]]] = defaultdict(list)
     for result in results:
-        by_corpus[result[0].corpus].append(result)
+        by_corpus[str(result[0].corpus)].append(result)
     return {
         f"readers_{measure}_{rule}_{corpus}": value
         for corpus, subset in [*by_corpus.items(), ("all", results)]
@@ -168,21 +145,18 @@ def jaccard(left: str, right: str) -> float:
 
 def missing_files(folder: Path) -> str | None:
     """Return a message that names the label files missing in the folder; None if it has all."""
-    absent = [name for name in [*SAME_FILES, *map(str, NEW_FILES)] if not (folder / name).is_file()]
+    absent = [name for name in [*SAME_FILES, *map(str, MEASURED)] if not (folder / name).is_file()]
     return f"{folder} has no {', '.join(absent)}" if absent else None
 
 
-def read_pairs(path: Path, corpus: str = "") -> list[Pair]:
-    """Read the pairs of a label file; `corpus`: the corpus of pairs that name none."""
-    decode = msgspec.json.Decoder(Pair).decode
-    pairs = []
-    for number, line in enumerate(read_lines(path), 1):
-        try:
-            pair = decode(line)
-        except msgspec.DecodeError as error:
-            raise InputError(f"{path}, line {number}: not a labelled pair: {error}") from None
-        pairs.append(pair if pair.corpus else msgspec.structs.replace(pair, corpus=corpus))
-    return pairs
+def read_pairs(folder: Path) -> list[Label]:
+    """Read the pairs of all label files; those of the first question, which name no corpus, come first."""
+    pairs = [
+        msgspec.structs.replace(pair, corpus=corpus)
+        for name, corpus in SAME_FILES.items()
+        for pair in read_labels(folder / name)
+    ]
+    return as_read_again([*pairs, *(pair for name in MEASURED for pair in read_labels(folder / name))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +168,8 @@ class _Judged:
     seconds: float
 
 
-def _judge_corpus(path: Path, pairs: Sequence[Pair]) -> _Judged:
-    settings, lines = load_settings(), list(read_lines(path))
+def _judge_corpus(path: Path, pairs: Sequence[Label]) -> _Judged:
+    settings, lines = load_settings(), read_corpus(path)
     start = time.perf_counter()
     verdicts = by_first_delivery(judge_lines(lines, settings))
     seconds = time.perf_counter() - start
@@ -224,9 +198,8 @@ def measure_readers(folder: Path, unisim: Path | None, report: Callable[[str], o
 
     Raises InputError if a file is missing, or names items that its corpus does not have.
     """
-    pairs = [pair for name, corpus in SAME_FILES.items() for pair in read_pairs(folder / name, corpus)]
-    pairs += [pair for name in NEW_FILES for pair in read_pairs(folder / name)]
-    corpora = dict.fromkeys(pair.corpus for pair in pairs)
+    pairs = read_pairs(folder)
+    corpora = dict.fromkeys(str(pair.corpus) for pair in pairs)
     _judge_corpus(folder / f"{next(iter(corpora))}.jsonl.gz", [])  # loads kernels, warms caches
     judged = {}
     for corpus in corpora:
@@ -234,9 +207,10 @@ def measure_readers(folder: Path, unisim: Path | None, report: Callable[[str], o
         judged[corpus] = _judge_corpus(folder / f"{corpus}.jsonl.gz", [pair for pair in pairs if pair.corpus == corpus])
     ours = []
     for pair in pairs:
-        verdict = judged[pair.corpus].verdicts[pair.later]
+        verdict = judged[str(pair.corpus)].verdicts[pair.later]
         ours.append(RuleResult(not verdict.forward or verdict.kind is Kind.UPDATE, not verdict.forward))
-    texts = [(judged[pair.corpus].texts[pair.earlier], judged[pair.corpus].texts[pair.later]) for pair in pairs]
+    texts_of = [judged[str(pair.corpus)].texts for pair in pairs]
+    texts = [(of[pair.earlier], of[pair.later]) for of, pair in zip(texts_of, pairs, strict=True)]
     jaccard_matches = [jaccard(*pair_texts) >= _JACCARD for pair_texts in texts]
     seconds = sum(corpus.seconds for corpus in judged.values()) / sum(
         len(corpus.verdicts) for corpus in judged.values()

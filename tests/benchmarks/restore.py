@@ -43,7 +43,7 @@ def deltas_since_yesterday(settings: Settings, originals: int, per_transaction: 
     yesterday = int(time.time() * 1000) - _DAY
     for delta in deltas(settings, originals, per_transaction):
         delta.signatures["time"] += yesterday
-        delta.signatures["headline_size"] = delta.signatures["lead_size"] = 16
+        delta.signatures["headline_size"] = 16
         yield replace(delta, watermark=delta.watermark + yesterday)
 
 

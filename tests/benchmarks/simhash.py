@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _variants() -> list[FingerprintSettings]:
-    base = {"family": "simhash", "views": "body", "layout": "4 choose 1"}
+    base = {"family": "simhash", "layout": "4 choose 1"}
     return [
         FingerprintSettings.model_validate(base | {"features": features, "weights": weights, "bits": bits})
         for features in ("shingles", "tokens")

@@ -11,15 +11,14 @@ from typing import Any
 
 from stream_dedup.batch.judge import judge_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.dedup.rule import NEARLY_ONE_TEXT
-from stream_dedup.dedup.verdict import Stage, Verdict
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.evaluate.explain import explain
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
 SIZES = (500, 1, 40, 5000)
-_ARTICLE = (Stage.EXACT, Stage.HEADLINE, Stage.LEAD, Stage.BODY)
-_VIEWS = ("body", "containment", "lead", "headline", "distance")
+_COMPARED = (Stage.EXACT, Stage.HEADLINE, Stage.BODY, Stage.PROSE)
+_SIMILARITIES = ("body", "containment", "headline", "distance")
 
 
 def by_cut(
@@ -45,52 +44,49 @@ def _judged(lines: Iterable[bytes], settings: Settings, size: int) -> list[Verdi
 
 
 def names_article(verdict: Verdict) -> bool:
-    """Whether the verdict says "the same article" because of a view or the same words."""
-    return verdict.stage in _ARTICLE
+    """Whether a comparison settled the verdict: held back, or an update."""
+    return verdict.kind in (Kind.DUPLICATE, Kind.UPDATE) and verdict.stage in _COMPARED
 
 
-def compared_id(verdict: Verdict) -> str:
-    """The id of the item that the evidence compares with."""
-    assert verdict.evidence is not None
+def _evidence(verdict: Verdict) -> tuple[str, Evidence]:
+    """The id of the item that a verdict names, and its similarities to it."""
     assert verdict.original is not None
-    return verdict.evidence.compared or verdict.original.id
+    assert verdict.evidence is not None
+    return verdict.original.id, verdict.evidence
+
+
+def otherwise_explained(
+    items: Iterable[Item], verdicts: Iterable[Verdict], settings: Settings
+) -> tuple[int, list[Verdict]]:
+    """Of these verdicts, count those of which `explain` has other similarities. Return also those that are the same
+    article: `pairs` lists these, and not what has nothing new and yet is another article.
+    """
+    by_id = {item.id: item for item in items}
+    differing, same = 0, []
+    for verdict in verdicts:
+        original, evidence = _evidence(verdict)
+        explained = explain(by_id[original], by_id[verdict.id], settings)
+        other, kinship = explained.verdict.evidence, explained.kinship
+        differing += other is None or any(getattr(evidence, name) != getattr(other, name) for name in _SIMILARITIES)
+        if explained.same_text or kinship is None or kinship.probability >= kinship.threshold:
+            same.append(verdict)
+    return differing, same
 
 
 def otherwise_in_pairs(path: Path, verdicts: Iterable[Verdict], settings: Settings) -> int:
-    """Of these verdicts, those whose pair `stream-dedup pairs` has not, or with another stage or similarity.
-
-    A headline that one site uses for other texts too guards pairs of this site. `pairs` remembers held-back items as
-    well, so it may know more texts under a headline than the stream; what this guard may veto does not count.
+    """Of these verdicts, which name the same article, count those whose pair `stream-dedup pairs` has not, or with
+    another stage or similarity.
     """
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory) / "pairs.jsonl"
         find_pairs([path], output, None, settings=settings)
         rows = [json.loads(line) for line in output.read_bytes().splitlines()]
     found = {(row["a"], row["b"], *_figures(row["stage"], row)) for row in rows}
-    said = [(one, one.as_json()) for one in verdicts if not _may_be_section(one)]
+    said = [(_evidence(one)[0], one.as_json()) for one in verdicts]
     return sum(
-        (compared_id(one), one.id, *_figures(one.stage, row | row["evidence"])) not in found for one, row in said
+        (original, row["id"], *_figures(row["stage"], row | row["evidence"])) not in found for original, row in said
     )
 
 
-def _may_be_section(verdict: Verdict) -> bool:
-    e = verdict.evidence
-    assert e is not None
-    return bool(e.same_source) and e.headline is not None and e.body is not None and e.body < NEARLY_ONE_TEXT
-
-
 def _figures(stage: str, row: dict[str, Any]) -> tuple[object, ...]:
-    return (str(stage), *(row[view] for view in _VIEWS))
-
-
-def otherwise_explained(items: Iterable[Item], verdicts: Iterable[Verdict], settings: Settings) -> int:
-    """Of these verdicts, those of which `explain`, given the item that the evidence names, has other similarities."""
-    by_id = {item.id: item for item in items}
-    differing = 0
-    for verdict in verdicts:
-        explained = explain(by_id[compared_id(verdict)], by_id[verdict.id], settings).verdict
-        assert verdict.evidence is not None
-        differing += explained.evidence is None or any(
-            getattr(verdict.evidence, view) != getattr(explained.evidence, view) for view in _VIEWS
-        )
-    return differing
+    return (str(stage), *(row[name] for name in _SIMILARITIES))

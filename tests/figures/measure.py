@@ -30,18 +30,20 @@ from stream_dedup.fingerprint.weights import build
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
-from tests.benchmarks.readers import SAME_FILES
 from tests.figures.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
 from tests.figures.results import ROOT, File, file_of
 from tests.figures.short import SHORT, short
 from tests.labels import fit
+from tests.labels.files import MEASURED, READ_AGAIN, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
 ENGLISH, CHINESE, REUTERS = "webz_en_2023-12_2024-01", "webz_zh_2025-03_2025-06", "reuters21578"
+_BANDS = {"anchors": 0, "body_bands": 16}  # with anchors 2 of 35,926 items are not compared with what is most alike
 EXACTNESS: dict[str, Tables] = {
-    "`body_bins = 256` (default)": {},
-    "`body_bins = 512`": {"fingerprint": {"body_bins": 512}},
-    '`verify = "exact"`': {"fingerprint": {"verify": "exact"}},
+    "`body_bins = 128` (default)": {"fingerprint": _BANDS},
+    "`body_bins = 256`": {"fingerprint": {"body_bins": 256, **_BANDS}},
+    "`body_bins = 512`": {"fingerprint": {"body_bins": 512, **_BANDS}},
+    '`verify = "exact"`': {"fingerprint": {"verify": "exact", **_BANDS}},
 }
 """The rows of the table "Sketched or exact"."""
 EXACTNESS_CORPORA = {"English pages": ENGLISH, "Reuters": REUTERS, "Chinese pages": CHINESE}
@@ -82,9 +84,7 @@ class Corpora:
     def __getitem__(self, name: str) -> "Corpus":
         if name not in self._corpora:
             path = self.folder / f"{name}.jsonl.gz"
-            lines = list(read_lines(path))
-            if name in fit.SORTED:
-                lines.sort(key=lambda line: json.loads(line).get("published", ""))
+            lines = read_corpus(path)
             self._corpora[name] = Corpus(name, lines, file_of(path, len(lines)))
         corpus = self._corpora[name]
         self.files[f"{name}.jsonl.gz"] = corpus.file
@@ -221,14 +221,14 @@ def coverage(corpora: Corpora) -> dict[str, Any]:
 def readers(corpora: Corpora) -> dict[str, Any]:
     """Measure missed and repeated on all labels of whole corpora, by three ways to judge.
 
-    cross-validated: each pair alone, by the views and guards of the decision, and by weights of novelty that were
-    fitted on the other corpora and languages; stream: the decision on the whole corpus; jaccard: exact body Jaccard on
-    the whole corpus, as `evaluate` compares. On a whole corpus an item may be held back for another original than the
-    labelled one. Then it counts as readers judged it beside that original,
-    and if none did (`unread`), as they judged the labelled pair.
+    cross-validated: each pair alone, by weights that were fitted on the other corpora and languages; stream: the
+    decision on the whole corpus; jaccard: exact body Jaccard on the whole corpus, as `evaluate` compares. On a whole
+    corpus an item may be held back for another original than the labelled one. Then it counts as readers judged it
+    beside that original, and if none did (`unread`), as they judged the labelled pair.
     """
-    labels = [label for path in fit.MEASURED for label in corpora.labels(Path(path))]
-    others = [label for path in (*SAME_FILES, *fit.TAUGHT) for label in corpora.labels(Path(path))]
+    labels = as_read_again(label for path in MEASURED for label in corpora.labels(Path(path)))
+    others = as_read_again(label for path in (*SAME_FILES, *TAUGHT) for label in corpora.labels(Path(path)))
+    corpora.labels(READ_AGAIN)
     read = {(label.earlier, label.later): label for label in (*others, *labels) if label.new}
     by_corpus: dict[str, list[Label]] = {}
     for label in labels:
@@ -248,11 +248,11 @@ def readers(corpora: Corpora) -> dict[str, Any]:
     corpora.report("cross-validation")
     pairs = fit.read_pairs(corpora.folder)
     logits = fit.judged_by_others(pairs, fit.corpora_and_languages(pairs.labels))
-    found = {"cross-validated": _rates(fit.rates_of(pairs.labels, logits, settings.decision.novelty))}
+    found = {"cross-validated": _rates(fit.rates_of(pairs.labels, logits, settings.decision.threshold))}
     for way, seen in judged.items():
         of_way = rates([one.label for one in seen], [one.held for one in seen], [], draws=0)
         found[way] = _rates(of_way) | {"unread": sum(not one.read for one in seen)}
-    return {"pairs": len(labels), "jaccard": PEERS_JACCARD, "novelty": settings.decision.novelty, "rates": found}
+    return {"pairs": len(labels), "jaccard": PEERS_JACCARD, "novelty": settings.decision.threshold, "rates": found}
 
 
 class Seen(NamedTuple):
@@ -307,8 +307,8 @@ def pairs(corpora: Corpora) -> dict[str, Any]:
 
 def entries(corpora: Corpora) -> dict[str, Any]:
     """Compare the entry points on whole corpora: {corpus: {"items", "cuts": items that a cut into batches of this size
-    judges otherwise, "named": items whose verdict names the same article, "pairs", "explained": those of which `pairs`
-    or `explain` say something else}}.
+    judges otherwise, "named": items that a comparison settled, "explained": those of which `explain` says something
+    else, "same": those that are the same article, "pairs": those of them of which `pairs` says something else}}.
     """
     figures: dict[str, Any] = {}
     for name in ENTRY_CORPORA:
@@ -317,12 +317,14 @@ def entries(corpora: Corpora) -> dict[str, Any]:
         verdicts, cuts = by_cut(corpus.lines, load_settings())
         path = corpora.folder / f"{name}.jsonl.gz"
         named = [verdict for verdict in verdicts if names_article(verdict)]
+        explained, same = otherwise_explained(corpus.items, named, load_settings())
         figures[name] = {
             "items": len(verdicts),
             "cuts": cuts,
             "named": len(named),
-            "pairs": otherwise_in_pairs(path, named, load_settings()),
-            "explained": otherwise_explained(corpus.items, named, load_settings()),
+            "same": len(same),
+            "pairs": otherwise_in_pairs(path, same, load_settings()),
+            "explained": explained,
         }
     return figures
 

@@ -17,6 +17,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint, most_originals, peak_bytes
 from stream_dedup.observe.recent import ITEM_BYTES
 from stream_dedup.settings import load_settings
+from stream_dedup.settings.decision import NOVELTY_NAMES
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
 from tests.benchmarks.results import Section as Benchmark
 from tests.figures.families import LABELLED
@@ -62,16 +63,15 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
     architecture, python, deploy = "docs/architecture.md", "docs/python.md", "deploy/README.md"
     own_labels, spark = "tests/labels/README.md", "docs/spark.md"
     return [
-        Sentence(decision, "the other lead contains at least {} of the smaller one", lambda: _thresholds("lead")),
+        Sentence(decision, "words and numbers: {} bytes, and {} keys", _signature),
+        Sentence(decision, "Of the keys {} are **anchors**", _anchors),
         Sentence(
             decision,
-            "the headlines are alike (Jaccard ≥ {}) and the bodies are related (the other body contains ≥ {}",
-            lambda: _thresholds("headline", "kinship"),
+            '`"cautious"` ({}) misses least, `"balanced"` ({}) is the default, `"eager"` ({})',
+            _novelties,
         ),
-        Sentence(decision, "the bodies are alike (Jaccard ≥ {}) and the sites differ", lambda: _thresholds("body")),
-        Sentence(decision, "another headline (Jaccard < {})", lambda: _thresholds("other_headline")),
-        Sentence(decision, "below `decision.novelty` ({})", lambda: _thresholds("novelty")),
-        Sentence(decision, "Readers judged {} pairs without knowing", lambda: _readers(sections)),
+        Sentence(labels, "(`cautious` is {}, `balanced` {}, `eager` {})", _novelties),
+        Sentence(decision, "Readers judged {} pairs of eleven corpora without knowing", lambda: _readers(sections)),
         Sentence(
             decision,
             "of {} items that are held back, {} have an original that no reader saw",
@@ -79,8 +79,8 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(
             decision,
-            "Of {} items drawn at random from those held back and read afterwards (2026-11-22), {} have something "
-            "new and {} are the same article. Of {} updates, {} have something new.",
+            "Of {} items drawn at random from what version 2 of the rule held back and read afterwards (2026-11-22), "
+            "{} have something new and {} are the same article. Of {} updates, {} have something new.",
             _validation,
         ),
         Sentence(
@@ -91,6 +91,8 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(own_labels, "`reader_pairs.jsonl`: {} pairs", lambda: _own_labels("reader_pairs.jsonl")),
         Sentence(own_labels, "`rule_2_pairs.jsonl`: {} more", lambda: _own_labels("rule_2_pairs.jsonl")),
+        Sentence(own_labels, "`clean_pairs.jsonl`: {} more", lambda: _own_labels("clean_pairs.jsonl")),
+        Sentence(own_labels, "`read_again.jsonl`: {} German pairs", lambda: _own_labels("read_again.jsonl")),
         Sentence(own_labels, "`validation_pairs.jsonl`: {} more", lambda: _own_labels("validation_pairs.jsonl")),
         Sentence(decision, "on {} English and {} Chinese pairs", lambda: _labelled(sections)),
         Sentence(decision, "its tables propose {} of the pairs with a Jaccard from .95", lambda: _proposed(sections)),
@@ -111,10 +113,10 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             lambda: _pairs(sections),
         ),
         Sentence(architecture, "a week of {} items a second fills 64 GiB", _week),
-        Sentence(architecture, "The SimHash of bodies alone takes {} % of it", _compact),
+        Sentence(architecture, "SimHash with four tables takes {} % of it", _compact),
         Sentence(
             deploy,
-            "with the default tables: {} bytes of signature + {} tables × {} + {} of id + {} = {}",
+            "with the default keys: {} bytes of signature + {} keys × {} + {} of id + {} = {}",
             _original,
         ),
         Sentence(
@@ -158,9 +160,17 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
     ]
 
 
-def _thresholds(*names: str) -> tuple[str, ...]:
-    decision = load_settings().decision
-    return tuple(f"{getattr(decision, name):g}".removeprefix("0") for name in names)
+def _signature() -> tuple[str, ...]:
+    scheme = Scheme(load_settings().fingerprint)
+    return str(scheme.signature_dtype.itemsize), str(scheme.key_columns)
+
+
+def _anchors() -> tuple[str, ...]:
+    return (str(load_settings().fingerprint.anchors),)
+
+
+def _novelties() -> tuple[str, ...]:
+    return tuple(share(novelty, 1) for novelty in NOVELTY_NAMES.values())
 
 
 def _readers(sections: Mapping[str, Section]) -> tuple[str, ...]:
@@ -236,15 +246,10 @@ def _week() -> tuple[str, ...]:
 
 
 def _compact() -> tuple[str, ...]:
-    compact = load_settings(fingerprint={"family": "simhash", "layout": "4 choose 1", "views": "body"})
+    compact = load_settings(fingerprint={"family": "simhash", "layout": "4 choose 1"})
     schemes = Scheme(compact.fingerprint), Scheme(load_settings().fingerprint)
     small, usual = (peak_bytes(ORIGINALS, footprint(scheme, ORIGINALS)) for scheme in schemes)
     return (f"{100 * small / usual:.0f}",)
-
-
-def _tables() -> tuple[str, ...]:
-    takes = footprint(Scheme(load_settings().fingerprint), ORIGINALS)
-    return (f"{100 * takes.keys * takes.key_bytes / takes.bytes_per_item:.0f}",)
 
 
 def _original() -> tuple[str, ...]:

@@ -14,20 +14,19 @@ import msgspec
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
-from tests.figures.families import Tables
+from tests.figures.families import BY_LETTERS, Tables
 
 if TYPE_CHECKING:
     from tests.figures.measure import Corpora, Corpus
 
-LOOSE = {"decision": {"body": 0.6, "lead": 0.8}}
 SHORT: dict[str, Tables] = {
     "words (default)": {},
     **{
-        f"`shingle_letters = {letters}`": {"fingerprint": {"shingle_letters": letters, "body_bands": 32}, **LOOSE}
+        f"`shingle_letters = {letters}`": {"fingerprint": {"shingle_letters": letters}, **BY_LETTERS}
         for letters in (4, 5, 6)
     },
 }
-"""The rows of the table: shingles of words, and of letters with the thresholds that the page recommends."""
+"""The rows of the table: shingles of words, and of letters with the novelty that the page recommends."""
 ERRORS = range(6)
 _COPIES = 600  # of each number of errors: a share is then known to .02
 _BATCH = 200

@@ -128,8 +128,8 @@ def entries(section: Section) -> str:
     rows, head = [], []
     for corpus, found in section.figures.items():
         cuts = {f"batches of {int(size):,}": str(count) for size, count in found["cuts"].items()}
-        head = ["corpus", "items", *cuts, "verdicts that compare", "`pairs`", "`explain`"]
-        counts = f"{found['named']:,}", str(found["pairs"]), str(found["explained"])
+        head = ["corpus", "items", *cuts, "verdicts that compare", "`explain`", "the same article", "`pairs`"]
+        counts = f"{found['named']:,}", str(found["explained"]), f"{found['same']:,}", str(found["pairs"])
         rows.append([f"`{corpus}`", f"{found['items']:,}", *cuts.values(), *counts])
     return table(head, rows)
 
@@ -246,10 +246,11 @@ def plans() -> str:
     for originals, recall, memory in _PLANS:
         found = advise(Traffic(originals), settings.fingerprint, settings.decision, recall=recall, memory=memory)
         made = found.proposed or found.present
-        options = f" `--recall {share(recall, 4)}`" if recall else f" `--memory {memory // _MIB}M`" if memory else ""
+        options = f" --recall {recall:g}" if recall else ""
+        options += f" --memory {memory // _MIB}M" if memory else ""
         rows.append(
             [
-                f"{originals:,}{options}",
+                f"{originals:,}" + (f" `{options.strip()}`" if options else ""),
                 ", ".join(f"{name} = {value}" for name, value in made.settings.items()),
                 share(made.recall or 0),
                 f"{made.takes.bytes_per_item:,.0f}",

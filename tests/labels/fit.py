@@ -16,7 +16,6 @@ added, as other articles. Nobody has to read these.
     python -m tests.labels.fit FOLDER
 """
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.batch.judge import Line, batched
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -41,23 +39,8 @@ from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.novelty import Rates, counts, rates
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
-from tests.benchmarks.readers import SAME_FILES
+from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
-_OWN = Path(__file__).parent
-# Label files of whole corpora, by which rates are measured: what was held back and what came near, drawn by weight.
-MEASURED = (
-    "reader_labels.jsonl",
-    "reader_labels_2.jsonl",
-    "reader_labels_3.jsonl",
-    _OWN / "reader_pairs.jsonl",
-    _OWN / "validation_pairs.jsonl",
-)
-# Drawn from items for which other rows stand already, or near the boundary of a draft: they teach and measure nothing.
-TAUGHT = (_OWN / "rule_2_pairs.jsonl", _OWN / "clean_pairs.jsonl")
-# Pairs of the files above that were read again with their whole texts; the first readers had seen cut ones.
-READ_AGAIN = _OWN / "read_again.jsonl"
-# Its languages stand one behind the other; all other corpora are in the order in which they came.
-SORTED = ("webz_multi",)
 # Variance of a standardised coefficient before any pair is seen. From .1 to 3 the rates stay within .004.
 _VARIANCE = 0.3
 _STEPS, _CLOSE = 100, 1e-9
@@ -260,16 +243,8 @@ def read_all_labels(folder: Path) -> list[Label]:
         *((folder / name, {}) for name in MEASURED),
         *((path, {"weight": 0.0}) for path in TAUGHT),
     ]
-    again = {(one.corpus, one.earlier, one.later): one for one in read_labels(READ_AGAIN)}
-    labels = []
-    for path, changes in files:
-        for label in read_labels(path):
-            label = msgspec.structs.replace(label, **changes)
-            read = again.get((label.corpus, label.earlier, label.later))
-            if read and label.new is not None:
-                label = msgspec.structs.replace(label, label=read.label, new=read.new, unsure=read.unsure)
-            labels.append(label)
-    return labels
+    labels = [msgspec.structs.replace(label, **changes) for path, changes in files for label in read_labels(path)]
+    return as_read_again(labels)
 
 
 def read_pairs(folder: Path) -> Pairs:
@@ -280,10 +255,7 @@ def read_pairs(folder: Path) -> Pairs:
     parts = []
     for corpus, labels in by_corpus.items():
         print(f"Judging {corpus} ...", file=sys.stderr)
-        lines = list(read_lines(folder / f"{corpus}.jsonl.gz"))
-        if corpus in SORTED:
-            lines.sort(key=lambda line: json.loads(line).get("published", ""))
-        parts.append(compare_in_stream(lines, labels, load_settings()))
+        parts.append(compare_in_stream(read_corpus(folder / f"{corpus}.jsonl.gz"), labels, load_settings()))
     return _joined(parts)
 
 
