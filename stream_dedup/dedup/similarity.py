@@ -29,7 +29,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join
 from stream_dedup.fingerprint.shingles import distinct, slots_for
-from stream_dedup.fingerprint.word_filter import FILTER_BITS, absence, has_number, has_word, write_absent
+from stream_dedup.fingerprint.word_filter import FILTER_BITS, FULL, absence, has_number, has_word, write_absent
 
 HOUR = 3_600_000
 """In milliseconds."""
@@ -125,8 +125,8 @@ class Scratch(NamedTuple):
     """The article of the item at hand, and room to work in.
 
     item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: passages that are
-    boilerplate; touched: of no use. places: of its tokens in a filter; lacks: which places the known item lacks; ends: of its sentences; numbers, in_prose: its figures; sketch, or prose as a set:
-    its shingles.
+    boilerplate; touched: of no use. places: of its tokens in a filter; lacks: the places that the known item lacks;
+    ends: of its sentences; numbers, in_prose: its figures; sketch, or prose as a set: its shingles.
     """
 
     item: NDArray[np.int64]
@@ -357,7 +357,7 @@ def _find_new(s, news, i, known, scratch):
     write_absent(known, lacks)
     each_word, each_number = absence(known)
     is_article = counts[_ARTICLE] >= _FEW
-    new, new_sentences, start = 0, 0, 0
+    new, new_sentences, start = 0.0, 0.0, 0
     for sentence in range(counts[_SENTENCES]):
         end, absent = scratch.ends[sentence], 0
         for k in range(start, end):
@@ -366,6 +366,9 @@ def _find_new(s, news, i, known, scratch):
         if end - start >= _SENTENCE_TOKENS and absent * each_word >= _NEW_SHARE * (end - start):
             new_sentences += end - start
         start = end
+    if each_word >= FULL:  # a longer text has nearly all words: ask its shingles
+        new = new_sentences = (1 - s.article_coverage) * counts[_ASKED]
+        each_word = 1.0
     s.new_sentences = new_sentences if is_article else 0
     numbers, anywhere, in_prose = 0, 0, 0
     for k in range(counts[_NUMBERS]):
@@ -385,6 +388,8 @@ def _find_new(s, news, i, known, scratch):
     if not is_article:
         s.words += of_headline
         s.new_words += new_of_headline
+    # No known shingle has a new word. This bounds what a sketch says of a short article and a long page.
+    s.article_coverage = min(s.article_coverage, max(1 - s.new_words / max(s.words, 1), 0.0))
     of_headline, new_of_headline = 0, 0
     for h in news.texts.headline_numbers[i]:
         if h:

@@ -24,12 +24,14 @@ from stream_dedup.fingerprint.word_filter import narrowed
 # menu lines with a full stop; more words lose short quotes.
 MIN_SENTENCE_UNITS = 15
 """Length of the shortest sentence of prose: two units a word, one a character of a script without spaces."""
+MIN_LINE_UNITS = 160
+"""Length of the shortest line without a sentence mark that counts as prose: Thai has none. Menus are shorter."""
 PASSAGE_TOKENS = 16
 """Length of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
 # A text is wrapped if it has three lines or more, none above 80 bytes, half of them 50 bytes or more.
 _WRAPPED_LINES, _LONGEST_LINE, _FULL_LINE = 3, 80, 50
-# A full stop after a word of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m.".
-_ABBREVIATION = 4
+# A full stop after a word or number of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m."; "17. November".
+_ABBREVIATION, _ORDINAL = 4, 3
 _NEWLINE, _SPACE, _STOP = np.uint8(0x0A), np.uint8(0x20), np.uint8(0x2E)
 # Tokens skipped at once in the search for a mark's token; marks are some twenty words apart.
 _STRIDE = 8
@@ -135,9 +137,9 @@ def split_sentences(tokens, count, sentences):
                 following = text[at + 1]
                 if following >= 0x80 or 0x61 <= following <= 0x7A or 0x30 <= following <= 0x39:
                     continue  # inside a number, a name or an address
-                is_short = end == at and end - start < _ABBREVIATION and not 0x30 <= text[start] <= 0x39
+                is_short = end == at and end - start < (_ORDINAL if 0x30 <= text[start] <= 0x39 else _ABBREVIATION)
                 if is_short and token < count and following != _NEWLINE:
-                    continue  # an abbreviation, unless it ends the text or a line
+                    continue  # unless it ends the text or a line
             ends[n] = token
             is_sentence[n] = byte != _NEWLINE
             n += 1
@@ -161,7 +163,8 @@ def cut_passages(tokens, count, words, first_token, letters, width, first_shingl
     for sentence in range(n):
         begin, end = start, sentences.ends[sentence]
         start = end
-        is_prose = sentences.is_sentence[sentence] and _length(kinds, has_characters, begin, end) >= MIN_SENTENCE_UNITS
+        least = MIN_SENTENCE_UNITS if sentences.is_sentence[sentence] else MIN_LINE_UNITS
+        is_prose = _length(kinds, has_characters, begin, end) >= least
         stop = (end if letters is None else letters.starts[end]) - width + 1  # the first shingle that leaves it
         while begin < end:
             until = min(begin + PASSAGE_TOKENS, end)

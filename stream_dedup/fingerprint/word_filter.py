@@ -20,8 +20,9 @@ FILTER_BITS = 768
 .250 and .248."""
 NO_WORD = FILTER_BITS
 """In place of the bit of a word: a token that is none, as the second character of a pair."""
-# Of longer texts nearly all bits are set; the correction is bounded.
 _FULLEST = 0.97
+FULL = 1 / (1 - _FULLEST)
+"""Of a text of some 2,500 distinct words nearly all bits are set: then the filter says nothing."""
 _SECOND = np.uint64(0x9E3779B1)  # a prime near 2^32 divided by the golden ratio: the second bit of a number
 _BITS = np.uint64(FILTER_BITS)
 

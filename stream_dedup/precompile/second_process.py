@@ -22,6 +22,7 @@ from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS
 from stream_dedup.fingerprint.numbers import Numbers
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.fingerprint.sentences import Passages
+from stream_dedup.fingerprint.word_filter import FILTER_BITS
 from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
 from stream_dedup.settings import load_settings
@@ -74,7 +75,7 @@ def _synthetic(scheme: Scheme, first: int, count: int) -> Prepared:
         lasts,
         np.zeros((count, HEADLINE_FEATURES), np.uint32),
         np.zeros((count, MOST_HEADLINE_NUMBERS), np.uint32),
-        hashes,
+        (hashes % FILTER_BITS).astype(np.uint16),
         shingles,
         Numbers(hashes[::_TOKENS].copy(), starts.astype(np.int32)),
         Passages(ends, hashes[::_TOKENS].copy(), flags, flags, starts, ends),

@@ -4,8 +4,6 @@ import pytest
 
 from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.evaluate.explain import explain
-from stream_dedup.settings import load_settings
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
 
 WRONG = f"{ARTICLE} The repair costs 38 million."
@@ -62,19 +60,3 @@ def test_a_copy_of_the_correction_is_a_duplicate_of_it() -> None:
     copies = [item("copy", RIGHT, "", 2, f"CORRECTED-{TITLE}"), item("plain", WRONG, "", 3)]
     verdicts = judge(first, later, *copies)
     assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate", "duplicate"]
-
-
-def test_a_copy_of_the_correction_that_is_touched_up_is_a_duplicate_too() -> None:
-    verdicts = judge(
-        item("wrong", WRONG),
-        item("right", RIGHT, "", 1, f"CORRECTED-{TITLE}"),
-        item("copy", f"{RIGHT} Read more on our site.", "", 2, f"CORRECTED-{TITLE}"),
-    )
-    assert [str(one.kind) for one in verdicts] == ["unique", "update", "duplicate"]
-
-
-def test_explain_says_that_it_corrects() -> None:
-    told = explain(item("wrong", WRONG), item("right", RIGHT, "", 1, f"{TITLE} (corrected)"), load_settings())
-    assert told.novelty is not None
-    assert next(iter(told.novelty.adds)) == "corrects"
-    assert told.verdict.kind is Kind.UPDATE

@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
@@ -73,23 +72,6 @@ def test_an_exact_copy_under_another_id_is_held_back(dedup: Deduplicator) -> Non
 
 
 @pytest.mark.parametrize(
-    ("what", "title", "text"),
-    [
-        ("a site's suffix and a byline", "Ferry over the Elm stopped - Elm Gazette", "By our reporter. " + FERRY),
-        ("another headline", "Elm crossing closed for weeks", FERRY),
-        ("a trimmed tail", "Ferry over the Elm stopped", " ".join(BANK[:4])),
-        ("an added tail", "Ferry over the Elm stopped", FERRY + " " + OTHER),
-        ("page boilerplate after it", "Ferry over the Elm stopped", FERRY + " " + MENU),
-    ],
-)
-def test_a_copy_on_another_site_is_held_back_in_spite_of(dedup: Deduplicator, what: str, title: str, text: str) -> None:
-    _, second = run(dedup, item("a"), item("b", title, text))
-    assert second.kind == Kind.DUPLICATE, what
-    assert second.evidence is not None
-    assert second.evidence.candidates == 1
-
-
-@pytest.mark.parametrize(
     ("what", "one", "other"),
     [
         ("nothing in common", item("a"), item("b", "Asteroid turns in ninety seconds", OTHER)),
@@ -119,7 +101,7 @@ def test_a_template_is_told_by_words_swapped_in_headline_and_text(dedup: Dedupli
 
 
 def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:
-    weather = " ".join(f"On day {n} of the week the wind turns to quarter {n * 3}." for n in range(18))
+    weather = " ".join(f"On day {n} of the week the wind turns to quarter {n * 3} by noon." for n in range(18))
     comedian = (
         " Later a comedian visits the studio and talks about his new tour. He sings two songs from it at the piano. "
         "The tour begins in the harbour hall and ends in the spring on the island. Tickets were sold out within an "
@@ -173,13 +155,6 @@ def test_first_seen_wins_and_a_chain_is_not_followed(dedup: Deduplicator) -> Non
     assert len(dedup) == 1
 
 
-def test_items_of_one_batch_see_each_other_as_if_they_came_one_by_one(dedup: Deduplicator) -> None:
-    items = [item("a"), item("b", "Asteroid", OTHER), item("c"), item("d", "Asteroid", OTHER + " End.")]
-    batch = dedup.judge(items)
-    assert kinds(batch.verdicts) == ["unique", "unique", "duplicate", "duplicate"]
-    assert [v.original.id for v in batch.verdicts[2:] if v.original] == ["a", "b"]
-
-
 def test_judging_remembers_nothing(dedup: Deduplicator) -> None:
     for _ in range(2):
         assert kinds(dedup.judge([item("a")]).verdicts) == ["unique"]
@@ -195,19 +170,6 @@ def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, for
     assert second.original.id == "a"
     assert second.evidence is not None
     assert second.evidence.cut == "longer"
-    dedup.close()
-
-
-@pytest.mark.parametrize(("updates", "stays"), [("compare", "full"), ("forward", "full"), ("drop", "short")])
-def test_copies_of_the_fuller_version_are_held_back_in_the_name_of_the_one_that_stays(updates: str, stays: str) -> None:
-    dedup, short = Deduplicator(load_settings(policy={"updates": updates})), " ".join(BANK[:2])
-    *_, copy, again = run(
-        dedup, item("short", text=short), item("full", source="a.example"),
-        item("copy", source="b.example"), item("again", text=short, source="c.example"),
-    )  # fmt: skip
-    assert [verdict.original and verdict.original.id for verdict in (copy, again)] == [stays, "short"]
-    assert not copy.forward
-    assert not again.forward
     dedup.close()
 
 
@@ -252,14 +214,6 @@ def test_a_forwarded_update_takes_the_place_of_its_original(dedup: Deduplicator)
     assert kinds(verdicts) == ["unique", "update", "unique", "duplicate"]
     assert verdicts[3].original is not None
     assert verdicts[3].original.id == "a"
-
-
-def test_updates_within_one_batch_see_each_other(dedup: Deduplicator) -> None:
-    items = [item("a"), item("a", "Asteroid", OTHER), item("a", "Asteroid", OTHER), item("b")]
-    batch = dedup.judge(items)
-    assert kinds(batch.verdicts) == ["unique", "update", "duplicate", "unique"]
-    dedup.apply(batch)
-    assert kinds(run(dedup, item("a", "Asteroid", OTHER), item("c"))) == ["duplicate", "duplicate"]
 
 
 # -- tombstones ----------------------------------------------------------------------------------------------
@@ -322,78 +276,6 @@ def test_memory_shrinks_as_the_window_moves(dedup: Deduplicator) -> None:
 
 
 # -- determinism ---------------------------------------------------------------------------------------------
-
-
-def stream(count: int, seed: int) -> list[Item | Tombstone | BadItem]:
-    """Random items with copies, updates, tombstones and bad items."""
-    random = np.random.default_rng(seed)
-    made: list[Item] = []
-    out: list[Item | Tombstone | BadItem] = []
-    for n in range(count):
-        dice = random.random()
-        if dice < 0.5 or not made:
-            text = " ".join(f"w{k}" for k in random.integers(0, 500, int(random.integers(0, 120))))
-            one = Item(f"n{n}", f"h{n} " + text[:40], text, f"s{random.integers(0, 9)}.example", n * HOUR // 4)
-        else:
-            old = made[int(random.integers(max(0, len(made) - 50), len(made)))]
-            words = old.text.split()
-            del words[int(random.integers(0, len(words) + 1)) :][: int(random.integers(0, 20))]
-            name = old.id if dice < 0.6 else f"n{n}"
-            one = Item(name, old.title, " ".join(words) + f" tail{n}", old.source, n * HOUR // 4)
-        if dice > 0.97:
-            out.append(Tombstone(one.id if dice > 0.98 else "none", n * HOUR // 4))
-        elif dice > 0.95:
-            out.append(BadItem("json", "made up", f"n{n}"))
-        else:
-            made.append(one)
-            out.append(one)
-    return out
-
-
-def judged(items: Sequence[Item | Tombstone | BadItem], size: int) -> tuple[list[Verdict], list[bytes], Deduplicator]:
-    dedup = Deduplicator(load_settings(index={"recent_limit": 64}, window={"length": "5d"}))
-    verdicts, blocks = [], []
-    for start in range(0, len(items), size):
-        batch = dedup.judge(items[start : start + size])
-        blocks.append(encode(batch.delta, dedup.scheme_id))
-        dedup.apply(batch)
-        verdicts += batch.verdicts
-    return verdicts, blocks, dedup
-
-
-@pytest.mark.parametrize("size", [7, 100, 1500])
-def test_verdicts_do_not_depend_on_how_batches_are_cut(size: int) -> None:
-    items = stream(1500, seed=1)
-    one_by_one, _, a = judged(items, 1)
-    in_batches, _, b = judged(items, size)
-    a.close(), b.close()
-    assert [v.as_json() for v in in_batches] == [v.as_json() for v in one_by_one]
-    assert {v.kind for v in one_by_one} == set(Kind)
-
-
-@pytest.mark.parametrize("often", [1, 7, 1000])
-def test_a_restored_index_decides_like_the_undisturbed_one(often: int) -> None:
-    """The result does not depend on when deferred work is done during a restore."""
-    items = stream(1600, seed=2)
-    undisturbed, _, a = judged(items, 50)
-    _, blocks, b = judged(items[:1000], 50)
-    restored = Deduplicator(a.settings)
-    for number, block in enumerate(blocks, 1):
-        restored.restore(decode(block, restored.scheme_id, restored.scheme.signature_dtype))
-        if number % often == 0:
-            restored.wait_for_merges()
-            assert restored.index.unsorted_rows == 0
-    assert restored.watermark == b.watermark
-    after = [v for start in range(1000, 1600, 40) for v in _step(restored, items[start : start + 40])]
-    for one in (a, b, restored):
-        one.close()
-    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[1000:]]
-
-
-def _step(dedup: Deduplicator, items: Sequence[Item | Tombstone | BadItem]) -> list[Verdict]:
-    batch = dedup.judge(items)
-    dedup.apply(batch)
-    return batch.verdicts
 
 
 def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedup: Deduplicator) -> None:

@@ -10,7 +10,6 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import SchemeMismatch
-from stream_dedup.evaluate.explain import explain
 from stream_dedup.evaluate.fidelity import fidelity
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -73,40 +72,9 @@ def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) ->
     assert fidelity(news, sets, Settings(), 0.8).agreement < 1.0
 
 
-@pytest.mark.parametrize("size", [7, 480])
-def test_verdicts_do_not_depend_on_how_batches_are_cut(news: list[Item], size: int, dedup: Deduplicator) -> None:
-    one_by_one, _ = judged(dedup, news, 1)
-    other = Deduplicator(EXACT)
-    in_batches, _ = judged(other, news, size)
-    other.close()
-    assert [v.as_json() for v in in_batches] == [v.as_json() for v in one_by_one]
-
-
-def test_a_restored_index_decides_like_the_undisturbed_one(news: list[Item], dedup: Deduplicator) -> None:
-    undisturbed, blocks = judged(dedup, news, 40)
-    restored = Deduplicator(EXACT)
-    for block in blocks[:6]:
-        restored.restore(decode(block, restored.scheme_id, restored.scheme.signature_dtype))
-    after, _ = judged(restored, news[240:], 40)
-    restored.close()
-    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[240:]]
-
-
-def test_a_tombstone_and_a_batch_of_nothing_are_no_trouble(dedup: Deduplicator) -> None:
-    text = copies(1, [])[0].text
-    verdicts, _ = judged(dedup, [Item("a", "", text, "", 0), Tombstone("a", 1), Item("b", "", text, "", 2)], 1)
-    assert [v.forward for v in verdicts] == [True, True, True]
-    assert dedup.judge([]).verdicts == []
-
-
 def test_a_memory_of_sketches_is_refused(dedup: Deduplicator) -> None:
     other = Deduplicator()
     _, (block,) = judged(other, copies(1, []), 1)
     other.close()
     with pytest.raises(SchemeMismatch, match=r"restore the former \[fingerprint\] settings"):
         decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)
-
-
-def test_explain_tells_the_exact_jaccard_twice(news: list[Item]) -> None:
-    body = explain(news[0], news[2], EXACT).views[1]
-    assert body.estimate == pytest.approx(body.jaccard)

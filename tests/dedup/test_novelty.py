@@ -17,7 +17,7 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, Settings, load_settings
 from tests.batch.feed import prose
-from tests.dedup.test_deduplicator import BANK, FERRY, OTHER
+from tests.dedup.test_deduplicator import BANK, FERRY
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -103,13 +103,6 @@ def test_a_fuller_version_is_let_through_and_names_the_teaser() -> None:
     assert full.evidence.new_share == pytest.approx(new / len(whole), rel=0.06)
 
 
-def test_a_light_edit_is_held_back() -> None:
-    edited = FERRY.replace("twenty", "20").replace("two million", "three million")
-    _, copy = judge(item("a", FERRY), item("b", edited, hour=1))
-    assert (copy.kind, copy.forward) == (Kind.DUPLICATE, False)
-    assert novelty(copy) < 0.2
-
-
 @pytest.mark.parametrize(
     ("why", "page", "expected"),
     [
@@ -155,18 +148,6 @@ def test_the_stream_s_novelty_is_the_rule_s() -> None:
     dedup.close()
 
 
-def test_an_update_s_own_copy_is_a_duplicate_of_the_update() -> None:
-    verdicts = judge(
-        item("a", BANK[0]),
-        item("b", FERRY, "a.example", 1),
-        item("c", FERRY, hour=2),
-        item("d", FERRY.replace("twenty", "20"), hour=2),
-        item("e", BANK[0], hour=3),
-    )
-    assert kinds(verdicts) == ["unique", "update", "duplicate", "duplicate", "duplicate"]
-    assert [one.original.id for one in verdicts[1:] if one.original] == ["a", "b", "b", "a"]
-
-
 @pytest.mark.parametrize("together", [True, False])
 def test_what_was_held_back_was_shown_to_nobody(together: bool) -> None:
     """If updates are held back, a copy of an update still has something new: readers know only the original."""
@@ -182,35 +163,10 @@ def test_what_was_held_back_was_shown_to_nobody(together: bool) -> None:
     assert kinds(judge(*items)) == ["unique", "update", "duplicate"], "let through, it is known"
 
 
-@pytest.mark.parametrize(("updates", "forward"), [("compare", True), ("forward", True), ("drop", False)])
-def test_the_policy_says_what_becomes_of_something_new(updates: str, forward: bool) -> None:
-    items = [item("a", BANK[0]), item("b", FERRY, "a.example", 1), item("c", FERRY.replace("twenty", "20"), hour=2)]
-    _, update, copy = judge(*items, policy={"updates": updates})
-    assert (update.kind, update.forward) == (Kind.UPDATE, forward)
-    assert bool(update.reason) != forward
-    assert not copy.forward, "each is shown once, or not at all"
-
-
 @pytest.mark.parametrize(("threshold", "kind"), [(0.0, Kind.UPDATE), (0.03, Kind.UPDATE), (0.999, Kind.DUPLICATE)])
 def test_the_threshold_moves_between_missed_and_repeated(threshold: float, kind: Kind) -> None:
     _, fuller = judge(item("a", ARTICLE), item("b", FERRY, hour=1), decision={"novelty": threshold})
     assert fuller.kind is kind
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [
-        {"fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
-        {"decision": {"rule": "jaccard"}},
-    ],
-    ids=["simhash", "jaccard"],
-)
-def test_where_novelty_is_not_known_the_same_article_is_held_back(tables: dict[str, Any]) -> None:
-    fuller = FERRY.replace("twenty", "20")
-    _, copy, unlike = judge(item("a", FERRY), item("b", fuller, hour=1), item("c", OTHER, title="Asteroid"), **tables)
-    assert kinds([copy, unlike]) == ["duplicate", "unique"]
-    assert copy.evidence is not None
-    assert copy.evidence.novelty is None
 
 
 # -- boilerplate ---------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Alignment of two texts, in any script and of any length."""
 
 import random
-import time
 
 import pytest
 
@@ -72,12 +71,10 @@ def test_edits_of_known_words() -> None:
     assert found.character_edits == 3  # the textbook's kitten and sitting
 
 
-def test_long_texts_are_compared_quickly_and_huge_ones_are_cut() -> None:
-    start = time.monotonic()
+def test_long_texts_are_compared_whole_and_huge_ones_are_cut() -> None:
     first, second = words(5_000, 1), words(5_000, 2)
     assert not compare_texts(" ".join(first), " ".join(second)).cut
     huge = compare_texts(" ".join(first * 40), " ".join(second * 40))
     assert huge.cut
     assert sum(p.words for p in huge.passages if p.side != Side.SECOND) == 20_000
     assert compare_texts("x" * 3_000_000, "y" * 3_000_000).cut
-    assert time.monotonic() - start < 20  # some 2 s on an idle machine

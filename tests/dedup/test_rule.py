@@ -138,6 +138,11 @@ BULLETIN = {"apart": 24.0, "same_source": True, "smaller_size": 200, "article_co
         ("the same figures", {"numbers": 20, "new_numbers": 0}, False),
         ("an article with a few figures", {"numbers": 4, "new_numbers": 2}, False),
         ("one form, other figures anywhere", {"same_form": True, "new_numbers_anywhere": 3}, True),
+        (
+            "one form, a figure in no sentence",
+            {"same_form": True, "numbers": 20, "new_numbers_anywhere": 1},
+            True,
+        ),
         ("one form, of two sources", {"same_form": True, "new_numbers_anywhere": 3, "same_source": False}, False),
         ("a short form of a series", {"smaller_size": 60, "headline": 0.5, "new_headline_words": 2}, True),
         ("the same words", {"smaller_size": 60, "same_text": True, "headline": 1.0}, False),

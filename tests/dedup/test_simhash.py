@@ -166,14 +166,6 @@ def test_given_fingerprints_know_nothing_else() -> None:
     dedup.close()
 
 
-def test_a_given_fingerprint_of_another_day_is_as_near() -> None:
-    far = {"fingerprint": {"family": "given", "layout": "8 x 8", "hamming": 7}}
-    dedup = Deduplicator(load_settings(item=GIVEN["item"], **far))
-    _, second = judged(dedup, [picture("a", 0), picture("b", 2**7 - 1, time=3 * 24 * 3_600_000)])
-    assert second.kind == Kind.DUPLICATE
-    dedup.close()
-
-
 def test_an_item_that_brings_none_is_bad() -> None:
     dedup = Deduplicator(load_settings(**GIVEN))
     assert dedup.judge([Item("a", "A headline", "a text", "", 0)]).verdicts[0].reason == "empty: no fingerprint"

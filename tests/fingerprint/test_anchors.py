@@ -94,10 +94,3 @@ def test_unlike_texts_share_no_key() -> None:
     random = np.random.default_rng(5)
     keys = [set(anchors(" ".join(words(300, random)))) for _ in range(100)]
     assert len(set.union(*keys)) == 16 * 100
-
-
-def test_without_anchors_there_are_bands_only() -> None:
-    make = Fingerprinter(Scheme(FingerprintSettings(anchors=0, body_bands=16)))
-    items = [Item("1", "", " ".join(words(100, np.random.default_rng(1))), "", 0)]
-    assert make.scheme.columns["anchors"] == slice(0, 0)
-    assert np.array_equal(make(items).keys[0, :16] != 0, np.ones(16, np.bool_))

@@ -1,7 +1,6 @@
 """With a secret salt, items that were made to collide do not; without one, nothing is other than it was."""
 
 import itertools
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,8 +8,6 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.batch.resumable import settings_digest
-from stream_dedup.changelog.block import encode
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -18,7 +15,6 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.logs import secrets_of
 from stream_dedup.script import Deduplicator
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings
-from tests.fingerprint.forge import forged_id
 
 SALT, OTHER = "correct horse battery staple", "Tr0ub4dor&3 Tr0ub4dor&3"
 
@@ -73,7 +69,6 @@ def test_without_a_salt_nothing_changes() -> None:
         [item("1", "The bridge over the Elm opened on Monday after internationalisation.", "Elm bridge")]
     )
     assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "a7614f86d77a309a"
-    assert settings_digest(load_settings()) == "6e9cc97ca93709c8efdd4dfe98a80589"
 
 
 @pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingle_letters": 5}])
@@ -150,37 +145,19 @@ def test_a_saved_state_holds_no_salt_and_needs_the_same_one(tmp_path: Path) -> N
             Deduplicator.load(path, settings_of(salt))
 
 
-def test_two_salts_share_no_block() -> None:
-    with Deduplicator(settings_of(SALT)) as one, Deduplicator(settings_of(OTHER)) as other:
-        news = [item("1", "The bridge over the Elm opened on Monday.", "Elm bridge opens")]
-        blocks = [encode(each.judge(news).delta, each.scheme_id) for each in (one, other)]
-    assert blocks[0] != blocks[1]
-    assert json.loads(settings_of(SALT).model_dump_json())["fingerprint"]["salt"] == "**********"
-
-
-def test_verdicts_are_the_same_under_any_salt() -> None:
-    text = "The bridge over the Elm opened on Monday after two years of works, and the mayor thanked all who built it. "
-    news = [
-        item("1", text * 3, "Elm bridge opens"),
-        item("2", text * 3 + "More follows.", "Elm bridge opens at last"),
-        item("3", "A storm felled the oak of the abbey on Tuesday night, and no one was hurt.", "Oak falls"),
-    ]
-    found = []
-    for salt in (None, SALT, OTHER):
-        with Deduplicator(settings_of(salt)) as dedup:
-            found.append([str(verdict.kind) for verdict in dedup.judge(news).verdicts])
-    assert found[0] == found[1] == found[2]
-
-
 VICTIM = "https://post.example/2026/11/22/elm-bridge"
+# Found in a second by Wagner's algorithm for the generalised birthday problem (CRYPTO 2002): of 128 bytes, XXH3-64 is
+# a sum of eight terms, whose last step can be inverted.
+FORGED = (
+    "8854fd104bff9d3dddb0863770d9c35ffea1e122b13cdcc0b2023f99ac89f93d"
+    "1ff1d3b3f396e44f92d4f817d2c8a13fd36edeb9c4a880b3ff4e64da9cb84c85"
+)
 
 
 def test_an_id_forged_under_the_public_hash_is_its_own_id_under_a_salt() -> None:
-    forged = forged_id(VICTIM)
-    assert forged != VICTIM
-    assert salted(None).identity(forged) == salted(None).identity(VICTIM)
+    assert salted(None).identity(FORGED) == salted(None).identity(VICTIM)
     for salt in (SALT, OTHER):
-        assert salted(salt).identity(forged) != salted(salt).identity(VICTIM)
+        assert salted(salt).identity(FORGED) != salted(salt).identity(VICTIM)
 
 
 @pytest.mark.parametrize(("salt", "is_withdrawn"), [(None, True), (SALT, False)])
@@ -189,7 +166,7 @@ def test_a_forged_id_withdraws_no_other_article_under_a_salt(salt: str | None, i
     text = "The bridge over the Elm opened on Monday after two years of works, and the mayor thanked all who built it."
     with Deduplicator(settings_of(salt)) as dedup:
         dedup.apply(dedup.judge([item(VICTIM, text, "Elm bridge opens")]))
-        dedup.apply(dedup.judge([Tombstone(forged_id(VICTIM), 0)]))
+        dedup.apply(dedup.judge([Tombstone(FORGED, 0)]))
         kind = str(dedup.judge([item("copy", text, "Elm bridge opens")]).verdicts[0].kind)
     assert kind == ("unique" if is_withdrawn else "duplicate")
 
@@ -206,15 +183,3 @@ def test_given_fingerprints_are_not_salted_but_their_ids_are() -> None:
     assert (without.keys[:, :-1] == with_salt.keys[:, :-1]).all()
     assert (without.keys[:, -1] != with_salt.keys[:, -1]).all()
     assert plain.id != secret.id
-
-
-def test_a_secret_order_of_bits_would_not_protect_given_fingerprints() -> None:
-    """Values near a centre, but not near each other, share keys in any order of the bits."""
-    scheme = salted(None, family="given")
-    flips = [sum(1 << bit for bit in bits) for bits in itertools.combinations(range(24), 4)]
-    for seed in range(3):
-        order = np.random.default_rng(seed).permutation(64)
-        values = [sum((value >> int(old) & 1) << new for new, old in enumerate(order)) for value in flips]
-        keys = Fingerprinter(scheme)([given(str(n), value) for n, value in enumerate(values)]).keys[:, :-1]
-        hottest_key = max(int(np.unique(column, return_counts=True)[1].max()) for column in keys.T)
-        assert hottest_key > len(values) / 10

@@ -88,16 +88,6 @@ def test_the_distance_estimates_the_angle_without_bias(bits: int, shared: float)
     assert 0.75 * deviation < share.std() < 1.25 * deviation
 
 
-def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
-    make = maker(bits=128)
-    items = [Item(str(n), "A headline", " ".join(TEXT.split()[:n]), "", 0) for n in range(20)]
-    whole = make(items)
-    for i, item in enumerate(items):
-        alone = make([item])
-        assert alone.signatures[0].tobytes() == whole.signatures[i].tobytes()
-        assert (alone.keys[0] == whole.keys[i]).all()
-
-
 def test_an_item_without_a_text_is_found_by_its_words_and_id_alone() -> None:
     make = maker()
     prints = make([Item("1", "Only a headline", "", "", 0)])

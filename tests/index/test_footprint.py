@@ -76,19 +76,18 @@ def test_originals_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> Non
     )
 
 
-def test_keys_that_share_a_table_take_no_less_and_bound_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_share_a_table_take_no_less_and_bound_the_originals() -> None:
     """What a run of an index takes for them, and that it numbers the keys of a table with 32 bits."""
     settings = load_settings()
     scheme = Scheme(settings.fingerprint)
-    monkeypatch.setattr(Scheme, "table_of", property(lambda self: (*[0] * 24, *range(1, self.tables - 23))))
     n = 20_000
     takes, index = footprint(scheme, n), HybridIndex(scheme.table_of, background=False)
-    index.add(np.random.default_rng(1).integers(1, 2**32, (n, scheme.tables), np.uint32), np.zeros(n, np.int64))
+    index.add(np.random.default_rng(1).integers(1, 2**32, (n, scheme.key_columns), np.uint32), np.zeros(n, np.int64))
     (run,) = index._tiers.runs
     assert takes.keys * takes.key_bytes == pytest.approx(run.nbytes / n, rel=0.01)
-    with pytest.raises(ConfigError, match=r"max_originals = 100,000,000, but one index holds at most 89,478,485"):
-        most_originals(load_settings(worker={"memory": "900G"}, window={"max_originals": 100_000_000}), scheme)
-    assert most_originals(load_settings(worker={"memory": "900G"}), scheme) == 89_478_485
+    with pytest.raises(ConfigError, match=r"max_originals = 200,000,000, but one index holds at most 134,217,728"):
+        most_originals(load_settings(worker={"memory": "900G"}, window={"max_originals": 200_000_000}), scheme)
+    assert most_originals(load_settings(worker={"memory": "900G"}), scheme) == 134_217_728
 
 
 def bound_settings(memory: str, originals: int) -> Settings:

@@ -153,7 +153,7 @@ def test_a_pair_is_compared_with_the_boilerplate_of_its_moment() -> None:
 def test_candidates_that_are_alike_in_nothing_are_added_as_other_articles() -> None:
     """Two pages share the notice of their site, and therefore keys."""
     texts = (" ".join(f"{name}word{n}" for n in range(60)) + "." for name in "pq")
-    pages = [line(name, text[:30], f"{text} {NOTICE}", 10, "c.example") for name, text in zip("pq", texts)]
+    pages = [line(name, text[:30], f"{text} {NOTICE}", 10, "c.example") for name, text in zip("pq", texts, strict=True)]
     labels = in_stream([*corpus(0), *pages]).labels
     assert [(one.later, one.sample, one.weight) for one in labels] == [("again", None, 1.0), ("q", "far", 0.0)]
     assert (labels[1].earlier, labels[1].label, labels[1].new) == ("p", "different", "yes")
