@@ -48,9 +48,9 @@ class Texts(NamedTuple):
     """What n texts consist of. New items are compared by it; it is not stored.
 
     words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or NO_WORD.
-    shingles: uint64, in order, with repeats. passages: see sentences.py; those of text i are firsts[i, 0] to lasts[i, 0]
-    (exclusive). numbers: the numbers, and the tokens with which they begin; those of text i are firsts[i, 1] to
-    lasts[i, 1]. headline_words, headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
+    shingles: uint64, in order, with repeats. passages: see sentences.py; those of text i are firsts[i, 0] to
+    lasts[i, 0] (exclusive). numbers: the numbers, and the tokens with which they begin; those of text i are
+    firsts[i, 1] to lasts[i, 1]. headline_words, headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
     """
 
     firsts: NDArray[np.int64]
