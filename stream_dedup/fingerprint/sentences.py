@@ -24,8 +24,8 @@ from stream_dedup.fingerprint.word_filter import narrowed
 # menu lines with a full stop; more words lose short quotes.
 MIN_SENTENCE_UNITS = 15
 """Length of the shortest sentence of prose: two units a word, one a character of a script without spaces."""
-MIN_LINE_UNITS = 160
-"""Length of the shortest line without a sentence mark that counts as prose: Thai has none. Menus are shorter."""
+MIN_LINE_UNITS = 80
+"""Length of the shortest line of prose in a text without any sentence mark: Thai has none, and menus are shorter."""
 PASSAGE_TOKENS = 16
 """Length of a passage. A sentence of some 18 words is one passage, so that its hash stands for all of it."""
 # A text is wrapped if it has three lines or more, none above 80 bytes, half of them 50 bytes or more.
@@ -158,13 +158,13 @@ def cut_passages(tokens, count, words, first_token, letters, width, first_shingl
     first_shingle: one for each token or, with `letters`, for each letter. sentences, n: see `split_sentences`.
     """
     kinds = tokens.kinds
-    has_characters = any_character(kinds, count)
+    has_characters, has_marks = any_character(kinds, count), sentences.is_sentence[:n].any()
     start = 0
     for sentence in range(n):
         begin, end = start, sentences.ends[sentence]
         start = end
-        least = MIN_SENTENCE_UNITS if sentences.is_sentence[sentence] else MIN_LINE_UNITS
-        is_prose = _length(kinds, has_characters, begin, end) >= least
+        is_prose = sentences.is_sentence[sentence] == has_marks
+        is_prose &= _length(kinds, has_characters, begin, end) >= (MIN_SENTENCE_UNITS if has_marks else MIN_LINE_UNITS)
         stop = (end if letters is None else letters.starts[end]) - width + 1  # the first shingle that leaves it
         while begin < end:
             until = min(begin + PASSAGE_TOKENS, end)
