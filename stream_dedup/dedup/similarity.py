@@ -324,7 +324,7 @@ def measure(similar, first, news, i, left, right, slots, scratch):
         if scratch.item[0] != i:
             scratch.item[0] = i
             _gather(news, i, is_exact, scratch)
-        size = scratch.counts[_SHINGLES]
+        size = min(scratch.counts[_SHINGLES], n)  # of a doubled text, too many
         s.article_coverage = s.coverage
         if size > 0 and is_exact:
             contained = 0.0

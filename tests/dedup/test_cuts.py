@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.index import tiers
@@ -146,7 +147,7 @@ def test_candidates_are_those_that_the_rule_names(is_crowded: bool, monkeypatch:
     """A plain implementation of the rule in candidates.py, on what the blocks say is remembered."""
     if is_crowded:
         crowd_anchors(monkeypatch)
-    limit, most, crowded = 30, 24, 0
+    limit, most, crowded = 30, MAX_CANDIDATES, 0
     dedup = Deduplicator(load_settings(index={"bucket_limit": limit}, window={"length": "3650d"}))
     rows: dict[int, tuple[list[int], int, str]] = {}  # number -> keys, hash of the id, id
     for n, item in enumerate(crowded_feed(7, 500)):

@@ -53,13 +53,6 @@ def test_a_near_copy_carries_its_distance(dedup: Deduplicator) -> None:
     assert second.similarity == pytest.approx(np.cos(np.pi * second.evidence.distance / 64))
 
 
-def test_only_a_simhash_has_a_distance() -> None:
-    dedup = Deduplicator()
-    _, second = judged(dedup, [Item("a", "", FERRY, "a.example", 0), Item("b", "", FERRY, "b.example", 1)])
-    assert second.as_json()["evidence"]["distance"] is None
-    dedup.close()
-
-
 def test_the_distance_alone_decides(dedup: Deduplicator) -> None:
     """Neither a headline, a site, a day nor a new sentence: within the distance it is held back, beyond it is not."""
     cut = " ".join(FERRY.split()[:30])

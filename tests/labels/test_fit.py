@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,11 +12,9 @@ from stream_dedup.dedup.similarity import unknown
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import Label, read_labels
 from stream_dedup.settings import load_settings
-from tests.labels import fit as module
+from tests.labels import files
+from tests.labels.files import MEASURED, READ_AGAIN, TAUGHT, as_read_again
 from tests.labels.fit import (
-    MEASURED,
-    READ_AGAIN,
-    TAUGHT,
     Pairs,
     compare_in_stream,
     fit,
@@ -24,7 +23,6 @@ from tests.labels.fit import (
     measures,
     outcome_of,
     rates_of,
-    read_all_labels,
     repeated_at,
     report,
 )
@@ -204,21 +202,16 @@ def test_the_label_files_hold_every_pair_once_and_no_text() -> None:
         assert len(pairs) == len(rows)
         assert not pairs & seen
         seen |= pairs
-    text = (READ_AGAIN.parent / "README.md").read_text()
-    for path in [*OWN_FILES, READ_AGAIN]:
-        assert f"`{path.name}`: {len(path.read_bytes().splitlines())} " in text
 
 
 def test_a_pair_that_was_read_again_has_the_second_label_and_the_first_weight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, again = {"corpus": "c", "earlier": "a", "later": "b"}, tmp_path / "again"
-    (tmp_path / "measured").write_text(json.dumps({**first, "label": "copy", "new": "no", "weight": 7.0}))
-    (tmp_path / "taught").write_text(json.dumps({**first, "later": "d", "label": "copy", "new": "no", "weight": 5.0}))
-    again.write_text(json.dumps({**first, "label": "update", "new": "yes", "unsure": True}))
-    for name, value in {"SAME_FILES": {}, "MEASURED": ["measured"], "TAUGHT": [tmp_path / "taught"]}.items():
-        monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(module, "READ_AGAIN", again)
-    one, other = read_all_labels(tmp_path)
+    path = tmp_path / "again"
+    path.write_text('{"corpus": "c", "earlier": "a", "later": "b", "label": "update", "new": "yes", "unsure": true}')
+    monkeypatch.setattr(files, "READ_AGAIN", path)
+    first = Label("a", "b", "copy", 7.0, new="no", corpus="c")
+    labels = [first, msgspec.structs.replace(first, corpus="d"), msgspec.structs.replace(first, new=None)]
+    one, *others = as_read_again(labels)
     assert (one.label, one.new, one.unsure, one.weight) == ("update", "yes", True, 7.0)
-    assert (other.later, other.label, other.weight) == ("d", "copy", 0.0)
+    assert others == labels[1:]
