@@ -95,7 +95,7 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         Sentence(own_labels, "`read_again.jsonl`: {} German pairs", lambda: _own_labels("read_again.jsonl")),
         Sentence(own_labels, "`validation_pairs.jsonl`: {} more", lambda: _own_labels("validation_pairs.jsonl")),
         Sentence(decision, "on {} English and {} Chinese pairs", lambda: _labelled(sections)),
-        Sentence(decision, "its tables propose {} of the pairs with a Jaccard from .95", lambda: _proposed(sections)),
+        Sentence(decision, "Its tables propose {} of the pairs with a Jaccard from .95", lambda: _proposed(sections)),
         Sentence(decision, "With `exact`, {} of {} verdicts differ", lambda: _differing(sections)),
         Sentence(decision, "It takes {} bits a shingle of a body of 100 shingles and {} of one of 1,000", _bits),
         Sentence(labels, "on {} items of English news sites", lambda: (f"{sections['curve'].figures['items']:,}",)),
