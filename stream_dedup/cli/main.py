@@ -35,7 +35,7 @@ COMMANDS = {
     "pairs": LazyCommand("pairs:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
     "explain": LazyCommand("explain:explain_command", "Explain one decision: two items, the numbers, and why."),
     "evaluate": LazyCommand("evaluate:evaluate_command", "Measure the decision on your own corpus and labels."),
-    "sample": LazyCommand("sample:sample_command", "Label borderline decisions; measure your own precision."),
+    "sample": LazyCommand("sample:sample_command", "Label borderline decisions; find the threshold for your feed."),
     "plan": LazyCommand("plan:plan_command", "Plan the index: recall, memory, and settings to paste."),
     "migrate": LazyCommand("migrate:migrate_command", "Build the changelog of new [fingerprint] settings."),
     "health": LazyCommand("health:health_command", "Ask a running worker for its health."),

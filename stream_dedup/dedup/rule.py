@@ -77,7 +77,7 @@ NOVELTY = {
     "bulletin": Feature(6.0, "another day's bulletin: figures, a table or a form"),
     "corrects": Feature(10.0, "its headline says that it corrects an earlier one"),
 }
-"""Features of novelty. The last two are not fitted. `bulletin`: a list of another day is news to whoever needs it,
+"""Features of novelty. The last two are not fitted. `bulletin`: a list of another day is news to those who need it,
 although readers of labelled pairs call many of them alike. `corrects`: readers of a wrong number must see the right
 one; no labelled pair is a correction, and two articles that differ in one number have log-odds down to -6."""
 FIXED = ("bulletin", "corrects")

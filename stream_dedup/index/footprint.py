@@ -116,7 +116,7 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
 
 
 def table_bytes(keys: int) -> float:
-    """Return the bytes of a key in one table of a run of so many: key, row number, and its share of the directory.
+    """Return the bytes of a key in one table of a run of `keys`: key, row number, and its share of the directory.
 
     >>> table_bytes(1_000_000)
     8.52

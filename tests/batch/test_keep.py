@@ -139,8 +139,6 @@ def test_another_choice_is_refused_with_those_that_exist(keep: str) -> None:
     ("keep", "fingerprint", "problem"),
     [
         ("longest", {"family": "given"}, "'longest' compares texts"),
-        ("source:a.example", {"family": "given"}, "needs signatures with a source"),
-        ("source:a.example", {"family": "simhash", "views": "body"}, "needs signatures with a source"),
     ],
 )
 def test_what_the_signatures_do_not_hold_is_refused(

@@ -17,7 +17,7 @@ from stream_dedup.batch.clusters import cluster_of, unite
 from stream_dedup.batch.pairs import PairsProgress, PairsResult, PairsStep, find_pairs
 from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
 from stream_dedup.dedup.clocks import START, fill_missing_times
-from stream_dedup.dedup.rule import Finding, judge_pairs
+from stream_dedup.dedup.rule import judge_pairs, thresholds
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
@@ -28,7 +28,6 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.batch.feed import feed, line, prose, rows, story, write
 from tests.benchmarks.all_pairs import all_pairs
-from tests.dedup.test_cuts import share_bands
 
 
 @dataclass
@@ -84,7 +83,7 @@ def find(tmp_path: Path) -> Find:
 
 
 def one_site(items: int, seed: int) -> list[bytes]:
-    """Pages of three sites with menus, sections, cuts and copies: what the guards and the views are for."""
+    """Pages of three sites with menus, sections, cuts and copies: what tells templates from copies."""
     chance = random.Random(seed)
     lines = []
     for i in range(items):
@@ -100,7 +99,7 @@ def one_site(items: int, seed: int) -> list[bytes]:
 
 
 def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]:
-    """Every two items that share a key and that rule and guards call one article, compared one by one."""
+    """Every two items that share a key and that the decision calls one article, compared one by one."""
     decode = Decoder(settings.item)
     items = [item for one in lines if isinstance(item := decode(one, None, None), Item)]
     made = Fingerprinter(Scheme(settings.fingerprint))(items)
@@ -115,8 +114,9 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     for b in range(len(items)):
         near = np.array([a for a in range(b) if keys[a] & keys[b]], np.int64)
         similar = compare(prints, prints.signatures, np.full(len(near), b), near)
-        judged = judge_pairs(similar, settings.decision, np.zeros(len(near), np.int64))
-        pairs += [(items[a].id, items[b].id) for a in near[judged.is_repeat | (judged.finding > Finding.NOTHING)]]
+        has_words = settings.fingerprint.family == "minhash"
+        judged = judge_pairs(similar, thresholds(settings.decision, has_words=has_words))
+        pairs += [(items[a].id, items[b].id) for a in near[judged.is_repeat | judged.is_same]]
     return pairs
 
 
@@ -132,7 +132,7 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
         {"fingerprint": {"family": "simhash"}},
         {"decision": {"rule": "jaccard"}, "fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
     ],
-    ids=["views", "jaccard", "whole bodies", "simhash", "simhash alone"],
+    ids=["novelty", "jaccard", "whole bodies", "simhash", "more bits"],
 )
 @pytest.mark.parametrize("corpus", [feed(300), one_site(300, 3)], ids=["feed", "three sites"])
 def test_it_finds_what_brute_force_finds(
@@ -144,9 +144,8 @@ def test_it_finds_what_brute_force_finds(
 
 
 @pytest.mark.parametrize("memory", [1, 2**30])
-def test_columns_of_one_table_meet(find: Find, tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_one_table_meet(find: Find, tmp_path: Path, memory: int) -> None:
     """Whatever the memory: if little, the table is sorted in ranges."""
-    share_bands(monkeypatch)
     corpus = feed(300)
     expected = brute_force(corpus, load_settings())
     assert len(expected) > 20
@@ -176,16 +175,16 @@ def test_a_row_has_its_stage_and_similarities(find: Find, tmp_path: Path) -> Non
     run = find(write(tmp_path / "in", [story(1, name="a"), story(2, name="x"), story(1, 1, name="b")]))
     assert run.rows == [
         {
-            "a": "a", "b": "b", "stage": "exact", "body": 1.0, "containment": 1.0, "lead": 1.0, "headline": 1.0,
+            "a": "a", "b": "b", "stage": "exact", "body": 1.0, "containment": 1.0, "headline": 1.0,
             "distance": None,
         }
     ]  # fmt: skip
 
 
-def test_what_a_view_lacks_is_null_and_a_simhash_has_a_distance(find: Find, tmp_path: Path) -> None:
+def test_what_an_item_lacks_is_null_and_a_simhash_has_a_distance(find: Find, tmp_path: Path) -> None:
     flashes = [line(name, "The Elm has burst its banks at Pinegrove") for name in ("a", "b")]
     row = find(write(tmp_path / "in", flashes), fingerprint={"family": "simhash"}).rows[0]
-    assert (row["body"], row["lead"], row["headline"], row["distance"]) == (None, None, 1.0, None)
+    assert (row["body"], row["headline"], row["distance"]) == (None, None, None)
     row = find(
         write(tmp_path / "in", [story(1, name="a"), story(1, name="b")]), fingerprint={"family": "simhash"}
     ).rows[0]
@@ -205,16 +204,6 @@ def test_the_same_id_twice_is_two_items(find: Find, tmp_path: Path) -> None:
     run = find(write(tmp_path / "in", [story(1, name="a"), story(1, name="a"), story(2, name="a")]))
     assert run.names == [("a", "a")]
     assert [row["id"] for row in rows(run.clusters)] == ["a", "a", "a"]
-
-
-def test_plain_jaccard_knows_no_sections() -> None:
-    """A site's headline over two texts guards nothing where the bodies alone decide."""
-    settings = load_settings(decision={"rule": "jaccard"})
-    items = [Item(str(i), "Latest news from the valley", prose(i, 60), "a.example", 0) for i in (1, 2)]
-    prints = Fingerprinter(Scheme(settings.fingerprint))(items)
-    similar = compare(prints, prints.signatures, np.array([1]), np.array([0]))
-    assert judge_pairs(similar, load_settings().decision).shows_section.all()
-    assert not judge_pairs(similar, settings.decision).shows_section.any()
 
 
 # -- inputs ----------------------------------------------------------------------------------------------------------
@@ -271,7 +260,7 @@ def test_memory_and_threads_change_nothing(find: Find, tmp_path: Path, memory: i
     small = find(path, memory=memory, threads=threads)
     assert small.bytes == whole.bytes
     assert [one.number for one in small.bad] == [one.number for one in whole.bad]
-    for name in ("items", "bad", "pairs", "clusters", "clustered", "compared", "guarded"):
+    for name in ("items", "bad", "pairs", "clusters", "clustered", "compared"):
         assert getattr(small.result, name) == getattr(whole.result, name)
 
 
@@ -282,7 +271,7 @@ def test_in_a_hot_bucket_each_item_is_compared_with_the_newest(find: Find, tmp_p
     expected = [(f"c{a}", f"c{b}") for b in range(50) for a in range(max(0, b - 8), b)]
     assert run.names == expected
     assert set(run.cluster.values()) == {"c0"}  # it stays connected
-    tables = Scheme(load_settings().fingerprint).tables - 1
+    tables = max(Scheme(load_settings().fingerprint).table_of)
     assert run.result.hot == tables
     assert run.result.left_out == tables * (50 * 49 // 2 - len(expected))
 

@@ -78,12 +78,6 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             lambda: _unread(sections),
         ),
         Sentence(
-            decision,
-            "Of {} items drawn at random from what version 2 of the rule held back and read afterwards (2026-11-22), "
-            "{} have something new and {} are the same article. Of {} updates, {} have something new.",
-            _validation,
-        ),
-        Sentence(
             own_labels,
             "of {} held back {} are the same article and {} have something new (.010 weighted), of {} updates {} have "
             "something new",

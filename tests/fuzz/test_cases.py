@@ -323,7 +323,7 @@ def test_a_block_that_claims_a_huge_frame_is_refused() -> None:
 def test_a_block_of_other_tables_is_refused() -> None:
     with Deduplicator(load_settings()) as dedup:
         delta = dedup.judge([read(id="1", title="Elm bridge opens")]).delta
-        with pytest.raises(CorruptBlock, match="keys of 3 tables"):
+        with pytest.raises(CorruptBlock, match="3 keys a row"):
             dedup.restore(dataclasses.replace(delta, keys=delta.keys[:, :3]))
         assert len(dedup) == 0
         dedup.restore(delta)

@@ -11,12 +11,10 @@ from stream_dedup.spark.blocks import block_rows, unpacked_codes
 from stream_dedup.spark.candidates import EmitEntries, PairBuckets
 from stream_dedup.spark.parts import HEAD_TYPES, Head, Layout, MakeParts, keys_of
 from tests.batch.feed import feed
-from tests.dedup.test_cuts import share_bands
 
 
 @pytest.mark.parametrize("entries_of_a_range", [2**22, 100])
 def test_columns_of_one_table_meet(entries_of_a_range: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    share_bands(monkeypatch)
     monkeypatch.setattr(candidates, "_RANGE_ENTRIES", entries_of_a_range)
     settings = load_settings()
     scheme = Scheme(settings.fingerprint)

@@ -274,8 +274,8 @@ def test_per_key_order_is_kept_when_partition_counts_differ(kafka: EmbeddedKafka
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     admin.create_partitions({settings.topics.input: 3})
     admin.close()
-    words = [f"w{i}" for i in range(400)]
-    versions = [(b"key-%d" % (i % 5), article(f"key-{i % 5}", " ".join(words[i:]), f"T{i}")) for i in range(40)]
+    words = [[f"w{key}x{i}" for i in range(400)] for key in range(5)]
+    versions = [(b"key-%d" % (i % 5), article(f"key-{i % 5}", " ".join(words[i % 5][i:]), f"T{i}")) for i in range(40)]
     feed(settings, versions, partition=None)
     run_until(settings, 40)
     came = outcome(settings)
