@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.boilerplate import SEEN, add_original
 from stream_dedup.dedup.candidates import COLUMN, MAX_CANDIDATES
 from stream_dedup.dedup.choice import ADDED, DELETED, LOGGED, NO_ID, choose
-from stream_dedup.dedup.rule import SAME_ARTICLE, is_alike, is_repeat, kinship_logit, novelty_logit
+from stream_dedup.dedup.rule import is_alike, is_repeat, is_same_article, kinship_logit, novelty_logit
 from stream_dedup.dedup.similarity import HOUR, Views, measure, unknown
 from stream_dedup.index.probe import ROW_SHIFT
 
@@ -299,7 +299,7 @@ def _decide(s, m, n, t):
         kinship = kinship_logit(s[m + k])
         if kinship > closest:
             best, closest = k, kinship
-    return best, REVISED if closest >= SAME_ARTICLE else DIFFERENT, novelty_logit(s[m + best])
+    return best, REVISED if is_same_article(s[m + best]) else DIFFERENT, novelty_logit(s[m + best])
 
 
 @njit(nogil=True, cache=True)

@@ -209,6 +209,12 @@ def kinship_logit(s):
     return weighed(kinship_features(s), _KINSHIP_WEIGHTS, _KINSHIP_INTERCEPT)
 
 
+@njit(nogil=True, cache=True)
+def is_same_article(s):
+    """Whether a pair is one article: by kinship, and not a new event in the same words."""
+    return kinship_logit(s) >= SAME_ARTICLE and (is_repeat(s) or not s.same_text)
+
+
 @njit(nogil=True, cache=True, inline="always")
 def is_alike(s, t):
     """Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard."""
@@ -275,7 +281,7 @@ def _judge_pairs(similar, t, flags, logits):
     for p in range(similar.size):
         s = similar[p]
         flags[0, p] = is_repeat(s)
-        flags[1, p] = is_alike(s, t) if t.is_plain else kinship_logit(s) >= SAME_ARTICLE
+        flags[1, p] = is_alike(s, t) if t.is_plain else is_same_article(s)
         logits[p] = np.float32(np.nan) if t.is_plain else novelty_logit(s)
         flags[2, p] = flags[0, p] or (flags[1, p] if t.is_plain else logits[p] < t.hold_below)
 

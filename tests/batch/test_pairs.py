@@ -23,6 +23,7 @@ from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -108,8 +109,10 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
     prints = Fingerprints(made.signatures[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
     fill_missing_times(prints.signatures["time"], START)
-    table_of = Scheme(settings.fingerprint).table_of[:-1]
-    keys = [{(t, key) for t, key in zip(table_of, line, strict=False) if key} for line in prints.keys.tolist()]
+    scheme = Scheme(settings.fingerprint)
+    buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0).buckets(prints.keys.T).T
+    table_of = scheme.table_of[:-1]
+    keys = [{(t, key) for t, key in zip(table_of, line, strict=False) if key} for line in buckets.tolist()]
     pairs = []
     for b in range(len(items)):
         near = np.array([a for a in range(b) if keys[a] & keys[b]], np.int64)
@@ -271,7 +274,7 @@ def test_in_a_hot_bucket_each_item_is_compared_with_the_newest(find: Find, tmp_p
     expected = [(f"c{a}", f"c{b}") for b in range(50) for a in range(max(0, b - 8), b)]
     assert run.names == expected
     assert set(run.cluster.values()) == {"c0"}  # it stays connected
-    tables = max(Scheme(load_settings().fingerprint).table_of)
+    tables = Scheme(load_settings().fingerprint).key_columns - 1
     assert run.result.hot == tables
     assert run.result.left_out == tables * (50 * 49 // 2 - len(expected))
 
