@@ -77,7 +77,7 @@ def _in_batch(j, subjects, candidates, near, known, bucket_limit, done, first_ke
         node = np.int64(done.link[column, j])
         while node >= 0 and given[column] < bucket_limit:
             i, other = node >> ROW_SHIFT, node & COLUMN
-            counts = done.canonical[i] != NO_ID and done.row_number[i] >= first_kept and _is_visible(subjects, j, i)
+            counts = not done.is_forgotten[i] and done.row_number[i] >= first_kept and _is_visible(subjects, j, i)
             if dont_care:
                 counts = counts and is_near(
                     np.uint64(candidates.keys[j, column]), np.uint64(candidates.keys[i, other]), dont_care, most

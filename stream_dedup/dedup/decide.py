@@ -139,7 +139,7 @@ def decide(
     seen_at = np.where(stated[1] < stated[0] - arrivals.window, *stated)
     subjects = Subjects(
         kinds, prints.signatures["row_id"].copy(), batch_times.times, batch_times.stated, batch_times.elapsed,
-        scope.steps, *scope.windows[1:], scope.times.copy(), in_seconds(seen_at), first_kept_rows, rows.next_row,
+        scope.steps, *scope.windows[1:], scope.times, in_seconds(seen_at), first_kept_rows, rows.next_row,
         arrivals.window, arrivals.step,
     )  # fmt: skip
     news = news_of(prints, ready.is_correction, (boilerplate, batch_times.times - arrivals.window))

@@ -4,8 +4,7 @@ In: `Subjects` (the items), their `Candidates`, and the signatures of all that m
 `Resolution`: for each item its outcome and the candidate that decided it; the additions and deletions.
 
 Each item is judged against what all earlier items left behind, wherever a batch begins: what the index remembers, which
-passages recur. So the loop is sequential. It is compiled, because news items that have
-candidates have 17 on average.
+passages recur. So the loop is sequential. It is compiled, because an item is compared with up to twelve others.
 
 A tombstone, and a new version that is let through, delete the original with their id.
 """
@@ -121,13 +120,13 @@ class Progress(NamedTuple):
     """How far a batch of m items is.
 
     counts: additions, deletions, and changes of boilerplate; link: (C, m) as `Candidates.previous`, of the newest
-    remembered item; canonical: ids of remembered items; row_number: in the index. changed, before: (changes,)
-    positions of the entries of boilerplate that the batch has changed, and (changes, 4) what was there.
+    remembered item; is_forgotten: (m,) a later item of the batch deleted it; row_number: in the index. changed, before:
+    (changes,) positions of the entries of boilerplate that the batch has changed, and (changes, 4) what was there.
     """
 
     counts: NDArray[np.int64]
     link: NDArray[np.int32]
-    canonical: NDArray[np.uint64]
+    is_forgotten: NDArray[np.bool_]
     row_number: NDArray[np.int64]
     changed: NDArray[np.int64]
     before: NDArray[np.uint32]
@@ -136,13 +135,15 @@ class Progress(NamedTuple):
 
 def begin(m: int, columns: int, passages: int) -> Progress:
     """Nothing is judged yet. passages: of all items."""
-    ids, numbers, codes = (lambda: np.zeros(m, np.uint64)), (lambda: np.zeros(m, np.int64)), np.zeros((2, m), np.int8)
+    flags, numbers, codes = np.zeros((2, m), np.bool_), (lambda: np.zeros(m, np.int64)), np.zeros((2, m), np.int8)
     resolution = Resolution(
         codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers(),
-        np.zeros(m, np.bool_), numbers(), ids(), unknown(m + MAX_CANDIDATES),
+        flags[0], numbers(), np.zeros(m, np.uint64), unknown(m + MAX_CANDIDATES),
     )  # fmt: skip
     links, entries = np.full((columns, m), -1, np.int32), np.zeros((passages, 4), np.uint32)
-    return Progress(np.zeros(3, np.int64), links, ids(), numbers(), np.zeros(passages, np.int64), entries, resolution)
+    return Progress(
+        np.zeros(3, np.int64), links, flags[1], numbers(), np.zeros(passages, np.int64), entries, resolution
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -237,11 +238,9 @@ def judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_lim
             done.counts[DELETED] += 1
             forgotten_ids.add(gone)
             for i in range(j):
-                if done.canonical[i] == gone:
-                    done.canonical[i] = NO_ID
+                done.is_forgotten[i] |= subjects.id_hash[i] == gone
         if is_retained:
-            done.canonical[j], r.is_added[j] = subjects.id_hash[j], True
-        if r.is_added[j]:
+            r.is_added[j] = True
             done.row_number[j] = subjects.next_row + done.counts[ADDED]
             done.counts[ADDED] += 1
         if is_retained and (r.outcome[j] == NEW or r.outcome[j] == DIFFERENT):

@@ -306,7 +306,8 @@ def _write_columns(similar, of_kinship, values):
                 values[p, k] = values_of_novelty[k]
 
 
-def contributions(similar: NDArray[np.void], p: int) -> dict[str, float]:
-    """The contribution of each feature to the novelty of pair p, log-odds; above 0 it indicates something new."""
-    values = columns(similar[p : p + 1])[0].tolist()
-    return {name: feature.weight * value for (name, feature), value in zip(NOVELTY.items(), values, strict=True)}
+def contributions(similar: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
+    """The contribution of each feature to the novelty (or kinship) of pair p, log-odds; above 0 it speaks for yes."""
+    values = columns(similar[p : p + 1], of_kinship)[0].tolist()
+    features = (KINSHIP if of_kinship else NOVELTY).items()
+    return {name: feature.weight * value for (name, feature), value in zip(features, values, strict=True)}

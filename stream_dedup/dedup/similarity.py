@@ -201,16 +201,9 @@ def scratch_for(news: News, views: Views) -> Scratch:
     has = lasts[:, 0] > firsts[:, 0]
     most = int((ends[lasts[has, 0] - 1] - starts[firsts[has, 0]]).max(initial=0))
     figures = int((lasts[:, 1] - firsts[:, 1]).max(initial=0))
-    shingles = (
-        most
-        if not len(news.texts.shingles)
-        else int(
-            (
-                news.texts.passages.last_shingles[lasts[has, 0] - 1]
-                - news.texts.passages.first_shingles[firsts[has, 0]]
-            ).max(initial=0)
-        )
-    )
+    passages = news.texts.passages
+    runs = passages.last_shingles[lasts[has, 0] - 1] - passages.first_shingles[firsts[has, 0]]
+    shingles = int(runs.max(initial=0))
     bins, members = 2 * views.body.shape[1], MAX_MEMBERS if views.bounds.size else 0
     return Scratch(
         np.full(1, -1),

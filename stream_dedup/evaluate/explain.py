@@ -21,7 +21,7 @@ from stream_dedup.dedup.rule import (
     NOVELTY,
     SAME_ARTICLE,
     Feature,
-    columns,
+    contributions,
     kinship_logit,
     novelty_logit,
     probability,
@@ -158,9 +158,9 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.rule == "novelty" and prints.texts is not None:
-        novelty = _answer(NOVELTY, columns(similar)[0], novelty_logit(s), settings.decision.threshold)
+        novelty = _answer(NOVELTY, contributions(similar, 0), novelty_logit(s), settings.decision.threshold)
         same = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(KINSHIP, columns(similar, of_kinship=True)[0], kinship_logit(s), same)
+        kinship = _answer(KINSHIP, contributions(similar, 0, of_kinship=True), kinship_logit(s), same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(s[name])) for name in counts))
     dedup = Deduplicator(settings)
@@ -186,8 +186,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     )
 
 
-def _answer(features: dict[str, Feature], values: NDArray[np.float32], logit: np.float32, threshold: float) -> Answer:
-    adds = {name: one.weight * value for (name, one), value in zip(features.items(), values.tolist(), strict=True)}
+def _answer(features: dict[str, Feature], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
     largest_first = dict(sorted(adds.items(), key=lambda contribution: -abs(contribution[1])))
     meanings = {name: one.meaning for name, one in features.items()}
     return Answer(float(probability(np.array(logit))), threshold, largest_first, meanings)

@@ -6,12 +6,9 @@ from random import Random
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.item import Item
+from tests.dedup.test_readers import HOUR, START, judged
 
-HOUR = 3_600_000
-START = 1_700_000_000_000
 DEVANAGARI = str.maketrans("0123456789", "०१२३४५६७८९")
 ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 
@@ -110,16 +107,6 @@ def item(name: str, content: tuple[str, str], hour: float, source: str = "bullet
     return Item(name, *content, source, START + int(hour * HOUR))
 
 
-def judged(items: list[Item]) -> list[Verdict]:
-    verdicts = []
-    with Deduplicator() as dedup:
-        for one in items:
-            batch = dedup.judge([one])
-            dedup.apply(batch)
-            verdicts += batch.verdicts
-    return verdicts
-
-
 def drawn(kind: Bulletin, day: int, seed: int) -> tuple[str, str]:
     return kind(day, Random(f"{kind.__name__} {seed} {day}"))
 
@@ -131,7 +118,7 @@ def test_a_bulletin_of_another_day_is_never_held_back(kind: Bulletin, seed: int)
     hours = Random(seed)
     days = range(11, 18)
     items = [item(f"{day}", drawn(kind, day, seed), 24 * (day - 11) + hours.uniform(0, 5)) for day in days]
-    assert [str(one.kind) for one in judged(items) if not one.forward] == []
+    assert [str(one.kind) for one in judged(*items) if not one.forward] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -141,7 +128,7 @@ def test_the_same_bulletin_sent_again_on_the_same_day_is_held_back(kind: Bulleti
     items.append(item("again", content, 2))
     items.append(item("elsewhere", (title, f"{text} ({title})"), 3, "other.example"))
     items.append(item("corrected a comma", (title, text.replace(",", ";", 1)), 4))
-    verdicts = judged(items)
+    verdicts = judged(*items)
     assert [(str(one.kind), one.original and one.original.id) for one in verdicts[2:]] == [("duplicate", "first")] * 3
 
 
@@ -155,6 +142,6 @@ def test_a_list_in_which_only_the_date_and_one_figure_are_new_is_let_through(kin
     held = []
     for n, one in enumerate(figures):
         changed = f"{tomorrow[: one.start()]}{one[0]}{one[0][-1]}{n}{tomorrow[one.end() :]}"
-        if not judged([item("yesterday", (title, text), 0), item("today", (title, changed), 24)])[1].forward:
+        if not judged(item("yesterday", (title, text), 0), item("today", (title, changed), 24))[1].forward:
             held.append(tomorrow[one.start() - 10 : one.end() + 10])
     assert len(held) <= len(figures) / 10, held
