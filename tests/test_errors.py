@@ -21,16 +21,16 @@ from stream_dedup.batch.filter import filter_files
 from stream_dedup.cli.main import exit_code
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.client import not_reached, translate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import ItemSettings
-from stream_dedup.stream import task_slot, worker
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.client import not_reached, translate
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.migration import Migration
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.resume import resume_offsets
-from stream_dedup.stream.state_store import StateStore
+from stream_dedup.worker import task_slot, worker
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.migration import Migration
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.resume import resume_offsets
+from stream_dedup.worker.state_store import StateStore
 from tests.deploy.files import DEPLOY
 from tests.stream.test_resume import committed, facts
 from tests.stream.test_task_slot import FakeStore, FakeTask, TaskSlot

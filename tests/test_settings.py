@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.kafka import topic_rules
 from stream_dedup.news.fields import paths_of
 from stream_dedup.settings import PREFIX, Settings, load_settings, read_from_files, secrets_of
-from stream_dedup.stream import topic_rules
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 

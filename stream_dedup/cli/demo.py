@@ -67,7 +67,7 @@ def demo_command(
     from stream_dedup.demo.screen import Screen
     from stream_dedup.observe.watch import Watch
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.broker_watch import BrokerWatch
+    from stream_dedup.worker.broker_watch import BrokerWatch
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
@@ -173,8 +173,8 @@ def feed_command(
     Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
     from stream_dedup.demo.run import Feed
+    from stream_dedup.kafka.error_text import error_text
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.error_text import error_text
 
     settings = load_settings(config)
     stop = stop_on_signals()

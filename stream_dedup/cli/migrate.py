@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 
 if TYPE_CHECKING:
-    from stream_dedup.stream.migration import MigrationProgress
+    from stream_dedup.worker.migration import MigrationProgress
 
 _PHASES = {
     "fill": "filling the new changelog",
@@ -35,7 +35,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     stopped.
     """
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.migration import Migration
+    from stream_dedup.worker.migration import Migration
 
     settings = load_settings(config)
     with _progress_bar() if sys.stderr.isatty() and not as_json else _log_lines() as report:

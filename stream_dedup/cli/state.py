@@ -38,8 +38,8 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
         yield iter(_read_journal(path))
         return
     from stream_dedup.changelog.limits import MOST_BYTES
-    from stream_dedup.stream.changelog_listing import changelog_entries
-    from stream_dedup.stream.topic_reader import TopicReader
+    from stream_dedup.kafka.topic_reader import TopicReader
+    from stream_dedup.worker.changelog_listing import changelog_entries
 
     with TopicReader(settings, MOST_BYTES) as reader:
         yield changelog_entries(reader, settings.topics.changelog)

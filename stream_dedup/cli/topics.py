@@ -25,8 +25,8 @@ def create_command(
 
     Each gets the configuration with which no data is lost.
     """
+    from stream_dedup.kafka.topics import check_topics, create_topics
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.topics import check_topics, create_topics
 
     settings = load_settings(config)
     created = create_topics(settings, partitions, replication)
@@ -60,8 +60,8 @@ def check_command(config: ConfigOption = None) -> None:
 
     Each problem comes with the command that fixes it.
     """
+    from stream_dedup.kafka.topics import check_topics
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.topics import check_topics
 
     metadata = check_topics(load_settings(config))
     for name, count in metadata.partitions.items():

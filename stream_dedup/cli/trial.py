@@ -18,9 +18,9 @@ from stream_dedup.errors import InputError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from stream_dedup.kafka.live_reader import LiveReader
     from stream_dedup.settings import Settings
-    from stream_dedup.stream.live_reader import LiveReader
-    from stream_dedup.stream.trial import Ended, Trial, TrialResult
+    from stream_dedup.worker.trial import Ended, Trial, TrialResult
 
 # The time of the decision is printed from this many items on.
 _MEASURED_ITEMS = 1000
@@ -69,10 +69,10 @@ def trial_command(
     can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
+    from stream_dedup.kafka.live_reader import LiveReader
     from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
-    from stream_dedup.stream.live_reader import LiveReader
-    from stream_dedup.stream.trial import Trial, run_trial
+    from stream_dedup.worker.trial import Trial, run_trial
 
     begin = _begin_ms(since, moment)
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})

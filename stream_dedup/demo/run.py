@@ -16,12 +16,12 @@ from kafka.errors import KafkaError
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.screen import Screen
 from stream_dedup.errors import StreamError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.error_text import error_text
+from stream_dedup.kafka.topics import create_topics
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.topics import create_topics
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.worker import Worker
 
 # One partition: the verdicts come in the order of the feed, and two runs give the same ones.
 _PARTITIONS = 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.worker.observer import BatchReport, Observer
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.summary import Summary, summary_line
 from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.worker.observer import BatchReport, Observer
 
 log = logging.getLogger(__name__)
 

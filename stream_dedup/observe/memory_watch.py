@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from stream_dedup.observe import memory
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.worker.observer import BatchReport, Observer
 
 log = logging.getLogger(__name__)
 

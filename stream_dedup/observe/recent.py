@@ -18,7 +18,7 @@ import msgspec
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.worker.observer import BatchReport, Observer
 
 PAIRS = 50
 """Held-back items retained with their originals, and the same number of updates."""

@@ -22,7 +22,7 @@ from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import Observer
+from stream_dedup.worker.observer import Observer
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from kafka import KafkaProducer
 
+from stream_dedup.kafka import client
+from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream import client
-from stream_dedup.stream.topics import create_topics
 
 _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
 TIMESTAMP_MS = 1_700_000_000_000

@@ -12,8 +12,8 @@ import time
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata
 
+from stream_dedup.kafka import client
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
 
 
 def kafka_python(settings: Settings, count: int) -> "Clock":

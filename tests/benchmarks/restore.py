@@ -16,13 +16,13 @@ from dataclasses import replace
 
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.worker import Worker
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.benchmarks.memory import deltas
 from tests.stream.remembered import Remembering

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stream_dedup.settings import Settings
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.benchmarks import apart, passthrough
 from tests.benchmarks.interleave import speedup, spread
 from tests.benchmarks.kafka_texts import fill, fresh_topics

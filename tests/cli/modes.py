@@ -178,7 +178,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.demo.run.run_demo", run_demo)
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: Kafka())
     patch.setattr("stream_dedup.observe.watch.Watch", Page)
-    patch.setattr("stream_dedup.stream.broker_watch.BrokerWatch", lambda *_: nullcontext())
+    patch.setattr("stream_dedup.worker.broker_watch.BrokerWatch", lambda *_: nullcontext())
     patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: 0)
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
@@ -198,8 +198,8 @@ def _feed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _trial(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.stream.record_batch import Record
-    from stream_dedup.stream.trial import Ended
+    from stream_dedup.kafka.record_batch import Record
+    from stream_dedup.worker.trial import Ended
 
     class Reader(_Context):
         is_empty, caught_up, topic = False, True, "t"
@@ -213,8 +213,8 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    patch.setattr("stream_dedup.stream.live_reader.LiveReader", Reader)
-    patch.setattr("stream_dedup.stream.trial.run_trial", run_trial)
+    patch.setattr("stream_dedup.kafka.live_reader.LiveReader", Reader)
+    patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.run.stop_on_signals", Event)
 
 
@@ -243,7 +243,7 @@ class _NoTopic(_Context):
 
 
 def _topic(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.stream.topic_reader.TopicReader", _NoTopic)
+    patch.setattr("stream_dedup.kafka.topic_reader.TopicReader", _NoTopic)
 
 
 def _changelog(patch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
         reach(topic)
         return []
 
-    patch.setattr("stream_dedup.stream.changelog_listing.changelog_entries", entries)
+    patch.setattr("stream_dedup.worker.changelog_listing.changelog_entries", entries)
 
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
@@ -265,23 +265,23 @@ def _topics(patch: pytest.MonkeyPatch) -> None:
         reach(*values)
         return SimpleNamespace(partitions={"news.raw": 3, "other": 3})
 
-    patch.setattr("stream_dedup.stream.topics.create_topics", create)
-    patch.setattr("stream_dedup.stream.topics.check_topics", check)
+    patch.setattr("stream_dedup.kafka.topics.create_topics", create)
+    patch.setattr("stream_dedup.kafka.topics.check_topics", check)
 
 
 def _no_new_topics(patch: pytest.MonkeyPatch) -> None:
     _topics(patch)
-    patch.setattr("stream_dedup.stream.topics.create_topics", lambda *_, **__: [])
+    patch.setattr("stream_dedup.kafka.topics.create_topics", lambda *_, **__: [])
 
 
 def _migrate(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.stream.migration import MigrationProgress
+    from stream_dedup.worker.migration import MigrationProgress
 
     def migration(settings: object, _report: object) -> SimpleNamespace:
         reach(settings)
         return SimpleNamespace(run=lambda: MigrationProgress("done", 1, 1, 1))
 
-    patch.setattr("stream_dedup.stream.migration.Migration", migration)
+    patch.setattr("stream_dedup.worker.migration.Migration", migration)
 
 
 def _health(patch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ def test_brokers_that_do_not_answer_are_reported_with_what_to_look_at(monkeypatc
     def none(*_: Any) -> Any:
         raise KafkaTimeoutError("Unable to bootstrap from ['x:1']")
 
-    monkeypatch.setattr("stream_dedup.stream.client.make", none)
+    monkeypatch.setattr("stream_dedup.kafka.client.make", none)
     error = str(invoke("--topic", "news", "--bootstrap", "x:1").exception)
     assert error == "no broker answers at x:1: Unable to bootstrap from ['x:1']"
 

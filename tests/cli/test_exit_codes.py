@@ -15,7 +15,7 @@ import typer
 from typer.main import get_command
 
 from stream_dedup.cli import main, sample
-from stream_dedup.stream import client
+from stream_dedup.kafka import client
 
 # Command -> arguments with which its work fails, and words of the message. NOTHING stands for a port where nothing
 # listens, DIR for a directory; None: it takes no input and cannot fail.

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from stream_dedup.cli import migrate
 from stream_dedup.cli.main import app
 from stream_dedup.settings import Settings
-from stream_dedup.stream import migration
+from stream_dedup.worker import migration
 
 
 def test_without_a_terminal_each_phase_is_a_line_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.observe import logs, watch
-from stream_dedup.stream import broker_watch, worker
+from stream_dedup.worker import broker_watch, worker
 
 
 class Idle:

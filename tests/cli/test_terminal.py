@@ -85,8 +85,8 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(partitions={"news.raw": 3, HOSTILE: 3})
-    patch.setattr("stream_dedup.stream.topics.create_topics", lambda *_, **__: [HOSTILE])
-    patch.setattr("stream_dedup.stream.topics.check_topics", lambda *_, **__: found)
+    patch.setattr("stream_dedup.kafka.topics.create_topics", lambda *_, **__: [HOSTILE])
+    patch.setattr("stream_dedup.kafka.topics.check_topics", lambda *_, **__: found)
 
 
 def _health(patch: pytest.MonkeyPatch) -> None:

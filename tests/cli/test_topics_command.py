@@ -5,7 +5,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.stream import topics
+from stream_dedup.kafka import topics
 
 
 def create(monkeypatch: pytest.MonkeyPatch, created: list[str], *options: str) -> Result:

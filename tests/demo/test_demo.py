@@ -22,7 +22,7 @@ from stream_dedup.demo.screen import Screen, why
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.observer import BatchReport, Observer
+from stream_dedup.worker.observer import BatchReport, Observer
 from tests.observe.watched import report
 
 ITEMS = 400

@@ -10,7 +10,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
 from stream_dedup.observe.health import stall_seconds
 from stream_dedup.settings import PREFIX, is_setting, load_settings
-from stream_dedup.stream.worker import STOP_SECONDS
+from stream_dedup.worker.worker import STOP_SECONDS
 from tests.deploy.files import KUBERNETES, ROOT, documents, kustomization, manifest, manifests
 
 LABEL = {"app.kubernetes.io/name": "stream-dedup"}

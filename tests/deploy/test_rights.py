@@ -24,14 +24,14 @@ from kafka.admin import (
 
 from stream_dedup.demo.embedded import EmbeddedKafka, Listener
 from stream_dedup.errors import StreamError
+from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.broker_watch import BrokerProbe
-from stream_dedup.stream.live_reader import LiveReader
-from stream_dedup.stream.migration import Migration
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.topics import create_topics
-from stream_dedup.stream.trial import Ended, Trial, run_trial
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.broker_watch import BrokerProbe
+from stream_dedup.worker.migration import Migration
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.trial import Ended, Trial, run_trial
+from stream_dedup.worker.worker import Worker
 from tests.deploy.files import DEPLOY
 from tests.stream.support import START, article, feed
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from stream_dedup import errors
-from stream_dedup.stream import records, worker
+from stream_dedup.worker import records, worker
 from tests.deploy.files import DEPLOY
 from tests.deploy.test_docs import alerts
 

@@ -14,10 +14,10 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from stream_dedup.stream.client_internals.fast_fetch import FastPartitionRecords
-from stream_dedup.stream.record_batch import ESCAPED, Record, pack
-from stream_dedup.stream.records import place_of, was_held_back
-from stream_dedup.stream.transaction import Outgoing
+from stream_dedup.kafka.client_internals.fast_fetch import FastPartitionRecords
+from stream_dedup.kafka.record_batch import ESCAPED, Record, pack
+from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.worker.records import place_of, was_held_back
 from tests.fuzz.target import Target
 
 NOW = 1_704_067_200_000

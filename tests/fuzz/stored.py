@@ -24,8 +24,8 @@ from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMis
 from stream_dedup.fingerprint import weights
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.assignor import _CLAIM, _claimed_generation
-from stream_dedup.stream.resume import Note
+from stream_dedup.worker.assignor import _CLAIM, _claimed_generation
+from stream_dedup.worker.resume import Note
 from tests.fuzz.records import NOW
 from tests.fuzz.target import Target
 from tests.fuzz.words import JSON, scratch, scratch_file

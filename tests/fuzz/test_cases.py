@@ -32,6 +32,9 @@ from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, 
 from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.sample import Sample
+from stream_dedup.kafka.client_internals.fast_fetch import unpack
+from stream_dedup.kafka.record_batch import Record, pack
+from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.news import decode as decoding
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.html import text_of_html
@@ -42,11 +45,8 @@ from stream_dedup.observe.probe import probe
 from stream_dedup.observe.routes import _given_token
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
-from stream_dedup.stream.client_internals.fast_fetch import unpack
-from stream_dedup.stream.record_batch import Record, pack
-from stream_dedup.stream.records import EVIDENCE, place_of
-from stream_dedup.stream.resume import Note
-from stream_dedup.stream.transaction import Outgoing
+from stream_dedup.worker.records import EVIDENCE, place_of
+from stream_dedup.worker.resume import Note
 from tests.fuzz.records import (
     NOW,
     batch_bytes,

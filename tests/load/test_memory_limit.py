@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.records import place_of
+from stream_dedup.worker.records import place_of
 from tests.load.cgroup import entering, highest, limited
 from tests.load.process import as_json, flood, metric
 from tests.load.results import record

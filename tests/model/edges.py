@@ -16,13 +16,14 @@ from typing import Any
 from stream_dedup.changelog import entries
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.stream import bounded, client, worker
+from stream_dedup.kafka import bounded, client
+from stream_dedup.worker import worker
 from tests.model.broker import Broker
 from tests.model.clients import maker
 from tests.model.simulation import Calls, Time, waiter
 
 assert worker  # its imports are patched
-_PACKAGES = ("stream_dedup.stream", "stream_dedup.changelog")
+_PACKAGES = ("stream_dedup.kafka", "stream_dedup.worker", "stream_dedup.changelog")
 _Bounded = bounded.Bounded
 _MAKE = client.make
 # Eight megabytes, most of the cost of an index. It stays empty: the model's items have fingerprints and no prose.

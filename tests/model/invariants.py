@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.records import ORIGINAL, SOURCE
-from stream_dedup.stream.state_store import StateStore
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.records import ORIGINAL, SOURCE
+from stream_dedup.worker.state_store import StateStore
 from tests.model.broker import Committed
 from tests.model.items import Made, number_of
 from tests.model.log import Record

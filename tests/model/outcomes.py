@@ -7,7 +7,7 @@ sentences, each beginning with the short name of a guarantee of docs/operating.m
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from stream_dedup.stream.records import ORIGINAL, REASON, REFUSED, VERDICT
+from stream_dedup.worker.records import ORIGINAL, REASON, REFUSED, VERDICT
 from tests.model.broker import Committed
 from tests.model.items import ODD, Made
 from tests.model.log import Record

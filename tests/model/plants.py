@@ -11,11 +11,12 @@ from unittest.mock import patch
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.dedup.batch import Batch
+from stream_dedup.kafka import client
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.transaction import CommitStep, Producer
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, task
-from stream_dedup.stream.group import Group
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.transaction import CommitStep, Producer
+from stream_dedup.worker import task
+from stream_dedup.worker.group import Group
 from tests.model import world
 from tests.model.world import Index
 

@@ -17,11 +17,11 @@ from kafka import errors as kafka_errors
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.kafka.topics import create_topics
+from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.topics import create_topics
-from stream_dedup.stream.transaction import CommitStep
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.model import invariants
 from tests.model.broker import Broker, Fault
 from tests.model.edges import under

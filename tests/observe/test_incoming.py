@@ -10,7 +10,7 @@ import pytest
 from stream_dedup.news.decode import Decoder
 from stream_dedup.observe.incoming import Incoming
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.observer import BatchReport
+from stream_dedup.worker.observer import BatchReport
 
 SETTINGS = load_settings(item={"preset": "plain"})
 AT = 1_700_000_000

@@ -18,7 +18,7 @@ from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.page import POLICY
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.observer import TaskState
+from stream_dedup.worker.observer import TaskState
 from tests.observe.watched import Watched
 
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."

@@ -22,12 +22,12 @@ from typing import Any
 from stream_dedup.cli.main import main
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
+from stream_dedup.kafka.client_internals import bulk_producer
+from stream_dedup.kafka.record_batch import PackedBatch
 from stream_dedup.observe import watch
 from stream_dedup.settings import Settings
-from stream_dedup.stream.client_internals import bulk_producer
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.record_batch import PackedBatch
-from stream_dedup.stream.state_store import StateStore
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
 _merged, _builder, _evict = tiers._merged, bulk_producer.batch_builder, Deduplicator._evict

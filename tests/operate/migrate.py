@@ -23,8 +23,8 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
-from stream_dedup.stream.migration import Migration, MigrationProgress
-from stream_dedup.stream.records import SCHEME
+from stream_dedup.worker.migration import Migration, MigrationProgress
+from stream_dedup.worker.records import SCHEME
 from tests.operate.results import add
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
 from tests.stream.support import (

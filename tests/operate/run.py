@@ -22,7 +22,7 @@ from typing import Any
 from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
-from stream_dedup.stream.topics import create_topics
+from stream_dedup.kafka.topics import create_topics
 from tests.operate.prometheus import Prometheus
 from tests.operate.results import add
 from tests.operate.stage import PATIENCE, Load, Member

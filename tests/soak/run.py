@@ -19,12 +19,12 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.topics import create_topics
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.state_store import StateStore
 from tests.soak.checker import History, Refusal, Report, Span, check, check_index
 from tests.soak.cluster import Cluster
 from tests.soak.plan import BROKER_FAULTS, TOPIC_FAULTS, Fault, Plan

@@ -15,10 +15,10 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
+from stream_dedup.kafka.topics import TopicMetadata
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.stream.records import Router
-from stream_dedup.stream.topics import TopicMetadata
+from stream_dedup.worker.records import Router
 from tests.model.items import Made, Source
 from tests.soak.checker import Block, History, Refusal, Span, check, check_index
 from tests.soak.corpus import Corpus

@@ -20,12 +20,13 @@ from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, task
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.transaction import CommitStep
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker import task
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.stream import clock
 
 

@@ -9,12 +9,12 @@ from stream_dedup.changelog.headers import offsets_header
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.topics import check_topics
+from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.topics import check_topics
-from stream_dedup.stream.transaction import Outgoing
 
 _PATIENCE = 60.0
 

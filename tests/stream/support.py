@@ -20,9 +20,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
+from stream_dedup.kafka.topics import create_topics
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.topics import create_topics
 
 # A round of the soak has 100,000 records, read while the machine is busy.
 _READ_SECONDS = 120.0
@@ -338,8 +338,8 @@ def _run_member(*arguments: Any) -> None:
 
 def run_until(settings: Settings, count: int, seconds: float = 60, **worker: Any) -> None:
     """Run a worker in this process until it has judged `count` records."""
-    from stream_dedup.stream.observer import BatchReport, Observer
-    from stream_dedup.stream.worker import Worker
+    from stream_dedup.worker.observer import BatchReport, Observer
+    from stream_dedup.worker.worker import Worker
 
     stop = threading.Event()
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka import errors as kafka_errors
 
+from stream_dedup.kafka import addresses, client
+from stream_dedup.kafka.addresses import diagnose_addresses
 from stream_dedup.settings import load_settings
-from stream_dedup.stream import addresses, client
-from stream_dedup.stream.addresses import diagnose_addresses
 
 PLAINTEXT = {"security_protocol": "PLAINTEXT"}
 SASL = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}

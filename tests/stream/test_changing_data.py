@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import assert_exactly_once, feed, header, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka

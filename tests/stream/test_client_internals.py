@@ -27,8 +27,8 @@ from kafka.producer.transaction_manager import TransactionManager
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from stream_dedup.stream import client_internals
-from stream_dedup.stream.record_batch import HEADER_BYTES, RECORD_OVERHEAD
+from stream_dedup.kafka import client_internals
+from stream_dedup.kafka.record_batch import HEADER_BYTES, RECORD_OVERHEAD
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:

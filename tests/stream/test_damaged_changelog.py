@@ -16,11 +16,11 @@ from stream_dedup.changelog import entries
 from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, CorruptBlock
+from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
-from stream_dedup.stream.migration import Migration
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.topics import create_topics
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.migration import Migration
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.worker import Worker
 from tests.soak.stage import Changelog
 from tests.stream.support import feed, final_outcome, made_up, make_settings, ready, run_until
 from tests.stream.test_migration import clock

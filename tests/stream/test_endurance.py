@@ -11,18 +11,19 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import TopicError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.retry import Retry
+from stream_dedup.kafka.tls import Distrusted
 from stream_dedup.news.item import Item
 from stream_dedup.observe.metrics import _RETRIED
 from stream_dedup.settings import load_settings, read_from_files
-from stream_dedup.stream import broker_watch, client, state_store, topic_watch, worker
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.broker_watch import BrokerProbe, BrokerWatch
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.retry import Retry
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.tls import Distrusted
-from stream_dedup.stream.topic_watch import TopicWatch
+from stream_dedup.worker import broker_watch, state_store, topic_watch, worker
+from stream_dedup.worker.broker_watch import BrokerProbe, BrokerWatch
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.topic_watch import TopicWatch
 
 
 def context() -> WorkerContext:

@@ -3,8 +3,8 @@
 import pytest
 from kafka import errors as kafka_errors
 
-from stream_dedup.stream.client import translate
-from stream_dedup.stream.error_text import error_text
+from stream_dedup.kafka.client import translate
+from stream_dedup.kafka.error_text import error_text
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.stream.client_internals import fast_fetch
-from stream_dedup.stream.client_internals.fast_fetch import FastPartitionRecords
-from stream_dedup.stream.record_batch import Record
+from stream_dedup.kafka.client_internals import fast_fetch
+from stream_dedup.kafka.client_internals.fast_fetch import FastPartitionRecords
+from stream_dedup.kafka.record_batch import Record
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 PLACE = TopicPartition("news", 3)

@@ -1,6 +1,6 @@
 """Kill the worker at every numbered step of the commit protocol and at random moments: all is exactly once.
 
-The steps are those of stream_dedup/stream/transaction.py. Each life is a process of its own, killed by SIGKILL. The
+The steps are those of stream_dedup/kafka/transaction.py. Each life is a process of its own, killed by SIGKILL. The
 next one joins the group as soon as its predecessor is dead, and takes over when the session of the dead one has ended.
 """
 
@@ -14,13 +14,13 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.transaction import CommitStep
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.state_store import StateStore
 from tests.stream.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from kafka.structs import MemberState
 
+from stream_dedup.kafka import client
 from stream_dedup.settings import load_settings
-from stream_dedup.stream import client, group
+from stream_dedup.worker import group
 
 
 def test_a_group_that_waits_for_a_killed_member_is_said_once(

@@ -13,12 +13,12 @@ from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Stalled, TransactionFailed
+from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import Settings
-from stream_dedup.stream.group import Group
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.group import Group
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import (
     Member,
     assert_exactly_once,

@@ -10,15 +10,15 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Kind
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.record_batch import Record
+from stream_dedup.kafka.topics import TopicMetadata
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.judge import Judge
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.record_batch import Record
-from stream_dedup.stream.records import Router
-from stream_dedup.stream.topics import TopicMetadata
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.judge import Judge
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.records import Router
 from tests.stream.support import START, made_up
 
 POISON = "a text on which the code fails"

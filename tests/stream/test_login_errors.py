@@ -8,8 +8,8 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from stream_dedup.stream import client
-from stream_dedup.stream.client_internals import login_errors
+from stream_dedup.kafka import client
+from stream_dedup.kafka.client_internals import login_errors
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup.errors import MigrationError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import load_settings
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.group import Group
-from stream_dedup.stream.migration import Migration
-from stream_dedup.stream.producer import TaskProducer
+from stream_dedup.worker.group import Group
+from stream_dedup.worker.migration import Migration
 from tests.stream.test_endurance import context
 
 UNKNOWN = [None, set[int]()]  # of kafka-python, by version

@@ -10,9 +10,9 @@ import pytest
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, MigrationError
 from stream_dedup.settings import load_settings
-from stream_dedup.stream import migration
-from stream_dedup.stream.migration import Migration, MigrationProgress
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker import migration
+from stream_dedup.worker.migration import Migration, MigrationProgress
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import (
     START,
     article,

@@ -6,8 +6,8 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.stream.migration import Source, in_input_order
-from stream_dedup.stream.records import SOURCE, place_of
+from stream_dedup.worker.migration import Source, in_input_order
+from stream_dedup.worker.records import SOURCE, place_of
 
 
 def record(offset: int, partition: int = 0, timestamp: int = 0) -> Any:

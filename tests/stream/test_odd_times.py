@@ -9,7 +9,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.odd_times import log_odd_times, odd_times
+from stream_dedup.worker.odd_times import log_odd_times, odd_times
 
 DAY = 86_400_000
 NOW = 1_700_000_000_000

@@ -10,8 +10,8 @@ import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.watch import Watch
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import article, feed, make_settings, ready
 
 pytestmark = pytest.mark.kafka

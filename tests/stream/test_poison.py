@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Refused, TransactionFailed
-from stream_dedup.stream import client
-from stream_dedup.stream.poison import PoisonSearch
+from stream_dedup.kafka import client
+from stream_dedup.worker.poison import PoisonSearch
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")

@@ -7,11 +7,11 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.kafka import client
+from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.assignor import CooperativeAssignor
-from stream_dedup.stream.record_batch import content_bytes
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.assignor import CooperativeAssignor
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import feed, make_settings, ready
 
 PARTITIONS = 2
@@ -77,7 +77,7 @@ class _Group:
 
 @pytest.mark.parametrize(("size", "expected"), [(100, 4), (BATCH_BYTES // 2, 2), (BATCH_BYTES, 1)])
 def test_an_iteration_polls_no_further_than_the_bytes_of_a_batch(size: int, expected: int) -> None:
-    from stream_dedup.stream.record_batch import Record
+    from stream_dedup.kafka.record_batch import Record
 
     worker = Worker(make_settings("127.0.0.1:1", str, worker={"batch_bytes": BATCH_BYTES}))
     worker._applied_change = 0

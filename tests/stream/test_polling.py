@@ -9,11 +9,11 @@ import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
-from stream_dedup.stream import worker
-from stream_dedup.stream.group import Group
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.worker import Worker
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.worker import worker
+from stream_dedup.worker.group import Group
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka
@@ -24,7 +24,7 @@ def test_a_rebalance_is_not_forgotten_between_two_polls(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kafka-python 3.0.12 hangs when a poll ends between JoinGroup and SyncGroup; see group.py."""
-    monkeypatch.setattr("stream_dedup.stream.worker._POLL_MS", 1)
+    monkeypatch.setattr("stream_dedup.worker.worker._POLL_MS", 1)
     for _ in range(3):  # without the workaround one in eight passes
         settings = ready(make_settings(kafka.bootstrap, topic_name))
         feed(settings, made_up(10))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kafka.partitioner import DefaultPartitioner
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
+from stream_dedup.kafka.topics import TopicMetadata
 from stream_dedup.settings import PolicySettings, Settings, load_settings
-from stream_dedup.stream.records import Router, partition_of, was_held_back
-from stream_dedup.stream.topics import TopicMetadata
+from stream_dedup.worker.records import Router, partition_of, was_held_back
 
 SETTINGS = load_settings(
     topics={"input": "in", "output": "out", "duplicates": "dup", "dead_letters": "dead", "changelog": "log"},

@@ -13,12 +13,12 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
+from stream_dedup.kafka.client_internals import bulk_producer, fast_fetch
+from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
+from stream_dedup.kafka.topic_reader import TopicReader
 from stream_dedup.settings import Settings
-from stream_dedup.stream.client_internals import bulk_producer, fast_fetch
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.record_batch import ESCAPED, PackedBatch
-from stream_dedup.stream.topic_reader import TopicReader
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import article, feed, header, made_up, make_settings, outcome, ready
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -99,7 +99,7 @@ def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reop
     """The worker does not know that the output is compacted; its records fill several batches of three partitions."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
     compact(settings)
-    monkeypatch.setattr("stream_dedup.stream.topic_rules.Topic.is_compacted", False)
+    monkeypatch.setattr("stream_dedup.kafka.topic_rules.Topic.is_compacted", False)
     some = [
         (
             b"%d" % i if i % 5 else None,
@@ -236,7 +236,7 @@ def damage_batches(monkeypatch: pytest.MonkeyPatch, is_damaged: Callable[[Sequen
         body = b"\xff" * len(packed.body) if is_damaged(packed.records) else packed.body
         return original(packed._replace(body=body), compression, batch_bytes)
 
-    monkeypatch.setattr("stream_dedup.stream.client_internals.bulk_producer.batch_builder", builder)
+    monkeypatch.setattr("stream_dedup.kafka.client_internals.bulk_producer.batch_builder", builder)
 
 
 def test_a_record_that_damages_its_batch_is_isolated(

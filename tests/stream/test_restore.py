@@ -19,15 +19,15 @@ from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, Outdated
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.transaction import Outgoing
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.state_store import StateStore
 from tests.benchmarks.memory import deltas
 from tests.stream.remembered import Remembering
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until

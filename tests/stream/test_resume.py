@@ -9,7 +9,7 @@ import pytest
 from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.resume import (
+from stream_dedup.worker.resume import (
     Committed,
     Note,
     ResumeFacts,

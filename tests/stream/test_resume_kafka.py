@@ -14,10 +14,10 @@ from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.transaction import CommitStep
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import (
     START,
     Member,
@@ -46,7 +46,7 @@ def admin(kafka: EmbeddedKafka) -> Iterator[Any]:
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker notices a recreated topic within half a second."""
-    monkeypatch.setattr("stream_dedup.stream.topic_watch._CHECK_SECONDS", 0.5)
+    monkeypatch.setattr("stream_dedup.worker.topic_watch._CHECK_SECONDS", 0.5)
 
 
 def others(count: int, seed: int = 7) -> list[tuple[bytes, bytes]]:
@@ -373,7 +373,7 @@ def test_a_rewind_does_not_go_back_before_a_marker(kafka: EmbeddedKafka, topic_n
 def test_positions_past_markers_are_committed_after_a_while(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_dedup.stream.worker._MARKERS_SECONDS", 0.5)
+    monkeypatch.setattr("stream_dedup.worker.worker._MARKERS_SECONDS", 0.5)
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
     place = TopicPartition(settings.topics.input, 1)
     with running(settings) as (watching, _):

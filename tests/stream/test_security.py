@@ -19,9 +19,9 @@ from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUps
 
 from stream_dedup.demo.embedded import EmbeddedKafka, Listener
 from stream_dedup.errors import ConfigError, StreamError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream import client
-from stream_dedup.stream.topics import check_topics
 from tests import kafka_version
 from tests.certificates import Authority
 from tests.stream.support import article, feed, make_settings, ready, run_until

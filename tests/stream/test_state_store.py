@@ -9,12 +9,12 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError
+from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.settings import Settings
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.worker import Worker
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka

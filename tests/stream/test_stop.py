@@ -9,8 +9,8 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.worker import Worker
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.worker import Worker
 from tests.benchmarks.restore import fill_changelog
 from tests.operate.stage import Load, Member, lost_and_repeated
 from tests.stream.support import feed, made_up, make_settings, outcome, read_all, ready, run_until

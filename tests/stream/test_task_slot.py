@@ -9,12 +9,12 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import Interrupted, Outdated, StreamError, TransactionFailed
+from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.settings import load_settings
-from stream_dedup.stream import task_slot as slots
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import Observer, TaskState
-from stream_dedup.stream.task_slot import TaskSlot
+from stream_dedup.worker import task_slot as slots
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer, TaskState
+from stream_dedup.worker.task_slot import TaskSlot
 
 
 class FakeStore:

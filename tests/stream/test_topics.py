@@ -11,9 +11,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.topics import check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.stream import client
-from stream_dedup.stream.topics import check_topics, create_topics
 from tests import kafka_version
 from tests.stream.support import make_settings
 
@@ -196,7 +196,7 @@ ABSENT = """
 import threading
 from stream_dedup.errors import TransactionFailed
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.topics import check_topics
+from stream_dedup.kafka.topics import check_topics
 try:
     check_topics(load_settings(kafka={"bootstrap_servers": "127.0.0.1:1"}))
 except TransactionFailed as error:

@@ -11,10 +11,10 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.structs import ConsumerGroupMetadata, MemberState
 
 from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.group import Changes, is_member
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.transaction import CommitStep, Outgoing, begin, commit
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.transaction import CommitStep, Outgoing, begin, commit
+from stream_dedup.worker.group import Changes, is_member
 
 CONFIG = {"transactional_id": "group-global", "batch_size": 1000, "max_request_size": 1000}
 MEMBERSHIP = ConsumerGroupMetadata("group", 3, "member", None, MemberState.STABLE)

@@ -2,9 +2,9 @@
 
 import re
 
+from stream_dedup.kafka.record_batch import Record
 from stream_dedup.settings import load_settings
-from stream_dedup.stream.record_batch import Record
-from stream_dedup.stream.trial import EXAMPLES, Trial
+from stream_dedup.worker.trial import EXAMPLES, Trial
 from tests.stream.support import START, article, made_up
 
 

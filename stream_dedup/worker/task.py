@@ -36,19 +36,20 @@ from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_h
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.topics import TopicMetadata, has_had_records
+from stream_dedup.kafka.transaction import CommitStep, Outgoing, begin, commit
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings, TopicSettings
-from stream_dedup.stream import client, resume
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.group import Group
-from stream_dedup.stream.judge import Judge
-from stream_dedup.stream.observer import BatchReport, Observer
-from stream_dedup.stream.odd_times import log_odd_times, odd_times
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.records import Router
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.topics import TopicMetadata, has_had_records
-from stream_dedup.stream.transaction import CommitStep, Outgoing, begin, commit
+from stream_dedup.worker import resume
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.group import Group
+from stream_dedup.worker.judge import Judge
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.odd_times import log_odd_times, odd_times
+from stream_dedup.worker.records import Router
+from stream_dedup.worker.state_store import StateStore
 
 log = logging.getLogger(__name__)
 

@@ -30,10 +30,10 @@ from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.changelog.records import CURE
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import CorruptBlock, Outdated, StreamError
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.transaction import Outgoing
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
 

@@ -16,13 +16,13 @@ from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.errors import BadItem, StreamDedupError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.stream import client
-from stream_dedup.stream.ahead import Ahead
-from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.records import REFUSED, TOO_LARGE, Router
+from stream_dedup.worker.ahead import Ahead
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.records import REFUSED, TOO_LARGE, Router
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 
 from stream_dedup.errors import StreamError, TopicError
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.resume import Note, check_output, last_of, recreated_message
-from stream_dedup.stream.topics import topic_ids, topic_ids_and_notes
+from stream_dedup.kafka.topics import topic_ids, topic_ids_and_notes
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.resume import Note, check_output, last_of, recreated_message
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from stream_dedup.changelog.limits import PARTITIONS
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.records import is_block, span_of
 from stream_dedup.errors import ChangelogError
-from stream_dedup.stream.topic_reader import TopicReader
+from stream_dedup.kafka.topic_reader import TopicReader
 
 
 def changelog_entries(reader: TopicReader, topic: str) -> Iterator[StoredBlock]:

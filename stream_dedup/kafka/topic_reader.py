@@ -12,8 +12,8 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import StreamError
-from stream_dedup.stream import client
-from stream_dedup.stream.standalone_reader import StandaloneReader
+from stream_dedup.kafka import client
+from stream_dedup.kafka.standalone_reader import StandaloneReader
 
 _POLL_MS = 500
 # After so long without progress before the end, the broker is away or a transaction hangs.

@@ -18,8 +18,8 @@ from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.record.util import decode_varint
 
-from stream_dedup.stream.client_internals.decompress import pieces
-from stream_dedup.stream.record_batch import ESCAPED, HEADER_COST, Record, content_bytes
+from stream_dedup.kafka.client_internals.decompress import pieces
+from stream_dedup.kafka.record_batch import ESCAPED, HEADER_COST, Record, content_bytes
 
 _FORMAT = 2
 _MARKER = struct.Struct(">hh")  # version, type

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Generic, TypeVar
 
-from stream_dedup.stream.bounded import Bounded
+from stream_dedup.kafka.bounded import Bounded
 
 T = TypeVar("T")
 

@@ -15,12 +15,12 @@ from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, StreamError, TransactionFailed
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.client_internals import patches
-from stream_dedup.stream.client_internals.bulk_producer import BulkSender, CompressedBatch, SentBatch
-from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.transaction import Outgoing
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.client_internals import patches
+from stream_dedup.kafka.client_internals.bulk_producer import BulkSender, CompressedBatch, SentBatch
+from stream_dedup.kafka.error_text import error_text
+from stream_dedup.kafka.transaction import Outgoing
 
 T = TypeVar("T")
 

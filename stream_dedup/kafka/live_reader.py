@@ -21,11 +21,11 @@ from typing import Any, TypeVar
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import StreamError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.client_internals import patches
+from stream_dedup.kafka.record_batch import Record
+from stream_dedup.kafka.standalone_reader import StandaloneReader
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.client_internals import patches
-from stream_dedup.stream.record_batch import Record
-from stream_dedup.stream.standalone_reader import StandaloneReader
 
 T = TypeVar("T")
 

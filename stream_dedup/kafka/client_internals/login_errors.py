@@ -20,7 +20,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport
 
-from stream_dedup.stream.tls import DISTRUSTED, CertificateProblem, certificate_problem
+from stream_dedup.kafka.tls import DISTRUSTED, CertificateProblem, certificate_problem
 
 _SLOW_TASK_SECONDS = 1.0
 _FINAL = (

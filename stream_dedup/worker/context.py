@@ -7,12 +7,12 @@ from typing import TypeVar
 from kafka.errors import KafkaError
 
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.topics import TopicMetadata, check_topics
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.poison import PoisonSearch
-from stream_dedup.stream.topics import TopicMetadata, check_topics
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.poison import PoisonSearch
 
 T = TypeVar("T")
 

@@ -15,9 +15,8 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from stream_dedup.changelog.partitions import log_end_offsets
 from stream_dedup.errors import StreamError, TopicError, TransactionFailed
-from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.topic_rules import (
+from stream_dedup.kafka import client
+from stream_dedup.kafka.topic_rules import (
     Topic,
     changelog_partitions,
     changelog_retention_ms,
@@ -25,6 +24,7 @@ from stream_dedup.stream.topic_rules import (
     problems,
     topic_names,
 )
+from stream_dedup.settings import Settings
 
 T = TypeVar("T")
 

@@ -17,13 +17,13 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from stream_dedup.errors import Interrupted, Outdated, StreamDedupError, StreamError
-from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.group import Group
-from stream_dedup.stream.observer import TaskState
-from stream_dedup.stream.retry import Retry
-from stream_dedup.stream.state_store import StateStore
-from stream_dedup.stream.task import PartitionTask
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.retry import Retry
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.group import Group
+from stream_dedup.worker.observer import TaskState
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.task import PartitionTask
 
 log = logging.getLogger(__name__)
 

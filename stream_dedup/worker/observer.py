@@ -14,8 +14,8 @@ from typing import Any
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
+from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.stream.transaction import CommitStep
 
 
 @dataclass(frozen=True, slots=True)

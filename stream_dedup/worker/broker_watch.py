@@ -19,12 +19,12 @@ from typing import Any
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.error_text import error_text
+from stream_dedup.kafka.tls import DISTRUSTED
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.tls import DISTRUSTED
+from stream_dedup.worker.observer import Observer
 
 log = logging.getLogger(__name__)
 

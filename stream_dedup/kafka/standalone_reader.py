@@ -11,8 +11,8 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import TopicError
+from stream_dedup.kafka import client
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
 
 # Per partition and response; a larger record comes all the same (KIP-74). Some 250 articles of 4 KB.
 _FETCH_BYTES = 2**20

@@ -32,10 +32,10 @@ from kafka.partitioner import murmur2
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
+from stream_dedup.kafka import client, record_batch
+from stream_dedup.kafka.topics import TopicMetadata
+from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client, record_batch
-from stream_dedup.stream.topics import TopicMetadata
-from stream_dedup.stream.transaction import Outgoing
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from kafka.codec import lz4_encode
 
-from stream_dedup.stream.transaction import Outgoing
+from stream_dedup.kafka.transaction import Outgoing
 
 ESCAPED = "surrogateescape"
 """Error handler for names of headers: each byte that is not UTF-8 becomes one character, which no text has."""

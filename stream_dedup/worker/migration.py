@@ -27,16 +27,16 @@ from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.changelog.partitions import log_end_offsets
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.bounded import no_deadline
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.observer import Observer
-from stream_dedup.stream.producer import TaskProducer
-from stream_dedup.stream.records import place_of, was_held_back
-from stream_dedup.stream.state_store import StateStore
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.records import place_of, was_held_back
+from stream_dedup.worker.state_store import StateStore
 
 TASK = "global"
 _POLL_MS = 200

@@ -32,16 +32,16 @@ from stream_dedup.errors import (
 )
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import FEWEST, most_originals
+from stream_dedup.kafka.record_batch import content_bytes
+from stream_dedup.kafka.retry import Retry
+from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
-from stream_dedup.stream.context import WorkerContext
-from stream_dedup.stream.group import Group, is_member
-from stream_dedup.stream.observer import Observer, TaskState
-from stream_dedup.stream.record_batch import content_bytes
-from stream_dedup.stream.retry import Retry
-from stream_dedup.stream.task import PartitionTask
-from stream_dedup.stream.task_slot import TaskSlot
-from stream_dedup.stream.topic_watch import TopicWatch
-from stream_dedup.stream.transaction import CommitStep
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.group import Group, is_member
+from stream_dedup.worker.observer import Observer, TaskState
+from stream_dedup.worker.task import PartitionTask
+from stream_dedup.worker.task_slot import TaskSlot
+from stream_dedup.worker.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stream_dedup.changelog.limits import ENTRY_BYTES, PARTITIONS
+from stream_dedup.kafka import client
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
 
 _DAY_MS = 24 * 3600 * 1000
 # The limit of a timestamp's distance that Kafka uses for "unlimited".

@@ -21,13 +21,13 @@ from kafka import errors as kafka_errors
 from kafka.structs import MemberState
 
 from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.client_internals import patches
+from stream_dedup.kafka.error_text import error_text
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
-from stream_dedup.stream.assignor import CooperativeAssignor, SingleActiveAssignor
-from stream_dedup.stream.bounded import Bounded
-from stream_dedup.stream.client_internals import patches
-from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.resume import Committed, Note, out_of_range_message
+from stream_dedup.worker.assignor import CooperativeAssignor, SingleActiveAssignor
+from stream_dedup.worker.resume import Committed, Note, out_of_range_message
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

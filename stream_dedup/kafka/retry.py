@@ -8,8 +8,8 @@ import logging
 import time
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
+from stream_dedup.kafka import client
 from stream_dedup.settings import Settings
-from stream_dedup.stream import client
 
 log = logging.getLogger(__name__)
 

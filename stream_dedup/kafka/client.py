@@ -14,11 +14,11 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Fenced, StreamError, TransactionFailed
+from stream_dedup.kafka.addresses import diagnose_addresses
+from stream_dedup.kafka.client_internals import fast_fetch, login_errors
+from stream_dedup.kafka.error_text import error_text
+from stream_dedup.kafka.tls import CertificateProblem, make_context
 from stream_dedup.settings import KafkaSettings, Settings
-from stream_dedup.stream.addresses import diagnose_addresses
-from stream_dedup.stream.client_internals import fast_fetch, login_errors
-from stream_dedup.stream.error_text import error_text
-from stream_dedup.stream.tls import CertificateProblem, make_context
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
 # some numbers. Topics we write to must allow this much more than the input topic.

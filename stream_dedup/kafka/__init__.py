@@ -1,0 +1,1 @@
+"""Everything that speaks to Kafka: client, producer, readers of partitions, topics. Alone imports kafka-python."""
