@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.batch.rows import FileFormat
     from stream_dedup.news.decode import DecodedRecord
-    from stream_dedup.news.summary import Summary
-    from stream_dedup.news.survey import Survey
+    from stream_dedup.news.survey import Summary, Survey
     from stream_dedup.settings import Settings
 
 # The number of records that a survey reads in full before it samples (news/survey.py).
@@ -56,7 +55,7 @@ def check_command(
 ) -> None:
     """Show what is understood of a feed, before it is judged.
 
-    Fields, dates, languages, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
+    Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
     from stream_dedup.cli.summary import print_summary

@@ -125,15 +125,6 @@ def test_brokers_that_do_not_answer_are_reported_with_what_to_look_at(monkeypatc
     assert error == "no broker answers at x:1: Unable to bootstrap from ['x:1']"
 
 
-def test_rows_of_what_was_held_back_are_recognised(tmp_path: Path) -> None:
-    path = write(tmp_path / "in.jsonl", [story(1), story(1, 1, "copy")])
-    held = tmp_path / "held.jsonl"
-    CliRunner().invoke(app, ["filter", str(path), "--output", str(tmp_path / "u"), "--duplicates", str(held)])
-    shown = " ".join(invoke(held).stdout.split())
-    assert "These are rows that `filter --duplicates` writes" in shown
-    assert "[item.fields]" not in shown
-
-
 def test_a_name_that_is_no_utf_8_is_shown(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path / "news") + b"\xff.jsonl"))
     path.write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n{broken\n')
