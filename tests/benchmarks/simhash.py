@@ -23,7 +23,7 @@ from stream_dedup.evaluate.curve import alike_pairs
 from stream_dedup.evaluate.oracle import first_seen_wins
 from stream_dedup.evaluate.sets import body_sets, shingle_sets
 from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, within
-from stream_dedup.fingerprint.byte_blocks import bit_count
+from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.scheme import Scheme

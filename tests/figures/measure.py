@@ -26,7 +26,7 @@ from stream_dedup.evaluate.peers import PEERS_JACCARD, held_by_jaccard
 from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.weights import build
+from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -155,7 +155,7 @@ def _with_weights(tables: Tables, corpus: Corpus, directory: Path) -> Settings:
     if fingerprint.get("weights") == "idf":
         counted = load_settings(fingerprint=fingerprint | {"weights": "tf"})
         make = Fingerprinter(Scheme(counted.fingerprint))
-        table = build(make.scheme.features_id, (make.features(item.text) for item in corpus.items))
+        table = build_weights(make.scheme.features_id, (make.features(item.text) for item in corpus.items))
         fingerprint["idf"] = directory / "weights"
         fingerprint["idf"].write_bytes(table.to_bytes())
     return load_settings(**tables | {"fingerprint": fingerprint})

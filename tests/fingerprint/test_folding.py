@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes
-from stream_dedup.fingerprint.folding import folding_table
+from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes, folding_table
 from stream_dedup.fingerprint.tokens import SLACK, TextBatch, TokenTables, tokenise, tokens_for
 from stream_dedup.fingerprint.views import fold_with_python
 
