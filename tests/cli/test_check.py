@@ -96,12 +96,6 @@ def _json(result: Result) -> dict[str, Any]:
     return found
 
 
-def test_a_file_and_a_topic_are_one_too_many(tmp_path: Path) -> None:
-    result = invoke(write(tmp_path / "in.jsonl", feed(3)), "--topic", "news")
-    assert isinstance(result.exception, UsageError)
-    assert "leave one of them out" in str(result.exception)
-
-
 def test_a_directory_is_no_input(tmp_path: Path) -> None:
     assert "is a directory; name its files" in str(invoke(tmp_path).exception)
 

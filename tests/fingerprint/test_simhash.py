@@ -60,13 +60,6 @@ def test_the_kernel_computes_the_textbook_s_simhash(bits: int, features: str, we
     assert simhashes(make, TEXT)[0].tolist() == textbook_simhash(votes, bits)
 
 
-@given(st.text(max_size=60), st.sampled_from(["tokens", "shingles"]))
-def test_any_text_has_a_simhash_and_the_same_one_every_time(text: str, features: str) -> None:
-    make = maker(features=features)
-    one, two = simhashes(make, text, text.upper() if text.isascii() else text)
-    assert one.tolist() == two.tolist()
-
-
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("shared", [0.3, 0.6, 0.9, 0.97])
 def test_the_distance_estimates_the_angle_without_bias(bits: int, shared: float) -> None:
