@@ -12,6 +12,7 @@ fields, shapes, sources) covers the first `FIRST` items and then one in `every`,
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -274,7 +275,9 @@ class Survey:
                 found.filled[name] += 1
                 if name not in found.samples:
                     found.samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
-        if record is not None and found.looked <= _LISTED_RECORDS:
+        if record is None or found.looked > _LISTED_RECORDS:
+            return
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
             for path, length in _leaves(msgspec.json.decode(value.removeprefix(BOM))):
                 if path in self._paths or len(self._paths) < _PATHS:
                     count, characters = self._paths.get(path, (0, 0))

@@ -191,3 +191,8 @@ def test_nothing_that_is_told_can_rewrite_a_terminal() -> None:
     text += [one.text for one in found.warnings]
     assert any("owned" in one for one in text)
     assert all(one.isprintable() for one in text)
+
+
+def test_a_member_that_cannot_be_decoded_hides_no_field() -> None:
+    found = survey_of([b'{"id": "1", "title": "T", "text": "x", "other": "\xff"}'] * 3)
+    assert (found.filled["title"], found.bad, found.paths) == (3, 0, [])
