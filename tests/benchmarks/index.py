@@ -3,26 +3,21 @@
 In: the number of originals. Out: flat dicts of figures. Keys and fingerprints are random, as hashes are. In a batch of
 lookups half of the items are new, and half are copies of stored ones. The peers are FAISS's binary indexes of
 SimHashes: a flat one (compares with all) and the multi-hash (buckets of 16 bits, as our "4 choose 1"). All have the
-recall that the pigeonhole principle guarantees. memory.py measures memory and restores.
-
-python -m tests.benchmarks.index --originals 1000000
+recall that the pigeonhole principle guarantees.
 """
 
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import IndexSettings, load_settings
-from tests.benchmarks.memory import measure_memory, measure_restore
 from tests.index.check import merge
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
@@ -225,9 +220,7 @@ def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> floa
     return statistics.median(seconds) * 1e6
 
 
-def measure_index(
-    originals: int = 10**7, rounds: int = 60, peers: bool = True, pauses: bool = True
-) -> dict[str, float]:
+def measure_index(originals: int = 10**7, rounds: int = 60) -> dict[str, float]:
     """Measure lookups, inserts and pauses of every layout with `originals` originals.
 
     `lookup_us_simhash_SIZE` is the fastest layout with exact recall within 3 bits; each layout also has its own figure.
@@ -241,36 +234,15 @@ def measure_index(
         out |= {f"{figure}_{name}_{size}": value for figure, value in lookups.items()}
         if name == "simhash_4c1" and isinstance(family, _SimHash):
             out[f"verified_us_simhash_4c1_{size}"] = _verified(family, index, originals, rounds)
-        if pauses and name in ("minhash", "simhash_4c1"):
+        if name in ("minhash", "simhash_4c1"):
             out |= {f"{figure}_{name}_{size}": v for figure, v in _pauses(family, index, originals).items()}
         index.close()
         del index
         if name in ("minhash", "simhash_4c1", "simhash_5c2"):
-            out[f"insert_us_{name}_{size}"] = _inserts(family, min(originals, 10**6 if not pauses else originals))
+            out[f"insert_us_{name}_{size}"] = _inserts(family, originals)
     out[f"lookup_us_simhash_{size}"] = min(out[f"lookup_us_simhash_{name}_{size}"] for name in LAYOUTS)
-    if peers:
-        out |= _faiss(originals, rounds)
-        ours = out[f"verified_us_simhash_4c1_{size}"]
-        out[f"faiss_multihash_vs_ours_{size}"] = out[f"faiss_multihash_us_{size}"] / ours
-        out[f"faiss_flat_vs_ours_{size}"] = out[f"faiss_flat_us_{size}"] / ours
+    out |= _faiss(originals, rounds)
+    ours = out[f"verified_us_simhash_4c1_{size}"]
+    out[f"faiss_multihash_vs_ours_{size}"] = out[f"faiss_multihash_us_{size}"] / ours
+    out[f"faiss_flat_vs_ours_{size}"] = out[f"faiss_flat_us_{size}"] / ours
     return out
-
-
-def main(
-    originals: Annotated[int, typer.Option(help="Originals in the index.")] = 10**6,
-    only: Annotated[str, typer.Option(help="index, memory or restore.")] = "",
-) -> None:
-    parts: dict[str, Callable[[], dict[str, float]]] = {
-        "index": lambda: measure_index(originals),
-        "memory": lambda: measure_memory(originals),
-        "restore": lambda: measure_restore(min(originals, 10**6)),
-    }
-    for name, run in parts.items():
-        if only in ("", name):
-            for figure, value in run().items():
-                sys.stdout.write(f"{figure:48} {value:12,.3f}\n")
-                sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    typer.run(main)

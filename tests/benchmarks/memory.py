@@ -3,7 +3,7 @@
 Memory is the resident memory of a separate process, not a sum of array sizes. The restore reads changelog blocks from
 memory, without Kafka. Originals are synthetic: random sketches and keys, as hashes are.
 
-python -m tests.benchmarks.index --only memory --originals 10000000
+python -m tests.benchmarks.memory default 10000000
 """
 
 import contextlib

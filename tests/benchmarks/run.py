@@ -100,13 +100,13 @@ def _index(run: Run) -> Figures:
 
 
 def _memory(run: Run) -> Figures:
-    from tests.benchmarks.index import measure_memory
+    from tests.benchmarks.memory import measure_memory
 
     return measure_memory()
 
 
 def _restore(run: Run) -> Figures:
-    from tests.benchmarks.index import measure_restore
+    from tests.benchmarks.memory import measure_restore
     from tests.benchmarks.restore import measure_restore_from_kafka
 
     with EmbeddedKafka(say=run.say) as kafka:
