@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.additions import _NEW_SHARE
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
-from stream_dedup.dedup.similarity import _NEW_SHARE, compare
+from stream_dedup.dedup.similarity import compare
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.word_filter import absence

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import MergeFailed, StreamDedupError
-from stream_dedup.index import release as release_module
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.release import release
 from stream_dedup.index.run import build_run
+from stream_dedup.index.times import windows_since
 from stream_dedup.settings import IndexSettings
 from tests.index.check import BrokenIndex, check, merge
 from tests.index.model import ModelIndex, pairs_of, words_of
@@ -152,37 +151,6 @@ class TestForgetAndExpire:
         assert max(sizes) <= 2 * 6 * 2000
         assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
 
-    def test_forget_refuses_a_row_that_was_never_added(self, index):
-        index.put(keys_of([7, 7]), at(0))
-        for row in (1, -1):
-            with pytest.raises(IndexError, match="never added"):
-                index.forget(row)
-
-
-class TestWrongArguments:
-    def test_arrays_of_another_shape_or_type_are_refused(self, index):
-        with pytest.raises(TypeError, match="uint32"):
-            index.add(np.ones((1, 2), np.uint64), at(0))
-        with pytest.raises(ValueError, match=r"\(n, 2\)"):
-            index.add(np.ones((1, 3), U32), at(0))
-        with pytest.raises(TypeError, match="int64"):
-            index.add(np.ones((1, 2), U32), np.ones(1))
-        with pytest.raises(ValueError, match="horizons"):
-            index.lookup(np.ones((1, 2), U32), at(0, 1))
-        with pytest.raises(ValueError, match="times must be at least"):
-            index.add(np.ones((1, 2), U32), at(np.iinfo(np.int64).min))
-        assert index.stats().next_row == 0
-
-    @pytest.mark.parametrize("table_of", [(), (1,), (0, 2), (0, 1, 0), (-1, 0)])
-    def test_tables_of_columns_that_do_not_ascend_from_0_are_refused(self, table_of):
-        with pytest.raises(ValueError, match="ascending from 0"):
-            HybridIndex(table_of)
-
-    @pytest.mark.parametrize("dont_care_bits", [(0, 8), (32,), (-1,), (8, 0, 0)])
-    def test_dont_care_bits_that_do_not_fit_the_tables_are_refused(self, dont_care_bits):
-        with pytest.raises(ValueError, match="does not fit the tables"):
-            HybridIndex((0, 1, 1), dont_care_bits=dont_care_bits)
-
 
 class TestSharedTable:
     """Columns 0 to 2 share a table, column 3 has its own."""
@@ -207,7 +175,7 @@ class TestSharedTable:
     @staticmethod
     def found(index, *lines):
         """(item, row, column of the item) of each key that is found."""
-        return words_of(index.find(keys_of(*lines), np.zeros(len(lines), np.int64)))
+        return words_of(index.find(keys_of(*lines), windows_since(np.zeros(len(lines), np.int64))))
 
     def test_a_key_meets_equal_ones_of_any_column_of_its_table(self, index):
         index.put([7, 0, 0, 5], [4, 7, 5, 0], [0, 0, 7, 7])
@@ -411,13 +379,13 @@ def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
     rows = 1 << 20
     run = build_run(0, np.full((rows, 2), 7, U32), np.arange(3), newest=0)
     beside = np.full(rows, 7, U32)
-    release([run])
+    tiers._release([run])
     assert sys.platform != "linux" or np.count_nonzero(run.keys) <= 2 * 4096
     assert (beside == 7).all()
 
 
 def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
-    monkeypatch.setattr(release_module, "_LARGE", 1)
+    monkeypatch.setattr(tiers, "_LARGE", 1)
     monkeypatch.setattr(tiers, "_AT_ONCE", 10)
     index, model = HybridIndex(range(2)), ModelIndex(range(2), 64)
     random = np.random.default_rng(8)
@@ -428,19 +396,6 @@ def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
         asked = random.integers(1, 5000, (20, 2), U32)
         assert pairs_of(index.lookup(asked, np.zeros(20, np.int64))) == model.lookup(asked, np.zeros(20))
     index.close()
-    check(index)
-
-
-def test_a_suspended_row_keeps_its_time_through_a_sort():
-    index = HybridIndex(range(1), background=False)
-    index.add(np.array([[7]], U32), at(1000))
-    newest = index.add(np.array([[8]], U32), at(9000))
-    index.suspend(newest)
-    merge(index)  # from the tree into a run, which records its newest time
-    index.revive(newest)
-    assert pairs_of(index.lookup(np.array([[8]], U32), at(5000))) == [(0, newest)]
-    with pytest.raises(ValueError, match="cannot be suspended"):
-        index.suspend(index.add(np.array([[9]], U32), at(-1)))
     check(index)
 
 
