@@ -5,6 +5,7 @@ and needs no index, so another thread can do it while the previous batch is judg
 acts on the verdicts, writes the delta to the changelog, and passes the batch to `Deduplicator.apply`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.clocks import CLOCK, Odd
-from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
@@ -26,6 +26,32 @@ FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
 ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")])
 """The arrival of an added row: the watermark and its elapsed event time then (clocks.py), ms; 1 if its time is
 doubted."""
+
+
+# Marks of corrections in Latin script, as alternatives of a regular expression.
+_WORDS = (
+    "correct(?:ed|ion|ions|s)|clarification|korrigiert|korrektur|berichtigt|berichtigung|correctif|rectificatif|corrigé|"
+    "corregido|corrección|rettifica|correção"
+)
+_CHARACTERS = "更正|訂正|订正"
+# Every mark contains one of these. Searching the joined headlines for them costs .9 µs per headline, the expression 4.
+_PARTS = tuple(
+    part.encode()
+    for part in (
+        *("correc", "correç", "corrig", "correg", "korrig", "korrekt", "clarification", "berichtig"),
+        *("rectificatif", "rettifica", *_CHARACTERS.split("|")),
+    )
+)
+# Headlines that are searched at once. One in a thousand contains a part, and then each of these is searched. 1 µs per
+# headline in all; 1.9 if a batch of 500 is searched at once.
+_CHUNK = 32
+_WORD = rf"(?:{_WORDS}|{_CHARACTERS})"
+_MARKED = re.compile(
+    rf"(?:^|\d[-–—:]\s?)\W{{0,2}}{_WORD}(?:\s\d+)?\s?[-–—:：|]"  # "CORRECTED-Fed ...", "UPDATE 2-CORRECTED-Fed ..."
+    rf"|[(\[（【]\s?{_WORD}\s?[)\]）】]"  # "Fed ... (Corrected)"
+    rf"|[-–—:|]\s?{_WORD}\W{{0,2}}$",  # "Fed ... - CORRECTED"
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +91,33 @@ def _as_item(item: Item | Tombstone) -> Item:
     return Item(item.id, "", "", "", item.time, item.partition, item.offset)
 
 
+def are_corrections(headlines: Sequence[str]) -> NDArray[np.bool_]:
+    """(n,) bool, whether each headline marks a correction of an earlier item. O(characters).
+
+    A change from 38 to 83 million is one word in three hundred, which no similarity shows, but editors mark their
+    corrections. The mark must be set apart ("CORRECTED-", "(Corrected)", "Correction:"), because market corrections and
+    corrections officers are ordinary news. Of 83,000 real headlines it finds 48, by Reuters and AP, and all are
+    corrections.
+
+    >>> are_corrections(["CORRECTED-Bridge costs 83 million", "Bridge costs 83 million (corrected)"]).tolist()
+    [True, True]
+    >>> are_corrections(["Correction of the market looms", "Corrections officer: 'I saw nothing'"]).tolist()
+    [False, False]
+    """
+    found = np.zeros(len(headlines), np.bool_)
+    for first in range(0, len(headlines), _CHUNK):
+        chunk = headlines[first : first + _CHUNK]
+        if _may_correct("\n".join(chunk)):
+            is_marked = (_may_correct(headline) and _MARKED.search(headline) is not None for headline in chunk)
+            found[first : first + len(chunk)] = np.fromiter(is_marked, np.bool_, len(chunk))
+    return found
+
+
+def _may_correct(text: str) -> bool:
+    low = text.lower().encode("utf-8", "surrogatepass")
+    return any(part in low for part in _PARTS)
+
+
 @dataclass(frozen=True, slots=True)
 class Delta:
     """The changes that a batch makes to the index: n rows to add and m ids to forget.
@@ -74,7 +127,7 @@ class Delta:
     - bodies: n packed bodies for exact comparison, else empty.
     - passages: uint32, hashes of the passages of the added originals; passage_counts: (n,) uint8, passages per row; or
       both empty if unknown.
-    - arrivals: (n,) ARRIVAL; clocks: CLOCK, the new states of the partitions that had items.
+    - arrivals: (n,) ARRIVAL; clocks: CLOCK, the new states of the partitions that had items; or both empty.
     - watermark, elapsed: after the batch, ms.
     """
 

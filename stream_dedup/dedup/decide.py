@@ -211,7 +211,8 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     parts = [delta.signatures for delta in earlier]
     as_bytes(signatures)[:] = np.concatenate([as_bytes(part) for part in (*parts, prints.signatures)])
     signatures["time"][settled:] = times.times
-    keys = np.concatenate([*(delta.keys for delta in earlier), prints.keys])
+    # In one memory order always: to numba another order is another type.
+    keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
     scope, windows = scope_of(times, arrivals), times.times - arrivals.window
     seen_at = np.where(times.times < times.watermarks - arrivals.window, times.watermarks, times.times)

@@ -25,6 +25,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -257,8 +258,10 @@ class Deduplicator:
             raise CorruptBlock(
                 f"a block has {delta.keys.shape[1]} keys a row, and its scheme {self.scheme.key_columns}"
             )
-        if len(delta.arrivals) != len(delta):
-            raise CorruptBlock(f"a block has {len(delta)} rows, and the arrivals of {len(delta.arrivals)}")
+        if not len(delta.arrivals) and not len(delta.clocks):  # a block may lack them: its rows come with its watermark
+            passed = max(delta.watermark - self.watermark, 0) if self.watermark > START else 0
+            delta = replace(delta, arrivals=np.zeros(len(delta), ARRIVAL), elapsed=self.elapsed + passed)
+            delta.arrivals["watermark"], delta.arrivals["elapsed"] = delta.watermark, delta.elapsed
         times = delta.signatures["time"][delta.arrivals["doubted"] == 0]
         if len(times) and times.min() < EARLIEST:
             raise CorruptBlock(f"a block has a time of {times.min()}, which only an item of doubtful time can have")

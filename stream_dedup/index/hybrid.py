@@ -181,7 +181,7 @@ class HybridIndex:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
         self.wait_for_merges()
         queries, budget = keys.T.copy(), self._limits.bucket_limit if limit is None else limit
-        windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN))
+        windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first
         asked = Asked(queries, windows, times, first, np.full(queries.shape, budget, np.int32))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_dedup.dedup.corrections import are_corrections
+from stream_dedup.dedup.batch import are_corrections
 from stream_dedup.dedup.verdict import Kind
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
 

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.dedup.wording import describe_verdict
+from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict, describe_verdict
 from stream_dedup.news.item import Item
 
 ORIGINAL = Original("1", 0, 0, 0)
