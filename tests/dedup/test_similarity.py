@@ -214,12 +214,6 @@ def test_a_page_without_an_article_is_asked_as_a_whole(text: str) -> None:
     assert found["new_words"] == pytest.approx(5 + len(words(text)), rel=0.3)
 
 
-def test_a_doubled_text_is_covered_as_the_text_is() -> None:
-    text = " ".join(f"word{n}" for n in range(200)) + "."
-    found = similarities(Item("b", "", f"{text} {text}", "", 0), Item("a", "", text, "", 0), verify="sketch")
-    assert found["article_coverage"] > 0.97
-
-
 def test_sketches_estimate_what_sets_tell() -> None:
     random = np.random.default_rng(12)
     names = ("body", "containment", "coverage", "article_coverage")
