@@ -17,8 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.dedup.figures import Figures
-from stream_dedup.dedup.verdict import Evidence, Verdict
-from stream_dedup.dedup.wording import describe_verdict
+from stream_dedup.dedup.verdict import Evidence, Verdict, describe_verdict
 from stream_dedup.news.fields import FIELDS
 from stream_dedup.news.survey import rows_of, share
 from stream_dedup.observe.board import SLICE_SECONDS, Board, Snapshot

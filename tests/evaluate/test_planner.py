@@ -20,7 +20,7 @@ from stream_dedup.index.footprint import BOOKKEEPING, Footprint, footprint, peak
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.run import Run
-from stream_dedup.index.tiers import AliveMask
+from stream_dedup.index.times import AliveMask
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
 from tests.fingerprint.test_packed_sets import pack

@@ -21,8 +21,8 @@ from stream_dedup.changelog.files import MAGIC, Journal, _packed, read_entries, 
 from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
-from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.fingerprint import simhash
+from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.resume import Note
