@@ -180,8 +180,7 @@ class StateStore:
         return self._is_consistent and self._reader.knows_position
 
     def _skipped(self, record: Any) -> None:
-        """Count a record of another program; log the first one."""
-        self._context.observer.changelog_record_skipped()
+        """Log the first record of another program."""
         if "foreign" not in self._context.logged:
             self._context.logged.add("foreign")
             log.warning(
