@@ -3,8 +3,8 @@
 import math
 
 from rich.console import Console
-from rich.table import Table
 
+from stream_dedup.cli.console import print_table
 from stream_dedup.evaluate.advice import Advice
 from stream_dedup.evaluate.intervals import Interval
 from stream_dedup.settings import DecisionSettings
@@ -17,12 +17,12 @@ def print_advice(advice: Advice, present: float, console: Console) -> None:
         return
     default = DecisionSettings().threshold
     marks = ((default, "default"), (present, "present"), (advice.novelty, "recommended"))
-    table = Table("novelty", "held", "missed (95 %)", "repeated (95 %)", "", box=None, pad_edge=False)
+    rows = []
     for value, rates in advice.rates.items():
         missed, repeated = (rates.missed, rates.missed_interval), (rates.repeated, rates.repeated_interval)
         note = ", ".join(text for one, text in marks if one == value)
-        table.add_row(with_name(value), str(rates.held), with_interval(*missed), with_interval(*repeated), note)
-    console.print(table)
+        rows.append((with_name(value), rates.held, with_interval(*missed), with_interval(*repeated), note))
+    print_table(console, ("novelty", "held", "missed (95 %)", "repeated (95 %)", ""), rows)
     console.print(advice.remark())
     if advice.novelty not in (None, present):
         console.print(f"\n[decision]\nnovelty = {advice.novelty:g}\n")

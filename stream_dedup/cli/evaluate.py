@@ -1,15 +1,14 @@
 """`stream-dedup evaluate CORPUS`: compare the decision with readers' labels and with exact similarities."""
 
-import sys
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import print_table, progress_bars
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -97,24 +96,14 @@ def evaluate_command(
     if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
     lines = list(LineReader([str(corpus)], None))
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} of {task.total}"),
-        TimeElapsedColumn(), console=new_console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
-    ) as bars:  # fmt: skip
-        tasks = {}
-
-        def progress(step: str, done: int, total: int) -> None:
-            if step not in tasks:
-                tasks[step] = bars.add_task(step, total=total)
-            bars.update(tasks[step], completed=done, total=total)
-
+    with progress_bars() as bars:
         evaluation = evaluate(
             lines,
             settings,
             pairs,
             threshold=threshold,
             with_sweep=sweep or plots is not None or report is not None,
-            progress=progress,
+            progress=bars,
         )
     if plots or report:
         _write(evaluation, settings, f"stream-dedup on {corpus.name}", plots, report)
@@ -155,15 +144,15 @@ def _print(evaluation: "Evaluation") -> None:
     console = new_console()
     if evaluation.labels:
         columns = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1 (95 %)", "ARI")
-        table = Table(*columns, box=None, padding=(0, 1, 0, 0), pad_edge=False)  # fits 80 columns
+        rows: list[tuple[str | int, ...]] = []
         for name, scores in evaluation.labels.items():
             cells = [
                 with_interval(scores.recall, scores.recall_interval),
                 with_interval(scores.precision, scores.precision_interval),
                 with_interval(scores.f1, scores.f1_interval),
             ]
-            table.add_row(name, str(scores.pairs), *cells, f"{scores.ari:.3f}")
-        console.print(table)
+            rows.append((name, scores.pairs, *cells, f"{scores.ari:.3f}"))
+        print_table(console, columns, rows)
     for remark in evaluation.remarks:
         warn(console, remark)
     if evaluation.novelty:
@@ -177,20 +166,13 @@ def _print(evaluation: "Evaluation") -> None:
         f"{oracle.sketch_bytes} bytes a body; {oracle.held_exactly} held back exactly, {oracle.misses} missed, "
         f"{oracle.false_drops} held back wrongly"
     )
-    table = Table("exact Jaccard", "items", "missed", "held back wrongly")
-    for band in oracle.bands:
-        table.add_row(f"{band.low:g} to {band.high:g}", str(band.items), str(band.misses), str(band.false_drops))
-    console.print(table)
-    table = Table("Jaccard", "pairs", "clusters", "proposed (95 %)", "predicted")
+    bands = [(f"{band.low:g} to {band.high:g}", band.items, band.misses, band.false_drops) for band in oracle.bands]
+    print_table(console, ("exact Jaccard", "items", "missed", "held back wrongly"), bands)
+    points = []
     for point in evaluation.curve:
-        table.add_row(
-            f"{point.low:.2f} to {point.high:.2f}",
-            str(point.pairs),
-            f"{point.clusters:.1f}",
-            with_interval(point.measured, point.interval),
-            rate(point.predicted),
-        )
-    console.print(table)
+        jaccard, measured = f"{point.low:.2f} to {point.high:.2f}", with_interval(point.measured, point.interval)
+        points.append((jaccard, point.pairs, f"{point.clusters:.1f}", measured, rate(point.predicted)))
+    print_table(console, ("Jaccard", "pairs", "clusters", "proposed (95 %)", "predicted"), points)
     console.print(INTERVALS)
     if evaluation.sweep:
         _print_sweep(evaluation.sweep, console)
@@ -207,13 +189,13 @@ def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
 
     has_layouts = any(point.layout for point in points)
     columns = ["value", *(["layout"] if has_layouts else []), "held", "recall", "prec.", "missed", "repeated", "found"]
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
+    rows = []
     for p in points:
         rates = (rate(share) for share in (p.recall, p.precision, p.missed, p.repeated))
         layout = [p.layout] if has_layouts else []
-        table.add_row(p.title, *layout, f"{p.held_share:.2%}", *rates, f"{p.candidates:.3g}")
+        rows.append((p.title, *layout, f"{p.held_share:.2%}", *rates, f"{p.candidates:.3g}"))
     console.print(f"{points[0].setting}, a run for each value:")
-    console.print(table)
+    print_table(console, columns, rows)
     console.print("held: share held back; found: candidates an item")
     for p in points:
         if p.examples:
@@ -227,21 +209,20 @@ def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
     from stream_dedup.cli.advice import rate, with_interval
     from stream_dedup.settings.decision import with_name
 
-    table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
+    rows: list[tuple[str | int | Text, ...]] = []
     for (title, pairs), rules in groupby(report.groups, key=lambda group: (group.title, group.rates.rows)):
-        table.add_row(f"{title}: {pairs}", style="bold")
+        rows.append((Text(f"{title}: {pairs}", "bold"), "", "", ""))
         for rule in rules:
             rates = rule.rates
             missed = with_interval(rates.missed, rates.missed_interval)
             repeated = with_interval(rates.repeated, rates.repeated_interval)
-            table.add_row(f"  {rule.rule}", str(rates.held), missed, repeated)
-        table.add_section()
-    console.print(table)
+            rows.append((f"  {rule.rule}", rates.held, missed, repeated))
+    print_table(console, ("pairs and rule", "held", "missed (95 %)", "repeated (95 %)"), rows)
     if report.curve:
-        table = Table(report.setting, "missed", "repeated", "")
+        curve = []
         for point in report.shown():
             note = "present setting" if point.threshold == report.present else ""
-            table.add_row(with_name(point.threshold), rate(point.missed), rate(point.repeated), note)
-        console.print(table)
+            curve.append((with_name(point.threshold), rate(point.missed), rate(point.repeated), note))
+        print_table(console, (report.setting, "missed", "repeated", ""), curve)
     for remark in report.remarks():
         console.print(remark)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import print_table
 from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -126,18 +126,12 @@ def _print(items: "list[Item]", explanation: "Explanation") -> None:
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(one_line, (item.id, item.source, item.title))))
         )
     columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate")
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
+    views = []
     for view in explanation.views:
-        table.add_row(
-            view.name,
-            f"{view.first:,}",
-            f"{view.second:,}",
-            f"{view.shared:,}",
-            f"{view.jaccard:.3f}",
-            f"{view.containment:.3f}",
-            "-" if view.estimate is None else f"{view.estimate:.3f}",
-        )
-    console.print(table)
+        estimate = "-" if view.estimate is None else f"{view.estimate:.3f}"
+        shares = f"{view.jaccard:.3f}", f"{view.containment:.3f}", estimate
+        views.append((view.name, view.first, view.second, view.shared, *shares))
+    print_table(console, columns, views)
     console.print("Sizes: distinct shingles (headline: words). The Jaccard is estimated from what is stored.")
     for question, answer in _answers(items, explanation):
         console.print(Text(f"{question:24}{one_line(answer)}"))

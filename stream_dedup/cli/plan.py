@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size, print_json
+from stream_dedup.cli.console import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,10 +207,8 @@ def _print_advice(
         _print_choices(console, "The layout with the least work, by distance", advice.distances, advice)
     if advice.curve:
         columns = list(advice.curve[0][1])
-        table = Table("Jaccard", *columns, title="What the index proposes, by Jaccard (the S-curve)")
-        for at, chances in advice.curve:
-            table.add_row(f"{at:g}", *(f"{chances[name]:.3f}" for name in columns))
-        console.print(table)
+        rows = [(f"{at:g}", *(f"{chances[name]:.3f}" for name in columns)) for at, chances in advice.curve]
+        print_table(console, ("Jaccard", *columns), rows, "What the index proposes, by Jaccard (the S-curve)")
     if advice.indexes > 1:
         console.print(
             f"A table of an index holds {ROWS_OF_AN_INDEX:,} keys at most: on paper, {advice.indexes} of them hold "
@@ -223,21 +221,21 @@ def _print_choices(console: "Console", title: str, plans: "Sequence[Plan]", advi
 
     of_layout = ("key bits", "keys read") if plans[0].key_bits else ()
     columns = (*plans[0].settings, *of_layout, "keys", "recall", "false", "at most", "")
-    # Without a frame it fits into 80 columns.
-    table = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    rows = []
     proposed = advice.proposed and advice.proposed.settings
     for plan in plans:
         is_now, is_proposed = plan.settings == advice.present.settings, plan.settings == proposed
-        table.add_row(
+        row = (
             *map(str, plan.settings.values()),
             *(("-".join(map(str, sorted({*plan.key_bits}))), rounded(plan.keys_read)) if plan.key_bits else ()),
-            str(plan.takes.keys),
+            plan.takes.keys,
             "-" if plan.recall is None else f"{plan.recall:.3f}",
             rounded(plan.false_candidates),
             sized(plan.peak),
             "present" if is_now else "proposed" if is_proposed else "",
         )
-    console.print(table)
+        rows.append(row)
+    print_table(console, columns, rows, title)
 
 
 def _conclusion(advice: "Advice") -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, new_console
+from stream_dedup.cli.console import progress_bars
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted
@@ -155,15 +155,10 @@ def _has_terminal() -> bool:
 def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> "Found":
     from stream_dedup.evaluate.frame import from_files, from_kafka
 
-    columns = TextColumn("{task.description}"), TextColumn("{task.completed:,} records"), TimeElapsedColumn()
-    with Progress(
-        *columns, console=new_console(stderr=True), disable=not sys.stderr.isatty(), transient=True
-    ) as bars:  # fmt: skip
-        task = bars.add_task("drawing", total=None)
+    with progress_bars() as bars:
 
         def report(count: int) -> None:
-            if count % 1000 == 0:
-                bars.update(task, completed=count)
+            bars("records", count)
 
         if duplicates is None:
             return from_kafka(settings, count, seed, report)

@@ -5,10 +5,8 @@ summary of how the records were read.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.kafka.live_reader import LiveReader
     from stream_dedup.settings import Settings
-    from stream_dedup.worker.trial import Ended, Trial, TrialResult
+    from stream_dedup.worker.trial import Ended, TrialResult
 
 # The time of the decision is printed from this many items on.
 _MEASURED_ITEMS = 1000
@@ -68,6 +66,7 @@ def trial_command(
     Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them
     can be judged.
     """
+    from stream_dedup.cli.console import progress_bars
     from stream_dedup.cli.run import stop_on_signals
     from stream_dedup.kafka.live_reader import LiveReader
     from stream_dedup.precompile.compilations import report_long_compilation
@@ -88,7 +87,13 @@ def trial_command(
         if not expected and minutes is None:
             raise InputError(_no_items(reader, begin))
         seconds = None if minutes is None else minutes * 60
-        with _progress(trial, reader, min(items, expected) if minutes is None else None) as update:
+        total = min(items, expected) if minutes is None else None
+        with progress_bars() as bars:
+
+            def update() -> None:
+                state = "at the end, waiting" if reader.caught_up else "reading"
+                bars("trial", trial.items, total, f"{trial.items:,} items, {trial.held:,} held back, {state}")
+
             ended, error = run_trial(reader, trial, items=items, seconds=seconds, stop=stop.is_set, on_progress=update)
         if not trial.items:
             raise error or InputError(_no_items(reader, begin))
@@ -139,27 +144,6 @@ def _no_items(reader: "LiveReader", begin: int) -> str:
     )
 
 
-@contextmanager
-def _progress(trial: "Trial", reader: "LiveReader", total: int | None) -> "Iterator[Callable[[], None]]":
-    """A progress line on a terminal; what it yields updates it."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = new_console(stderr=True)
-    columns = (
-        BarColumn(20),
-        TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[state]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task("trial", total=total, items="0", held="0", state="")
-
-        def update() -> None:
-            state = "at the end, waiting" if reader.caught_up else "reading"
-            bars.update(bar, completed=trial.items, items=f"{trial.items:,}", held=f"{trial.held:,}", state=state)
-
-        yield update
-
-
 _ENDED = {
     "items": "ended after --items",
     "minutes": "ended after --minutes",
@@ -170,8 +154,7 @@ _ENDED = {
 
 
 def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
-    from rich.table import Table
-
+    from stream_dedup.cli.console import print_table
     from stream_dedup.cli.side_by_side import one_line
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
@@ -180,8 +163,6 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
     if note := _older_records(result.first, begin):
         console.print(note)
-    table = Table("verdict", "items", "share", "what a worker would do")
-    _align_right(table, 1, 2)
     actions = {
         "unique": "let through",
         "update": "hold back" if settings.policy.updates == "drop" else "let through as an update",
@@ -189,24 +170,21 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
         "bad": "send to the dead letters",
         "tombstone": "let through, forget the original",
     }
-    for kind, count in result.verdicts.items():
-        if count or kind != "tombstone":
-            table.add_row(str(kind), f"{count:,}", _share(count, result.items), actions[kind])
-    table.add_section()
-    table.add_row("all", f"{result.items:,}", "", "")
-    console.print(table)
+    verdicts = [
+        (str(kind), count, _share(count, result.items), actions[kind])
+        for kind, count in result.verdicts.items()
+        if count or kind != "tombstone"
+    ]
+    columns = ("verdict", "items", "share", "what a worker would do")
+    print_table(console, columns, [*verdicts, ("all", result.items, "", "")])
     if result.stages:
-        table = Table("held back because of", "items", "share")
-        _align_right(table, 1, 2)
-        for stage, count in result.stages.items():
-            table.add_row(f"{_STAGES.get(stage, stage)}", f"{count:,}", _share(count, result.held))
-        console.print(table)
+        stages = [(_STAGES.get(name, name), count, _share(count, result.held)) for name, count in result.stages.items()]
+        print_table(console, ("held back because of", "items", "share"), stages)
     if result.sources:
-        table = Table("source", "items", "held back", "share")
-        _align_right(table, 1, 2, 3)
-        for name, items, count in result.sources:
-            table.add_row(one_line(name) or "(none)", f"{items:,}", f"{count:,}", _share(count, items))
-        console.print(table)
+        sources = [
+            (one_line(name) or "(none)", items, count, _share(count, items)) for name, items, count in result.sources
+        ]
+        print_table(console, ("source", "items", "held back", "share"), sources)
     _print_examples(console, result)
     print_short(console, result.summary)
     for reason in result.summary.reasons:
@@ -277,11 +255,6 @@ def _print_notes(console: "Console", result: "TrialResult", settings: "Settings"
             ("policy", "shadow", "true"),
         ):
             console.print(f"  [{table}]\n  {name} = {value}", soft_wrap=True)
-
-
-def _align_right(table: Any, *columns: int) -> None:
-    for number in columns:
-        table.columns[number].justify = "right"
 
 
 def _share(count: int, whole: int) -> str:
