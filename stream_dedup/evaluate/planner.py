@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.curve import anchored, lengthened, predicted, proposed
+from stream_dedup.evaluate.scurve import anchored, lengthened, predicted, proposed
 from stream_dedup.evaluate.simhash_model import (
     KEY_BITS,
     false_candidates,

@@ -31,7 +31,7 @@ _LONG_KEY = 40
 
 _LETTERS = (
     "With shingle_letters these figures are too low: unrelated texts share more letters than words, so more of them "
-    "are proposed. Measure your own with `stream-dedup evaluate CORPUS --sweep`."
+    "are proposed. Measure your own with `stream-dedup evaluate CORPUS`."
 )
 
 # Share of unrelated pairs by q, the probability that a bit differs: a mixture of binomials, fitted (EM, grid of .03) to

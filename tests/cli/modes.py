@@ -293,15 +293,15 @@ def _health(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.frame import Found
+    from stream_dedup.evaluate.sample import Found
 
     def draw(*values: object) -> Found:
         reach(*values[:-1])
         return Found([], [], 1, 1)
 
     patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
-    patch.setattr("stream_dedup.evaluate.frame.from_files", draw)
-    patch.setattr("stream_dedup.evaluate.frame.from_kafka", draw)
+    patch.setattr("stream_dedup.evaluate.sample.from_files", draw)
+    patch.setattr("stream_dedup.evaluate.sample.from_kafka", draw)
 
 
 def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
@@ -348,7 +348,7 @@ _JSON = {"--json": used("--json")}
 
 
 _FORCED = (
-    refused("--force is for --plots and --report", "--force"),
+    refused("--force is for --report", "--force"),
     used("--force", beside=("--report", "strict.jsonl")),
 )
 
@@ -361,8 +361,6 @@ def _evaluate(settings: str | None, other: str) -> Mode:
             "--labels": used("--labels", "strict.jsonl"),
             "--corpus": used("--corpus", "ferries"),
             "--threshold": used("--threshold", "0.99"),
-            "--sweep": used("--sweep"),
-            "--plots": used("--plots", "figures"),
             "--report": used("--report", "report.html"),
             "--force": _FORCED,
             "--config": used("--config", other),
@@ -601,8 +599,6 @@ TABLE: dict[str, dict[str, Mode]] = {
                     refused("--corpus selects labels", "--corpus", ""),
                 ),
                 "--threshold": used("--threshold", "0.99"),
-                "--sweep": used("--sweep"),
-                "--plots": used("--plots", "figures"),
                 "--report": used("--report", "report.html"),
                 "--force": _FORCED,
                 "--config": used("--config", "strict.toml"),
@@ -636,11 +632,11 @@ TABLE: dict[str, dict[str, Mode]] = {
         "continued": Mode(
             ("drawn",),
             {
-                "--count": refused("were drawn with --count 8.*leave --count 7 out", "--count", "7"),
-                "--seed": refused("were drawn with --seed 1", "--seed", "7"),
-                "--duplicates": refused("were drawn without --duplicates", "--duplicates", "held.jsonl"),
-                "--input": refused("were drawn without --input", "--input", "corpus.jsonl"),
-                "--config": refused("were drawn without --config", "--config", "kafka.toml"),
+                "--count": refused("were drawn with .*leave other options out", "--count", "7"),
+                "--seed": refused("were drawn with", "--seed", "7"),
+                "--duplicates": refused("were drawn with", "--duplicates", "held.jsonl"),
+                "--input": refused("were drawn with", "--input", "corpus.jsonl"),
+                "--config": refused("were drawn with", "--config", "kafka.toml"),
             },
             _drawn_sample,
         ),

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.curve import anchored, proposed
 from stream_dedup.evaluate.planner import Traffic, advise, curve_of, evaluate
+from stream_dedup.evaluate.scurve import anchored, proposed
 from stream_dedup.fingerprint.anchors import anchor_keys
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.minhash import Bands, band_keys

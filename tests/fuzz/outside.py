@@ -18,10 +18,8 @@ from stream_dedup.cli.common import parse_count, parse_size
 from stream_dedup.cli.reference import effective
 from stream_dedup.cli.trial import _begin_ms
 from stream_dedup.errors import ConfigError, InputError, UsageError
-from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.sample import Sample
-from stream_dedup.evaluate.strata import Strata
+from stream_dedup.evaluate.sample import Sample, Strata, _decision, _row
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.page import _requested_id
@@ -99,8 +97,8 @@ def _file_row(data: bytes) -> None:
     row = _row(data)
     if row["original"]:
         strata = Strata[int](9, 1, load_settings())
-        strata.add(row, row["original"]["offset"] + row["line"])
-        assert isinstance(row["file"] + row["original"]["file"], str)
+        strata.add(row, row["original"]["offset"] + row.get("line", 0))
+        assert isinstance(row.get("file", "") + row["original"].get("file", ""), str)
 
 
 # -- HTTP ----------------------------------------------------------------------------------------------

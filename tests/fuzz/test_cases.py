@@ -29,9 +29,8 @@ from stream_dedup.cli.common import parse_count, parse_size
 from stream_dedup.cli.trial import _begin_ms
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
-from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.sample import Sample
+from stream_dedup.evaluate.sample import Sample, _decision, _row
 from stream_dedup.kafka.client_internals.fast_fetch import unpack
 from stream_dedup.kafka.record_batch import Record, pack
 from stream_dedup.kafka.transaction import Outgoing

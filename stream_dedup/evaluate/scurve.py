@@ -25,13 +25,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from stream_dedup.batch.clusters import cluster_of, unite
+from stream_dedup.evaluate.exact import ShingleSets, alike_pairs
 from stream_dedup.evaluate.intervals import Interval, clustered, effective_size
-from stream_dedup.evaluate.oracle import longer, prefix_end, shared_members
-from stream_dedup.evaluate.sets import ShingleSets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
@@ -39,10 +37,6 @@ from stream_dedup.news.item import Item
 
 # Below this Jaccard two pages share little more than phrases; such pairs are numerous, and the curve is flat.
 LOWEST = 0.15
-# Enough pairs that the share in an interval with 1 % of them is known to .02.
-_PAIRS = 200_000
-# Comparisons before the search stops, after about ten seconds. The pairs found by then are a random sample.
-_COMPARISONS = 30_000_000
 _BATCH = 500
 INTERVALS = (
     "Pairs of one template or one much-copied article are proposed or missed together. So the intervals (95 %) come "
@@ -172,58 +166,3 @@ def measured_curve(
                 )
             )
     return points
-
-
-def alike_pairs(
-    sets: ShingleSets, floor: float, seed: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Find pairs with Jaccard >= floor: (first, second, exact Jaccard). All of them, or a random sample of very many.
-
-    The sets are processed in random order and each is compared with those before it, so an early stop yields all pairs
-    among a random choice of the sets.
-
-    >>> from stream_dedup.evaluate.sets import shingle_sets
-    >>> sets = shingle_sets([np.array(one, np.uint64) for one in ([1, 2, 3], [2, 3, 4], [8, 9])])
-    >>> [one.tolist() for one in alike_pairs(sets, 0.2)]
-    [[0], [1], [0.5]]
-    """
-    order = np.random.default_rng(seed).permutation(len(sets))
-    a, b, jaccard = _pairs(sets.ranks, sets.bounds, sets.sizes, sets.shared, order, floor, _PAIRS, _COMPARISONS)
-    return np.minimum(a, b), np.maximum(a, b), jaccard
-
-
-@njit(nogil=True, cache=True)
-def _pairs(ranks, bounds, sizes, shared, order, floor, most, comparisons):  # type: ignore[no-untyped-def]
-    head = np.full(shared, -1, np.int64)
-    capacity = 1024
-    entry_set, entry_next = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    entries, count = 0, 0
-    first, second, jaccard = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    seen = np.full(sizes.size, -1, np.int64)
-    for i in order:
-        if count == most or comparisons <= 0:
-            break
-        size, start, end = sizes[i], bounds[i], bounds[i + 1]
-        stop = prefix_end(size, start, end, floor)
-        for place in range(start, stop):
-            entry = head[ranks[place]]
-            while entry >= 0:
-                j = entry_set[entry]
-                entry = entry_next[entry]
-                if seen[j] == i or min(size, sizes[j]) < floor * max(size, sizes[j]):
-                    continue
-                seen[j] = i
-                comparisons -= 1
-                both = shared_members(ranks, start, end, bounds[j], bounds[j + 1])
-                alike = both / (size + sizes[j] - both)
-                if alike >= floor and count < most:
-                    first[count], second[count], jaccard[count] = i, j, alike
-                    count += 1
-        for place in range(start, stop):
-            if entries == capacity:
-                capacity *= 2
-                entry_set, entry_next = longer(entry_set, capacity), longer(entry_next, capacity)
-            entry_set[entries], entry_next[entries] = i, head[ranks[place]]
-            head[ranks[place]] = entries
-            entries += 1
-    return first[:count], second[:count], jaccard[:count]
