@@ -3,6 +3,7 @@
 Text is printed as it is: no markup (`[red]`, `[link=...]`), no names of emoji, and control characters escaped.
 """
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from stream_dedup.observe.terminal import escape_controls
 
 # Between two updates of the same step: less than an eye sees, and a loop may report each record.
 _UPDATE_SECONDS = 0.1
+_SPACE = re.compile(r"\s+")
 
 
 class CleanConsole(Console):
@@ -33,6 +35,15 @@ class CleanConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
+
+
+def one_line(text: str) -> str:
+    r"""Put a text on one line, with control characters escaped, so that its width is known before it is laid out.
+
+    >>> one_line("a\x1b[31m\n b")
+    'a\\u001b[31m b'
+    """
+    return escape_controls(_SPACE.sub(" ", text))
 
 
 def warn(console: Console, text: str, *, soft_wrap: bool = True) -> None:

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, new_console
-from stream_dedup.cli.console import progress_bars
+from stream_dedup.cli.console import one_line, progress_bars
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted
@@ -178,7 +178,7 @@ def _read_key(keys: str, console: "Console") -> str:
 
 
 def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
-    from stream_dedup.cli.side_by_side import one_line, side_by_side
+    from stream_dedup.cli.explain import side_by_side
     from stream_dedup.dedup.passages import compare_texts
 
     console.rule(Text(f"{number} of {total}"))
@@ -194,7 +194,6 @@ def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
 
 def _report(sample: "Sample", settings: "Settings", console: "Console") -> None:
     from stream_dedup.cli.evaluate import print_section
-    from stream_dedup.cli.side_by_side import one_line
     from stream_dedup.evaluate.report import advice_section, with_interval
 
     agreement, left = sample.agreement(), len(sample.open_pairs())

@@ -4,13 +4,15 @@ It only reads (stream/live_reader.py) and judges in memory (stream/trial.py). Ou
 summary of how the records were read.
 """
 
+import json
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import one_line, print_table, progress_bars
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -41,12 +43,9 @@ def trial_command(
         typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
     ] = None,
     since: Annotated[
-        str | None,
+        str,
         typer.Option("--since", metavar="DURATION", help="How far back to begin: 90m, 2h, 7d. Default: 24h."),
-    ] = None,
-    moment: Annotated[
-        str | None, typer.Option("--from", metavar="TIMESTAMP", help="When to begin: 2026-11-22 or 2026-11-22T08:00Z.")
-    ] = None,
+    ] = "24h",
     items: Annotated[int, typer.Option("--items", metavar="NUMBER", min=1, help="End after this many items.")] = 10_000,
     minutes: Annotated[
         float | None,
@@ -66,20 +65,19 @@ def trial_command(
     Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them
     can be judged.
     """
-    from stream_dedup.cli.console import progress_bars
     from stream_dedup.cli.run import stop_on_signals
     from stream_dedup.kafka.live_reader import LiveReader
     from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.worker.trial import Trial, run_trial
 
-    begin = _begin_ms(since, moment)
+    begin = _begin_ms(since)
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
     stop = stop_on_signals()
     started = time.monotonic()
     with (
-        report_long_compilation(_print_stderr),
+        report_long_compilation(lambda text: typer.echo(text, err=True)),
         LiveReader(settings, topic) as reader,
         Trial(settings, topic) as trial,
     ):
@@ -101,34 +99,20 @@ def trial_command(
     if as_json:
         print_json({"topic": topic, "ended": str(ended), **result.as_json()})
     else:
-        _print(result, ended, settings, topic, time.monotonic() - started, begin)
+        _print(result, ended, settings, topic, time.monotonic() - started)
     if error is not None:
         raise error
     if result.summary.all_bad:
         raise InputError(f"none of the {result.items:,} items of {topic} can be judged; see the reasons above")
 
 
-def _print_stderr(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def _begin_ms(since: str | None, moment: str | None) -> int:
+def _begin_ms(since: str) -> int:
     """Return when to start reading, in ms since 1970."""
     from stream_dedup.settings import parse_duration
 
-    if since is not None and moment is not None:
-        raise UsageError("--since and --from exclude each other; leave one out")
-    if moment is not None:
-        try:
-            begin = datetime.fromisoformat(moment)
-        except ValueError:
-            raise UsageError(
-                f"--from {moment}: not a date; write 2026-11-22, 2026-11-22T08:00 (UTC) or 2026-11-22T08:00+01:00"
-            ) from None
-        # Kafka has no time before 1970, and takes some negative numbers as commands.
-        return max(0, int((begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp() * 1000))
     try:
-        return max(0, int((time.time() - parse_duration("24h" if since is None else since).total_seconds()) * 1000))
+        # Kafka has no time before 1970, and takes some negative numbers as commands.
+        return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
     except (ValueError, AttributeError):
         raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
@@ -153,16 +137,12 @@ _ENDED = {
 }
 
 
-def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
-    from stream_dedup.cli.console import print_table
-    from stream_dedup.cli.side_by_side import one_line
+def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float) -> None:
     from stream_dedup.cli.summary import print_short
     from stream_dedup.news.summary import moment
 
     console = new_console()
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
-    if note := _older_records(result.first, begin):
-        console.print(note)
     actions = {
         "unique": "let through",
         "update": "hold back" if settings.policy.updates == "drop" else "let through as an update",
@@ -192,29 +172,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     _print_notes(console, result, settings, topic, seconds)
 
 
-def _older_records(first: int, begin: int) -> str:
-    """A note if the oldest record read is older than the beginning that the user named; else empty.
-
-    >>> _older_records(1_700_000_000_000, 1_700_000_000_000)
-    ''
-    >>> _older_records(1000, 1_700_000_000_000)[:53]
-    'Also read: records dated before 2023-11-14 22:13 UTC.'
-    """
-    from stream_dedup.news.summary import moment
-
-    if not 0 <= first < begin:
-        return ""
-    return (
-        f"Also read: records dated before {moment(begin)}. The times of this topic are out of order, and reading "
-        "begins at the first record that is not older."
-    )
-
-
 def _print_examples(console: "Console", result: "TrialResult") -> None:
-    from rich.text import Text
-
-    from stream_dedup.cli.side_by_side import one_line
-
     if not result.examples:
         return
     console.print(
@@ -231,8 +189,6 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
 
 
 def _print_notes(console: "Console", result: "TrialResult", settings: "Settings", topic: str, seconds: float) -> None:
-    import json
-
     from stream_dedup.news.summary import span
 
     window = settings.window.length_ms

@@ -13,6 +13,11 @@ nearly s if passages are replaced. Measured exponents: 2.4 to 2.7 in Reuters' wi
 anchors find, in the mean of eight seeds, what `anchored` says of their true J, within .05, and at least what it says of
 `lengthened` less .04. One seed differs by up to .09: pairs of one template are found or missed together.
 
+**SimHash.** A layout finds every pair within k bits for certain. So the recall at a body Jaccard J is the share of such
+pairs whose fingerprints differ in at most k bits. Two binary vectors of equal size with Jaccard J have the cosine
+c = 2J / (1 + J), and each bit differs with probability q = arccos(c) / pi (Charikar 2002). The distance is then
+binomial. docs/operating.md says how far real pairs are from that; tests/benchmarks/simhash.py measures it.
+
 In: items and their exact sets. Out: for each interval of the exact Jaccard, the number of pairs and the share of them
 that a key of the body proposes, by the rule of the index (`index.probe.Nearness`).
 
@@ -34,9 +39,18 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
 
 # Below this Jaccard two pages share little more than phrases; such pairs are numerous, and the curve is flat.
 LOWEST = 0.15
+# With single words as features the cosine is not that of the shingles. Mean share of differing bits by body Jaccard,
+# the mean of both corpora (pairs of bodies with 40 shingles or more, 64 and 128 bits).
+_TOKENS_AT = (0.0, 0.225, 0.35, 0.45, 0.55, 0.65, 0.75, 0.825, 0.875, 0.925, 0.965, 0.99, 1.0)
+_TOKENS = {
+    "tf": (0.5, 0.237, 0.209, 0.175, 0.142, 0.104, 0.079, 0.069, 0.045, 0.035, 0.032, 0.024, 0.0),
+    "uniform": (0.5, 0.298, 0.258, 0.223, 0.201, 0.155, 0.126, 0.111, 0.080, 0.067, 0.045, 0.031, 0.0),
+    "idf": (0.5, 0.357, 0.310, 0.252, 0.193, 0.153, 0.118, 0.096, 0.075, 0.075, 0.061, 0.027, 0.0),
+}
 _BATCH = 500
 INTERVALS = (
     "Pairs of one template or one much-copied article are proposed or missed together. So the intervals (95 %) come "
@@ -93,7 +107,6 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
 
     By anchors at least: with words changed one by one.
 
-    >>> from stream_dedup.settings import FingerprintSettings
     >>> scheme = Scheme(FingerprintSettings())
     >>> [round(float(p), 3) for p in proposed([0.2, 0.3, 0.4, 0.5], scheme)]
     [0.534, 0.853, 0.974, 0.998]
@@ -102,6 +115,35 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
     times = scheme.anchor_words / scheme.shingle_widths.words
     by_anchors = anchored(lengthened(jaccard, times), s.anchors)
     return 1 - (1 - by_anchors) * (1 - predicted(jaccard, s.body_bands, s.body_rows))
+
+
+def bit_difference(jaccard: float, fingerprint: FingerprintSettings) -> float:
+    """Return the probability that a bit of two bodies with this Jaccard differs.
+
+    >>> round(bit_difference(0.9, FingerprintSettings(family="simhash")), 3)
+    0.104
+    """
+    if fingerprint.features == "tokens":
+        return float(np.interp(jaccard, _TOKENS_AT, _TOKENS[fingerprint.weights]))
+    return math.acos(min(2 * jaccard / (1 + jaccard), 1.0)) / math.pi
+
+
+def within(hamming: int, bits: int, difference: float) -> float:
+    """Return the probability that at most `hamming` of `bits` differ, if each differs with this probability.
+
+    >>> round(within(3, 64, 0.05), 3)
+    0.601
+    """
+    return math.fsum(
+        math.comb(bits, count) * difference**count * (1 - difference) ** (bits - count) for count in range(hamming + 1)
+    )
+
+
+def recall_at(jaccard: float, hamming: int, fingerprint: FingerprintSettings) -> float | None:
+    """Return the share of the pairs at this body Jaccard that are within the distance; None for given fingerprints."""
+    if fingerprint.family == "given":
+        return None
+    return within(hamming, fingerprint.bits, bit_difference(jaccard, fingerprint))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.evaluate.exact import alike_pairs, body_sets, first_seen_wins, shingle_sets
-from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, within
+from stream_dedup.evaluate.planner import UNRELATED
+from stream_dedup.evaluate.scurve import bit_difference, within
 from stream_dedup.fingerprint.byte_blocks import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances
