@@ -108,11 +108,8 @@ def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) 
         place = f"in {corpus}" if corpus else "and no such file; to look up an id, name its corpus with --in"
         raise InputError(f"no item {name!r} {place}")
     if isinstance(item, BadItem):
-        if item.reason == "json" and not _is_json(name) and _has_items(Path(name)):
-            raise InputError(
-                f"{name} has more than one item: name two of them (explain ID ID --in {name}), or a file with one item"
-            )
-        raise InputError(f"item {name[:60]!r} cannot be judged: {item}")
+        more = "" if _is_json(name) else f"; a file has one item: of one with more name two, explain ID ID --in {name}"
+        raise InputError(f"item {name[:60]!r} cannot be judged: {item}{more}")
     if not isinstance(item, Item):
         raise InputError(f"item {name[:60]!r} is a tombstone")
     return item
@@ -121,11 +118,6 @@ def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) 
 def _is_json(name: str) -> bool:
     """Return whether an argument is an item itself, and neither a file nor an id."""
     return name.lstrip().startswith("{")
-
-
-def _has_items(path: Path) -> bool:
-    """Return whether a file is JSON Lines, and not one item on several lines."""
-    return sum(line.startswith(b"{") for line in path.read_bytes().splitlines()) > 1
 
 
 def _print(items: "list[Item]", explanation: "Explanation") -> None:

@@ -19,7 +19,6 @@ estimate of the sum over all decisions (Horvitz and Thompson 1952), whatever the
 
 import os
 import random
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -366,6 +365,12 @@ class Sample:
         self.pairs = _read_pairs(directory / "pairs.jsonl")
         _remove_partial_line(self._labels_path)
         self.labels = read_labels(self._labels_path) if self._labels_path.exists() else []
+        for label, pair in zip(self.labels, self.pairs, strict=False):
+            if (label.earlier, label.later) != (pair.earlier.id, pair.later.id):
+                raise InputError(
+                    f"{self._labels_path}: the labels must be in the order of the pairs; delete the line of "
+                    f"{label.later} and those after it"
+                )
 
     @staticmethod
     def exists(directory: Path) -> bool:
@@ -401,25 +406,8 @@ class Sample:
             ) from None
 
     def open_pairs(self) -> list[Pair]:
-        """Return the pairs without a label, in the order of the sample."""
-        return self._match()[1]
-
-    def _match(self) -> tuple[list[tuple[Label, Pair]], list[Pair]]:
-        """Return the labels with their pairs, and the pairs without a label.
-
-        Two items may be drawn more than once, for each delivery of the later one: the n-th label of two ids is that of
-        their n-th pair.
-        """
-        waiting: dict[tuple[str, str], deque[Label]] = defaultdict(deque)
-        for label in self.labels:
-            waiting[label.earlier, label.later].append(label)
-        labelled, unlabelled = [], []
-        for pair in self.pairs:
-            if labels := waiting[pair.earlier.id, pair.later.id]:
-                labelled.append((labels.popleft(), pair))
-            else:
-                unlabelled.append(pair)
-        return labelled, unlabelled
+        """Return the pairs without a label, in the order of the sample, which is that of the labels."""
+        return self.pairs[len(self.labels) :]
 
     def add(self, pair: Pair, same: bool, new: bool, unsure: bool) -> None:
         """Append a label; it is on the disk when this returns."""
@@ -441,9 +429,9 @@ class Sample:
         The precision is an estimate for all decisions of the sampled run. The recall covers only what the sample can
         contain: of the same articles those held back, or let through with evidence.
         """
-        labelled, _ = self._match()
-        found = [not pair.forward or pair.decision["verdict"] == Kind.UPDATE for _, pair in labelled]
-        return compare([label for label, _ in labelled], found) if labelled else None
+        pairs = self.pairs[: len(self.labels)]
+        found = [not pair.forward or pair.decision["verdict"] == Kind.UPDATE for pair in pairs]
+        return compare(self.labels, found) if pairs else None
 
     def novelty(self) -> Rates:
         """Compute missed from the labels so far; repeated covers only what the sample can contain."""
@@ -461,7 +449,7 @@ class Sample:
 
     def _counted(self) -> tuple[list[Pair], list[Label], list[bool], list[str]]:
         """Return the pairs that count for the second question, with label, whether held back, and site."""
-        found = [(pair, label) for label, pair in self._match()[0] if counts(label)]
+        found = [(pair, label) for pair, label in zip(self.pairs, self.labels, strict=False) if counts(label)]
         pairs, labels = [pair for pair, _ in found], [label for _, label in found]
         sites = clusters_of(labels, {pair.later.id: pair.later.source for pair in pairs})
         return pairs, labels, [not pair.forward for pair in pairs], sites

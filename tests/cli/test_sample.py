@@ -103,7 +103,9 @@ def test_a_pair_of_which_one_question_was_answered_is_asked_again(place: Place) 
 
 def test_labels_without_an_answer_to_the_second_question_count_for_the_first(place: Place) -> None:
     place.label("q", "--count", "8")
-    first = next(pair for pair in place.pairs if not pair["forward"])
+    lines = (place.sample / "pairs.jsonl").read_bytes().splitlines(keepends=True)
+    (place.sample / "pairs.jsonl").write_bytes(b"".join(sorted(lines, key=lambda line: json.loads(line)["forward"])))
+    first = place.pairs[0]
     label = {"earlier": first["earlier"]["id"], "later": first["later"]["id"], "label": "copy", "unsure": False}
     (place.sample / "labels.jsonl").write_text(json.dumps(label) + "\n", "utf-8")
     shown = place.label("q")
@@ -249,6 +251,14 @@ def test_sixty_labels_recommend_a_threshold_with_what_it_misses_and_repeats(plac
         assert re.search(name + r" \d+ 0.000 \(0.000-0.\d+\) 0.\d+ \(0.\d+-0.\d+\)", shown), name
     assert re.search(rf" {value} \d+ 0.000 \(\S+\) 0.\d+ \(\S+\) recommended", shown)
     load_settings(decision={"novelty": float(value)})
+
+
+def test_labels_in_another_order_are_refused(place: Place) -> None:
+    place.label("snsnq", "--count", "8")
+    path = place.sample / "labels.jsonl"
+    path.write_bytes(b"".join(reversed(path.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(InputError, match="must be in the order of the pairs"):
+        place.label("q")
 
 
 def test_a_pair_whose_evidence_is_not_an_object_is_refused_before_any_question(place: Place) -> None:
