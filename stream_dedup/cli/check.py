@@ -13,8 +13,7 @@ from stream_dedup.errors import UsageError
 if TYPE_CHECKING:
     from stream_dedup.batch.rows import FileFormat
     from stream_dedup.news.decode import DecodedRecord
-    from stream_dedup.news.summary import Summary
-    from stream_dedup.news.survey import Survey
+    from stream_dedup.news.survey import Summary, Survey
     from stream_dedup.settings import Settings
 
 # The number of records that a survey reads in full before it samples (news/survey.py).
@@ -51,22 +50,22 @@ def check_command(
 ) -> None:
     """Show what is understood of a feed, before it is judged.
 
-    Fields, dates, languages, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
+    Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
     from stream_dedup.cli.summary import print_summary
     from stream_dedup.settings import load_settings
 
-    if inputs and topic is not None:
-        raise UsageError("check reads files or, with --topic NAME, a topic: leave one of them out")
-    if not inputs and topic is None:
+    if bool(inputs) == (topic is not None):
         raise UsageError("name one or more files (or - for standard input), or a topic with --topic NAME")
-    if bootstrap is not None and topic is None:
-        raise UsageError("--bootstrap goes with --topic NAME")
-    if items is not None and topic is None:
-        raise UsageError("--items goes with --topic NAME: a file is read to its end; leave it out")
-    if file_format is not None and topic is not None:
-        raise UsageError("--format says what files hold; a topic has records: leave it out")
+    wrong = {
+        "--bootstrap goes with --topic NAME": bootstrap is not None and topic is None,
+        "--items goes with --topic NAME: a file is read to its end": items is not None and topic is None,
+        "--format says what files hold; a topic has records": file_format is not None and topic is not None,
+    }
+    for reason, applies in wrong.items():
+        if applies:
+            raise UsageError(f"{reason}: leave it out")
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
     if topic is not None:
         summary = _of_topic(settings, topic, _ITEMS if items is None else items)
@@ -101,7 +100,7 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
 
 def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
     from stream_dedup.cli.console import progress_bars
-    from stream_dedup.kafka.topic_reader import TopicReader  # loading the client takes as long as reading a file
+    from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
     from stream_dedup.news.decode import Decoder
 
     decode = Decoder(settings.item)

@@ -206,7 +206,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    patch.setattr("stream_dedup.kafka.live_reader.LiveReader", Reader)
+    patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
     patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.run.stop_on_signals", Event)
 
@@ -236,7 +236,7 @@ class _NoTopic(_Context):
 
 
 def _topic(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.kafka.topic_reader.TopicReader", _NoTopic)
+    patch.setattr("stream_dedup.kafka.reader.TopicReader", _NoTopic)
 
 
 def _changelog(patch: pytest.MonkeyPatch) -> None:
@@ -353,7 +353,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "check": {
         "files": Mode(
             "corpus.jsonl",
-            "--topic news ! leave one of them out; "
+            "--topic news ! a topic with --topic NAME; "
             "--bootstrap 127.0.0.1:7 ! --bootstrap goes with --topic; "
             "--items 3 ! --items goes with --topic; --format csv; --config fields.toml; --json",
         ),
