@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import print_table
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted, moment
 
@@ -88,10 +88,8 @@ def inspect_command(
     if as_json:
         print_json(counts)
         return
-    table = Table("", "", show_header=False)
-    for name, value in counts.items():
-        table.add_row(name.replace("_", " "), _for_people(name, value))
-    new_console().print(table)
+    rows = [(name.replace("_", " "), _for_people(name, value)) for name, value in counts.items()]
+    print_table(new_console(), (), rows)
     if counts["schemes"] and counts["settings_scheme"] not in counts["schemes"]:
         typer.echo(
             "warning: no block was written under the scheme of these settings, so a worker with these settings would "

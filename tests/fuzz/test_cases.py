@@ -29,9 +29,8 @@ from stream_dedup.cli.common import parse_count, parse_size
 from stream_dedup.cli.trial import _begin_ms
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
-from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.sample import Sample
+from stream_dedup.evaluate.sample import Sample, _decision, _row
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
@@ -481,10 +480,9 @@ def test_a_count_or_size_beyond_all_machines_is_a_usage_error(text: str) -> None
         assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("moment", ["0001-01-01T00:00+23:59", "1969-12-31T23:59:59.999"])
-def test_a_trial_from_before_1970_begins_with_the_first_record(moment: str) -> None:
+def test_a_trial_from_before_1970_begins_with_the_first_record() -> None:
     """The client refuses negative times with a ValueError, and Kafka takes -1 as a command for the end."""
-    assert _begin_ms(None, moment) == 0
+    assert _begin_ms("99999d") == 0
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://h:99999999/", "http://h:x/", "http://h\0:1/", "http://\udcff/"])

@@ -13,6 +13,11 @@ nearly s if passages are replaced. Measured exponents: 2.4 to 2.7 in Reuters' wi
 anchors find, in the mean of eight seeds, what `anchored` says of their true J, within .05, and at least what it says of
 `lengthened` less .04. One seed differs by up to .09: pairs of one template are found or missed together.
 
+**SimHash.** A layout finds every pair within k bits for certain. So the recall at a body Jaccard J is the share of such
+pairs whose fingerprints differ in at most k bits. Two binary vectors of equal size with Jaccard J have the cosine
+c = 2J / (1 + J), and each bit differs with probability q = arccos(c) / pi (Charikar 2002). The distance is then
+binomial. docs/operating.md says how far real pairs are from that; tests/benchmarks/simhash.py measures it.
+
 In: items and their exact sets. Out: for each interval of the exact Jaccard, the number of pairs and the share of them
 that a key of the body proposes, by the rule of the index (`index.probe.Nearness`).
 
@@ -25,24 +30,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from stream_dedup.batch.clusters import cluster_of, unite
+from stream_dedup.evaluate.exact import ShingleSets, alike_pairs
 from stream_dedup.evaluate.intervals import Interval, clustered, effective_size
-from stream_dedup.evaluate.oracle import longer, prefix_end, shared_members
-from stream_dedup.evaluate.sets import ShingleSets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.item import Item
+from stream_dedup.settings import FingerprintSettings
 
 # Below this Jaccard two pages share little more than phrases; such pairs are numerous, and the curve is flat.
 LOWEST = 0.15
-# Enough pairs that the share in an interval with 1 % of them is known to .02.
-_PAIRS = 200_000
-# Comparisons before the search stops, after about ten seconds. The pairs found by then are a random sample.
-_COMPARISONS = 30_000_000
+# With single words as features the cosine is not that of the shingles. Mean share of differing bits by body Jaccard,
+# the mean of both corpora (pairs of bodies with 40 shingles or more, 64 and 128 bits).
+_TOKENS_AT = (0.0, 0.225, 0.35, 0.45, 0.55, 0.65, 0.75, 0.825, 0.875, 0.925, 0.965, 0.99, 1.0)
+_TOKENS = {
+    "tf": (0.5, 0.237, 0.209, 0.175, 0.142, 0.104, 0.079, 0.069, 0.045, 0.035, 0.032, 0.024, 0.0),
+    "uniform": (0.5, 0.298, 0.258, 0.223, 0.201, 0.155, 0.126, 0.111, 0.080, 0.067, 0.045, 0.031, 0.0),
+    "idf": (0.5, 0.357, 0.310, 0.252, 0.193, 0.153, 0.118, 0.096, 0.075, 0.075, 0.061, 0.027, 0.0),
+}
 _BATCH = 500
 INTERVALS = (
     "Pairs of one template or one much-copied article are proposed or missed together. So the intervals (95 %) come "
@@ -99,7 +107,6 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
 
     By anchors at least: with words changed one by one.
 
-    >>> from stream_dedup.settings import FingerprintSettings
     >>> scheme = Scheme(FingerprintSettings())
     >>> [round(float(p), 3) for p in proposed([0.2, 0.3, 0.4, 0.5], scheme)]
     [0.534, 0.853, 0.974, 0.998]
@@ -108,6 +115,35 @@ def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
     times = scheme.anchor_words / scheme.shingle_widths.words
     by_anchors = anchored(lengthened(jaccard, times), s.anchors)
     return 1 - (1 - by_anchors) * (1 - predicted(jaccard, s.body_bands, s.body_rows))
+
+
+def bit_difference(jaccard: float, fingerprint: FingerprintSettings) -> float:
+    """Return the probability that a bit of two bodies with this Jaccard differs.
+
+    >>> round(bit_difference(0.9, FingerprintSettings(family="simhash")), 3)
+    0.104
+    """
+    if fingerprint.features == "tokens":
+        return float(np.interp(jaccard, _TOKENS_AT, _TOKENS[fingerprint.weights]))
+    return math.acos(min(2 * jaccard / (1 + jaccard), 1.0)) / math.pi
+
+
+def within(hamming: int, bits: int, difference: float) -> float:
+    """Return the probability that at most `hamming` of `bits` differ, if each differs with this probability.
+
+    >>> round(within(3, 64, 0.05), 3)
+    0.601
+    """
+    return math.fsum(
+        math.comb(bits, count) * difference**count * (1 - difference) ** (bits - count) for count in range(hamming + 1)
+    )
+
+
+def recall_at(jaccard: float, hamming: int, fingerprint: FingerprintSettings) -> float | None:
+    """Return the share of the pairs at this body Jaccard that are within the distance; None for given fingerprints."""
+    if fingerprint.family == "given":
+        return None
+    return within(hamming, fingerprint.bits, bit_difference(jaccard, fingerprint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,58 +208,3 @@ def measured_curve(
                 )
             )
     return points
-
-
-def alike_pairs(
-    sets: ShingleSets, floor: float, seed: int = 1
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Find pairs with Jaccard >= floor: (first, second, exact Jaccard). All of them, or a random sample of very many.
-
-    The sets are processed in random order and each is compared with those before it, so an early stop yields all pairs
-    among a random choice of the sets.
-
-    >>> from stream_dedup.evaluate.sets import shingle_sets
-    >>> sets = shingle_sets([np.array(one, np.uint64) for one in ([1, 2, 3], [2, 3, 4], [8, 9])])
-    >>> [one.tolist() for one in alike_pairs(sets, 0.2)]
-    [[0], [1], [0.5]]
-    """
-    order = np.random.default_rng(seed).permutation(len(sets))
-    a, b, jaccard = _pairs(sets.ranks, sets.bounds, sets.sizes, sets.shared, order, floor, _PAIRS, _COMPARISONS)
-    return np.minimum(a, b), np.maximum(a, b), jaccard
-
-
-@njit(nogil=True, cache=True)
-def _pairs(ranks, bounds, sizes, shared, order, floor, most, comparisons):  # type: ignore[no-untyped-def]
-    head = np.full(shared, -1, np.int64)
-    capacity = 1024
-    entry_set, entry_next = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    entries, count = 0, 0
-    first, second, jaccard = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    seen = np.full(sizes.size, -1, np.int64)
-    for i in order:
-        if count == most or comparisons <= 0:
-            break
-        size, start, end = sizes[i], bounds[i], bounds[i + 1]
-        stop = prefix_end(size, start, end, floor)
-        for place in range(start, stop):
-            entry = head[ranks[place]]
-            while entry >= 0:
-                j = entry_set[entry]
-                entry = entry_next[entry]
-                if seen[j] == i or min(size, sizes[j]) < floor * max(size, sizes[j]):
-                    continue
-                seen[j] = i
-                comparisons -= 1
-                both = shared_members(ranks, start, end, bounds[j], bounds[j + 1])
-                alike = both / (size + sizes[j] - both)
-                if alike >= floor and count < most:
-                    first[count], second[count], jaccard[count] = i, j, alike
-                    count += 1
-        for place in range(start, stop):
-            if entries == capacity:
-                capacity *= 2
-                entry_set, entry_next = longer(entry_set, capacity), longer(entry_next, capacity)
-            entry_set[entries], entry_next[entries] = i, head[ranks[place]]
-            head[ranks[place]] = entries
-            entries += 1
-    return first[:count], second[:count], jaccard[:count]

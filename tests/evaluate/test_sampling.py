@@ -1,13 +1,17 @@
-"""Sampling: strata by stage and distance from the threshold, and weights that make estimates unbiased."""
+"""Sampling: strata by stage and distance from the threshold, unbiased weights, and records as lines of a corpus."""
 
 import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
-from stream_dedup.evaluate.strata import Strata, allocate, stratum_of
+from stream_dedup.evaluate.sample import Strata, _as_line, allocate, stratum_of
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.news.test_presets import IDS, RECORDS
 
 SETTINGS = Settings()
 
@@ -97,3 +101,16 @@ def test_a_seed_makes_the_sample() -> None:
         return [one.what for one in strata.draw()]
 
     assert draw(1) == draw(1) != draw(2)
+
+
+@pytest.mark.parametrize(("name", "shape", "record", "id"), RECORDS, ids=IDS)
+def test_a_line_is_read_as_the_record_was(name: str, shape: str, record: dict[str, Any], id: str) -> None:
+    """Its own fields contain what key and timestamp said."""
+    settings = load_settings()
+    decode = Decoder(settings.item)
+    value = msgspec.json.encode(record)
+    item = decode(value, b"key", 1_700_000_000_000)
+    assert isinstance(item, Item)
+    line = _as_line(value, item, settings)
+    assert decode(line, None, None) == item
+    assert decode.read(line).shape == shape

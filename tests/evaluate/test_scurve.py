@@ -1,4 +1,4 @@
-"""The stream agrees with exact sets, and the index with the textbook's curve."""
+"""The index proposes pairs as the textbook says, and the intervals hold for pairs that depend on each other."""
 
 from typing import Any
 
@@ -6,22 +6,17 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from stream_dedup.evaluate.curve import LOWEST, alike_pairs, measured_curve, predicted
-from stream_dedup.evaluate.fidelity import fidelity
+from stream_dedup.evaluate.exact import alike_pairs
 from stream_dedup.evaluate.intervals import clustered, effective_size, wilson
-from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
+from stream_dedup.evaluate.scurve import LOWEST, measured_curve, predicted
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.news.item import Item
 from stream_dedup.settings import IndexSettings, Settings, load_settings
 from tests.evaluate.news import copies
+from tests.evaluate.test_exact import sets_of
 
 BANDS = {"anchors": 0, "body_bands": 8, "body_rows": 3}
-
-
-def sets_of(items: list[Item], settings: Settings) -> ShingleSets:
-    return shingle_sets(body_sets(items, Fingerprinter(Scheme(settings.fingerprint))))
 
 
 @pytest.mark.parametrize(
@@ -43,38 +38,6 @@ def test_the_index_proposes_as_the_textbook_says() -> None:
     for point in points:
         # Five intervals of 95 %, one after the other, hence a little more.
         assert point.interval[0] - 0.02 <= point.predicted <= point.interval[1] + 0.02, point
-
-
-def test_exact_sets_and_the_stream_agree_away_from_the_threshold() -> None:
-    settings = Settings()
-    items = copies(60, [0.02, 0.5])
-    found = fidelity(items, sets_of(items, settings), settings, 0.8)
-    assert (found.agreement, found.held_exactly, found.items) == (1.0, 60, 180)
-    assert sum(band.items for band in found.bands) == 180
-
-
-def test_disagreements_lie_in_the_band_of_their_jaccard() -> None:
-    settings = load_settings(fingerprint={"body_bins": 64})  # a coarse sketch errs
-    items = copies(150, [0.085, 0.1, 0.115])
-    found = fidelity(items, sets_of(items, settings), settings, 0.8)
-    assert found.misses + found.false_drops > 0
-    assert found.agreement == 1 - (found.misses + found.false_drops) / found.items
-    assert sum(band.misses for band in found.bands if band.low >= 0.8) == found.misses
-    assert sum(band.false_drops for band in found.bands) == found.false_drops
-    finer = load_settings(fingerprint={"body_bins": 2048})
-    assert fidelity(items, sets_of(items, finer), finer, 0.8).agreement > found.agreement
-
-
-def test_headlines_times_and_ids_have_no_say_before_the_oracle() -> None:
-    settings = Settings()
-    text = copies(1, [])[0].text
-    items = [
-        Item("x", "One headline", text, "site.example", 0),
-        Item("x", "Quite another", text, "site.example", 10**15),
-        Item("y", "No body", "", "site.example", 0),
-    ]
-    found = fidelity(items, sets_of(items, settings), settings, 0.8)
-    assert (found.items, found.held_exactly, found.agreement) == (2, 1, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -153,8 +116,3 @@ def test_a_few_large_clusters_are_not_taken_for_many(share: float) -> None:
     assert sum(low <= share <= high for low, high in naive) < 50
     found = [clustered(hit, trials) for hit in hits]
     assert sum(low <= share <= high for low, high in found) >= 90, "the bootstrap alone: about 78"
-
-
-def test_clusters_of_one_trial_give_nearly_the_interval_of_independent_trials() -> None:
-    hits = np.repeat([1.0, 0.0], [60, 140])
-    assert clustered(hits, np.ones(200)) == pytest.approx(wilson(0.3, 200), abs=0.01)
