@@ -32,7 +32,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
+from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
