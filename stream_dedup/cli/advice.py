@@ -8,7 +8,7 @@ from rich.table import Table
 from stream_dedup.evaluate.advice import Advice
 from stream_dedup.evaluate.intervals import Interval
 from stream_dedup.settings import DecisionSettings
-from stream_dedup.settings.decision import with_name
+from stream_dedup.settings.judging import with_name
 
 
 def print_advice(advice: Advice, present: float, console: Console) -> None:

@@ -225,7 +225,7 @@ def _print_sweep(points: "list[SweepPoint]", console: "Console") -> None:
 
 def _print_novelty(report: "NoveltyReport", console: "Console") -> None:
     from stream_dedup.cli.advice import rate, with_interval
-    from stream_dedup.settings.decision import with_name
+    from stream_dedup.settings.judging import with_name
 
     table = Table("pairs and rule", "held", "missed (95 %)", "repeated (95 %)")
     for (title, pairs), rules in groupby(report.groups, key=lambda group: (group.title, group.rates.rows)):

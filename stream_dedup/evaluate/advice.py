@@ -29,7 +29,7 @@ from stream_dedup.evaluate.labels import NEW, Label, is_held
 from stream_dedup.evaluate.novelty import Rates, counts, novelty_of, rates
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings
-from stream_dedup.settings.decision import NOVELTY_NAMES, with_name
+from stream_dedup.settings.judging import NOVELTY_NAMES, with_name
 
 LEAST_PAIRS, LEAST_OF_A_KIND = 40, 8
 """With fewer labels there is no recommendation. With 40, misses and repeats still fall by 10 % on average."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from stream_dedup.evaluate.curve import INTERVALS
 from stream_dedup.evaluate.evaluation import Evaluation
 from stream_dedup.evaluate.plots import svg
-from stream_dedup.settings.decision import with_name
+from stream_dedup.settings.judging import with_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

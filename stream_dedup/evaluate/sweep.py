@@ -20,7 +20,7 @@ from stream_dedup.evaluate.novelty import counts, rates
 from stream_dedup.evaluate.planner import Traffic, cheapest
 from stream_dedup.evaluate.proposals import judge_and_count
 from stream_dedup.settings import DecisionSettings, Settings
-from stream_dedup.settings.decision import NOVELTY_NAMES, with_name
+from stream_dedup.settings.judging import NOVELTY_NAMES, with_name
 
 # Far enough to see where the figures bend, few enough that 50,000 items take minutes.
 _NOVELTY = (0.2, *NOVELTY_NAMES.values(), 0.6, 0.7)
