@@ -5,7 +5,6 @@ table `[kafka]`. Unknown names, in the file or the environment, are errors that 
 one line a problem, in the words of the settings file, without secret values.
 """
 
-import json
 import os
 import shlex
 import tomllib
@@ -18,10 +17,8 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    SettingsError,
 )
 
 from stream_dedup.errors import ConfigError
@@ -36,17 +33,6 @@ from stream_dedup.settings.judging import (
 from stream_dedup.settings.running import KafkaSettings, ObserveSettings, TopicSettings, WorkerSettings
 
 PREFIX = "STREAM_DEDUP_"
-
-
-class _SortedEnvironment(EnvSettingsSource):
-    """Environment variables, read in sorted order.
-
-    pydantic-settings lets a variable of a whole table replace the entries that it read before. Without sorting,
-    ITEM__FIELDS would win over ITEM__FIELDS__TITLE or not, depending on the order of the process's environment.
-    """
-
-    def explode_env_vars(self, field_name: str, field: FieldInfo, env_vars: Mapping[str, str | None]) -> dict[str, Any]:
-        return super().explode_env_vars(field_name, field, dict(sorted(env_vars.items())))
 
 
 class Settings(BaseSettings):
@@ -95,7 +81,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # The environment wins over the file, whose tables are the init arguments.
-        return _SortedEnvironment(settings_cls), init_settings
+        return env_settings, init_settings
 
 
 TABLES: dict[str, dict[str, FieldInfo]] = {
@@ -133,8 +119,6 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
         settings = _override(Settings(**tables), overrides)
     except ValidationError as error:
         raise ConfigError(explain(error, path)) from None
-    except (SettingsError, RecursionError) as error:  # the text names the table and shows no value
-        raise ConfigError(_invalid_json() or f"settings in the environment cannot be read: {error}") from None
     settings._path = path
     _check_across_tables(settings)
     return settings
@@ -180,39 +164,14 @@ def _has_misspelt_prefix(name: str) -> bool:
 
 
 def is_setting(name: str) -> bool:
-    """Return whether an environment variable that begins with `PREFIX` sets something."""
-    table, *rest = _parts(name)
-    if table not in TABLES:
-        return False
-    if not rest:
-        return True
-    field = TABLES[table].get(rest[0])
-    return field is not None and (len(rest) == 1 or _is_map(field))  # only a map has entries to set
+    """Return whether an environment variable that begins with `PREFIX` sets something: a setting, or an entry of a map.
 
-
-def _parts(name: str) -> list[str]:
-    return name[len(PREFIX) :].lower().split("__")
-
-
-def _is_map(field: FieldInfo) -> bool:
-    return get_origin(field.annotation) is dict
-
-
-def _invalid_json() -> str:
-    """Name the variable that sets a whole table but is not JSON; the message shows no value, which may be secret."""
-    for name, value in sorted(os.environ.items()):
-        if not name.upper().startswith(PREFIX):
-            continue
-        table, *rest = _parts(name)
-        if not rest or (len(rest) == 1 and _is_map(TABLES[table][rest[0]])):
-            try:
-                json.loads(value)
-            except (ValueError, RecursionError):
-                return (
-                    f"{name} stands for a whole table and must be JSON, such as "
-                    f'\'{{"NAME": "value"}}\'; or set its entries one by one: {name}__NAME=value'
-                )
-    return ""
+    >>> [is_setting(name) for name in ("STREAM_DEDUP_ITEM__FIELDS__URL", "STREAM_DEDUP_ITEM__FIELDS")]
+    [True, False]
+    """
+    table, *rest = name[len(PREFIX) :].lower().split("__")
+    field = TABLES.get(table, {}).get(rest[0]) if rest else None
+    return field is not None and len(rest) == (2 if get_origin(field.annotation) is dict else 1)
 
 
 def _override(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Settings:
