@@ -40,7 +40,7 @@ from stream_dedup.evaluate.intervals import DRAWS, Interval, bootstrap, resample
 from stream_dedup.evaluate.labels import NEW, Label, is_held
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings
-from stream_dedup.settings.decision import NOVELTY_NAMES, with_name
+from stream_dedup.settings.judging import NOVELTY_NAMES, with_name
 
 DECISION = "decision"
 _STEP = 0.025

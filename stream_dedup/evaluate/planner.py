@@ -28,7 +28,7 @@ from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import BODY_SHINGLES, Footprint, footprint, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
-from stream_dedup.settings.fingerprint import MOST_BANDS
+from stream_dedup.settings.judging import MOST_BANDS
 from stream_dedup.settings.memory import sized
 
 MOST_FINGERPRINTS = 2**34

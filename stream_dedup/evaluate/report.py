@@ -25,7 +25,7 @@ from stream_dedup.evaluate.scurve import INTERVALS, Point, proposed
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
-from stream_dedup.settings.decision import with_name
+from stream_dedup.settings.judging import with_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -30,7 +30,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
+from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed

@@ -246,7 +246,7 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
         reach(topic)
         return []
 
-    patch.setattr("stream_dedup.worker.changelog_listing.changelog_entries", entries)
+    patch.setattr("stream_dedup.changelog.inspection.topic_blocks", entries)
 
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
