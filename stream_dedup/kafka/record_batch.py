@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 from kafka.codec import lz4_encode
 
-from stream_dedup.kafka.transaction import Outgoing
-
 ESCAPED = "surrogateescape"
 """Error handler for names of headers: each byte that is not UTF-8 becomes one character, which no text has."""
 HEADER_BYTES = 61
@@ -52,6 +50,18 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     cut: int = 0
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """A record to produce. `source`: index in the batch of the input record it comes from; -1: none."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp: int | None
+    source: int = -1
 
 
 def content_bytes(record: Any) -> int:

@@ -17,7 +17,6 @@ from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import BadItem, Fenced, Outdated, Refused, Stalled, StreamDedupError, TransactionFailed
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.decode import TEXT
 from stream_dedup.news.item import Item
 from stream_dedup.news.presets import PRESETS
@@ -27,8 +26,9 @@ from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, State
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.judge import SECONDS
 from stream_dedup.worker.observer import BatchReport, Observer, TaskState
-from stream_dedup.worker.odd_times import SECONDS
 
 # The first words of a bad item's reason; a test compares them with the code. Any other word counts as "other", so that
 # no input can add a label value.

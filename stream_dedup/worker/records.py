@@ -33,8 +33,8 @@ from kafka.partitioner import murmur2
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka import client, record_batch
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import TopicMetadata
-from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _SHORT = 1000  # bytes of an explanation, or of the key of a dead letter without
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 
 
-class Router:
+class OutgoingRecords:
     """Makes the outgoing records of each verdict, for topics with this metadata."""
 
     def __init__(self, settings: Settings, metadata: TopicMetadata, scheme_id: int) -> None:
@@ -90,16 +90,16 @@ class Router:
                 )
         return None
 
-    def routes(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
-        """The outgoing records of one input record: in shadow mode its copy for the output, then that of `route`."""
-        outgoing = self.route(record, verdict, source, with_value)
+    def of(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
+        """The outgoing records of one input record: in shadow mode its copy for the output, then its own."""
+        outgoing = self._one(record, verdict, source, with_value)
         if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
             topic = self._topics.output
             partition = self._partition(topic, record)
             yield Outgoing(topic, partition, record.key, record.value, outgoing.headers, record.timestamp, source)
         yield outgoing
 
-    def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
+    def _one(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
         """The outgoing record. `with_value` False: write dead letters without the value, which Kafka refused before."""
         headers: list[tuple[str, bytes | None]] = list(record.headers)
         place = (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode())

@@ -10,6 +10,7 @@ a person says where to resume.
 """
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,6 +20,8 @@ import msgspec
 from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import Settings
+
+log = logging.getLogger(__name__)
 
 # If less than this share of the originals is restored, the cause is not their age.
 _COMPLETE_SHARE = 0.5
@@ -134,6 +137,11 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     if foreign or (missing and task_summary is not None and _ids_differ(task_summary.topic_id, topic_id)):
         raise TopicError(recreated_message(settings, sorted({*foreign, *missing}), facts))
     check_output(settings, facts.last_note)
+    if missing and not facts.committed and facts.restored.offsets:
+        log.warning(
+            "the group has no offsets of %s (brokers drop those of a group without members, after seven days by "
+            "default); resuming at the changelog's: %s", topic, facts.restored.offsets,
+        )  # fmt: skip
     positions = {}
     for partition in sorted(facts.partitions):
         if partition in facts.committed:
@@ -162,14 +170,6 @@ def _has_run_before(facts: ResumeFacts) -> bool:
         # one partition that has written blocks once had an offset, too.
         return has_had_blocks and len(facts.partitions) == 1 and not facts.restored.offsets
     return has_had_blocks or facts.output_has_records
-
-
-def offsets_from_changelog(facts: ResumeFacts) -> tuple[list[int], list[int]]:
-    """The partitions that resume at the changelog's offset: those whose offset the group has lost, and those that never
-    had one because they had no record yet.
-    """
-    partitions = sorted((facts.partitions - facts.committed.keys()) & facts.restored.offsets.keys())
-    return ([], partitions) if facts.committed else (partitions, [])
 
 
 def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:

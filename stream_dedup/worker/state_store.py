@@ -32,7 +32,7 @@ from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import CorruptBlock, Outdated, StreamError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class StateStore:
         number = self._pending[0].before.next if self._pending else self._builder.next
         self._reader.skip_to(ends, number, oldest.headers)
 
-    def rollback(self) -> bool:
+    def roll_back(self) -> bool:
         """Roll all pending batches back. Returns whether the store can still be used.
 
         Rows of batches that were rolled back stay in memory until the window has passed them. While a transaction
@@ -192,8 +192,7 @@ class StateStore:
     def _skipped(self, record: Any) -> None:
         """Count a record of another program; log the first one."""
         self._context.observer.changelog_record_skipped()
-        if "foreign" not in self._context.logged:
-            self._context.logged.add("foreign")
+        if self._context.is_first("foreign"):
             log.warning(
                 "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
                 "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",

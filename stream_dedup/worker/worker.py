@@ -34,8 +34,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import FEWEST, most_originals
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.kafka.retry import Retry
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
@@ -217,7 +217,7 @@ class Worker:
     ) -> None:
         """Process the task's share of the polled records, until it fails."""
         share = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
-        batches = list(self._batches(share, self._context.poison.batch_limit(slot.partitions)))
+        batches = list(self._batches(share, slot.failed.batch_limit))
         for batch, next_batch in zip_longest(batches, batches[1:], fillvalue=()):
             if self._stop.is_set() or slot.task is None:  # the rest is polled again, by this member or the next
                 return
@@ -306,7 +306,6 @@ class Worker:
         """Open tasks with partitions, and close slots without any."""
         for name, slot in list(self._slots.items()):
             if not slot.partitions:
-                slot.reap_cancelled()
                 if slot.is_idle and not self._is_global:
                     slot.close()
                     del self._slots[name]

@@ -33,8 +33,7 @@ from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.sample import Sample
 from stream_dedup.kafka.client_internals.fast_fetch import unpack
-from stream_dedup.kafka.record_batch import Record, pack
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.html import text_of_html

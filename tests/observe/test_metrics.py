@@ -15,7 +15,6 @@ import stream_dedup.observe
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.catalogue import CATALOGUE, DELAY, Spec
 from stream_dedup.observe.collectors import BulkHistogram
@@ -23,6 +22,7 @@ from stream_dedup.observe.health import Status
 from stream_dedup.observe.metrics import BAD_REASONS, Metrics
 from stream_dedup.settings import Settings
 from stream_dedup.worker import records as stream_records
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, TaskState
 from tests.index.check import merge
 

@@ -24,8 +24,8 @@ from stream_dedup.changelog.headers import OFFSETS_HEADER
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.records import span_of
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.commit import CommitStep
 from tests.model.items import Source
 from tests.soak.checker import Block, Refusal
 from tests.soak.corpus import Corpus

@@ -22,9 +22,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
 from stream_dedup.worker import task
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.stream import clock

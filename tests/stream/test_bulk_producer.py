@@ -20,8 +20,7 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.client_internals.bulk_producer import BulkSender, SentBatch, batch_builder
 from stream_dedup.kafka.client_internals.fast_fetch import unpack
 from stream_dedup.kafka.producer import TaskProducer, _by_partition
-from stream_dedup.kafka.record_batch import ESCAPED, batch_sizes, pack, size_bound, varint
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound, varint
 from tests.stream.support import make_settings, read_all, ready
 
 BATCH = 2000

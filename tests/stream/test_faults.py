@@ -15,9 +15,9 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore

@@ -12,8 +12,8 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TransactionFailed
 from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.records import partition_of
 from tests.stream.support import (

@@ -14,8 +14,8 @@ from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError, TopicError
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.stream.support import (

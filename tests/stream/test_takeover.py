@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.kafka.transaction import CommitStep
+from stream_dedup.worker.commit import CommitStep
 from tests.stream.support import Member, assert_exactly_once, feed, made_up, make_settings, read_all, ready
 
 pytestmark = pytest.mark.kafka

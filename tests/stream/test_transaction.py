@@ -2,6 +2,8 @@
 
 import threading
 import time
+from concurrent.futures import Future
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,8 @@ from kafka.structs import ConsumerGroupMetadata, MemberState
 from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.transaction import CommitStep, Outgoing, begin, commit
+from stream_dedup.kafka.record_batch import Outgoing
+from stream_dedup.worker.commit import CommitStep, StepClock, commit
 from stream_dedup.worker.group import Changes, is_member
 
 CONFIG = {"transactional_id": "group-global", "batch_size": 1000, "max_request_size": 1000}
@@ -82,8 +85,11 @@ def run(client: FakeClient, bound: float = 5) -> list[CommitStep]:
     producer = TaskProducer(CONFIG, bound, no_deadline, lambda _: client)
     steps: list[CommitStep] = []
     try:
-        begin(producer, {"place": 7}, MEMBERSHIP, steps.append)
-        commit(producer, producer.pack([a_record(0), a_record(1, 1)]), producer.pack([a_record(-1)]), steps.append)
+        packed: Future[Any] = Future()
+        packed.set_result((producer.pack([a_record(0), a_record(1, 1)]), producer.pack([a_record(-1)])))
+        clock = StepClock(steps.append)
+        job = partial(commit, producer, packed, {"place": 7}, MEMBERSHIP, Future(), clock)
+        producer.wait("committing", producer.start("committing", job))
     finally:
         producer.close()
     return steps

@@ -15,8 +15,8 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, StreamError, TopicError
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import load_settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.stream.support import (

@@ -26,8 +26,7 @@ from kafka.producer.producer_batch import FinalState, ProducerBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from stream_dedup.kafka.record_batch import PackedBatch, pack
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, pack
 
 
 class CompressedBatch(NamedTuple):
