@@ -24,14 +24,18 @@ Place = tuple[int, int]  # partition, offset
 
 
 class FailedRecords:
-    """The search of one task. `refusals`: how often Kafka has refused a record; `batch_limit`: None for no limit."""
+    """The search of one task. `refusals`: how often Kafka has refused a record."""
 
     def __init__(self) -> None:
         self.refusals: dict[Place, int] = {}
-        self.batch_limit: int | None = None
-        self._suspects: set[Place] = set()  # those of the last failure that were not committed since
+        self._suspects: dict[Place, int] = {}  # records not committed since -> the smallest batch that failed with them
         self._failures = 0  # in a row, each with suspects of the one before
         self._reported: tuple[int, bool] | None = None
+
+    @property
+    def batch_limit(self) -> int | None:
+        """How many records a transaction may hold; None: no limit. O(suspects)."""
+        return max(1, min(self._suspects.values()) // 2) if self._suspects and self._failures >= IN_A_ROW else None
 
     def failed(self, records: Sequence[Any], error: TransactionFailed) -> tuple[str, bool] | None:
         """Count a failed batch. Once it is more than chance: a message, and whether it says something new."""
@@ -41,11 +45,11 @@ class FailedRecords:
         places = sorted((record.partition, record.offset) for record in blamed)
         if isinstance(error, Refused):
             self.refusals.update({place: self.refusals.get(place, 0) + 1 for place in places})
-        self._failures = 1 if self._suspects.isdisjoint(places) else self._failures + 1
-        self._suspects = set(places)
+        self._failures = self._failures + 1 if self._suspects.keys() & places else 1
+        for place in places:
+            self._suspects[place] = min(len(places), self._suspects.get(place, len(places)))
         if self._failures < IN_A_ROW:
             return None
-        self.batch_limit = max(1, len(places) // 2)
         # Kafka may refuse the dead letter too, and then even the dead letter without the record's bytes.
         is_dead_letter = isinstance(error, Refused) and max(self.refusals[place] for place in places) < IN_A_ROW
         before, self._reported = self._reported, (len(places), is_dead_letter)
@@ -54,10 +58,12 @@ class FailedRecords:
     def committed(self, positions: Mapping[int, int]) -> None:
         """Clear all records before these positions, whichever member has committed them."""
         if self._suspects or self.refusals:
-            self._suspects = {place for place in self._suspects if place[1] >= positions.get(place[0], 0)}
-            self.refusals = {at: n for at, n in self.refusals.items() if at[1] >= positions.get(at[0], 0)}
+            for places in (self._suspects, self.refusals):
+                for partition, offset in list(places):
+                    if offset < positions.get(partition, 0):
+                        del places[partition, offset]
             if not self._suspects:
-                self.batch_limit, self._failures, self._reported = None, 0, None
+                self._failures, self._reported = 0, None
 
     def _message(self, places: Sequence[Place], error: TransactionFailed, is_dead_letter: bool) -> str:
         listed = ", ".join(f"{partition}/{offset}" for partition, offset in places[:_LISTED])

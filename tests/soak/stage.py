@@ -30,8 +30,8 @@ from tests.model.items import Source
 from tests.soak.checker import Block, Refusal
 from tests.soak.corpus import Corpus
 from tests.soak.plan import Fault
-from tests.stream.clock import set_clock
-from tests.stream.support import Member, read_all
+from tests.worker.clock import set_clock
+from tests.worker.support import Member, read_all
 
 TRANSACTION_SECONDS = 6.0
 # For a broker that has just been restarted.

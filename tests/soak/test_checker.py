@@ -23,7 +23,7 @@ from tests.model.items import Made, Source
 from tests.soak.checker import Block, History, Refusal, Span, check, check_index
 from tests.soak.corpus import Corpus
 from tests.soak.stage import settings_of
-from tests.stream.support import made_up
+from tests.worker.support import made_up
 
 PARTITIONS, BATCH, ITEMS = 3, 40, 1000
 

@@ -21,7 +21,7 @@ from stream_dedup.kafka.client_internals.bulk_producer import BulkSender, SentBa
 from stream_dedup.kafka.client_internals.fast_fetch import unpack
 from stream_dedup.kafka.producer import TaskProducer, _by_partition
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound, varint
-from tests.stream.support import make_settings, read_all, ready
+from tests.worker.support import make_settings, read_all, ready
 
 BATCH = 2000
 LZ4 = DefaultRecordBatchBuilder.CODEC_LZ4

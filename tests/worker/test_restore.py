@@ -29,8 +29,8 @@ from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
 from tests.benchmarks.memory import deltas
-from tests.stream.remembered import Remembering
-from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.remembered import Remembering
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

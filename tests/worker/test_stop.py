@@ -13,7 +13,7 @@ from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks.restore import fill_changelog
 from tests.operate.stage import Load, Member, lost_and_repeated
-from tests.stream.support import feed, made_up, make_settings, outcome, read_all, ready, run_until
+from tests.worker.support import feed, made_up, make_settings, outcome, read_all, ready, run_until
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

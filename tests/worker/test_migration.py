@@ -13,7 +13,7 @@ from stream_dedup.settings import load_settings
 from stream_dedup.worker import migration
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import (
+from tests.worker.support import (
     START,
     article,
     assert_exactly_once,

@@ -19,7 +19,7 @@ from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import (
+from tests.worker.support import (
     START,
     article,
     assert_exactly_once,

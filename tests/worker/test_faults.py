@@ -1,6 +1,6 @@
 """Kill the worker at every numbered step of the commit protocol and at random moments: all is exactly once.
 
-The steps are those of stream_dedup/kafka/transaction.py. Each life is a process of its own, killed by SIGKILL. The
+The steps are those of stream_dedup/worker/commit.py. Each life is a process of its own, killed by SIGKILL. The
 next one joins the group as soon as its predecessor is dead, and takes over when the session of the dead one has ended.
 """
 
@@ -21,7 +21,7 @@ from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
-from tests.stream.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
+from tests.worker.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 ITEMS = 20_000

@@ -19,7 +19,7 @@ from stream_dedup.kafka.topic_reader import TopicReader
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import article, feed, header, made_up, make_settings, outcome, ready
+from tests.worker.support import article, feed, header, made_up, make_settings, outcome, ready
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 Names = Callable[[str], str]

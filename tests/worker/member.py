@@ -27,7 +27,7 @@ from stream_dedup.worker import task
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream import clock
+from tests.worker import clock
 
 
 class Events:

@@ -5,7 +5,7 @@ import re
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.trial import EXAMPLES, Trial
-from tests.stream.support import START, article, made_up
+from tests.worker.support import START, article, made_up
 
 
 def record(offset: int, value: bytes) -> Record:

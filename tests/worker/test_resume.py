@@ -13,7 +13,6 @@ from stream_dedup.worker.resume import (
     Committed,
     Note,
     ResumeFacts,
-    offsets_from_changelog,
     out_of_range_message,
     resume_offsets,
     state_loss,
@@ -149,12 +148,6 @@ def test_every_deleted_range_has_a_command_of_its_own() -> None:
     assert f"{COMMAND}:0 --reset-offsets --to-offset 7 --execute" in message
     assert f"{COMMAND}:2 --reset-offsets --to-offset 20 --execute" in message
     assert "partition 2 ends at 20, and offset 30 comes next" in message
-
-
-def test_lost_offsets_differ_from_offsets_that_never_existed() -> None:
-    assert offsets_from_changelog(facts(restored=written({0: 4, 1: 0}))) == ([0, 1], [])
-    assert offsets_from_changelog(facts({0: committed(4)}, restored=written({0: 4, 1: 0}))) == ([], [1])
-    assert offsets_from_changelog(facts({0: committed(4), 1: committed(2)}, restored=written({0: 4, 1: 0}))) == ([], [])
 
 
 both = {0: committed(5), 1: committed(7)}

@@ -12,7 +12,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.watch import Watch
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import article, feed, make_settings, ready
+from tests.worker.support import article, feed, make_settings, ready
 
 pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."

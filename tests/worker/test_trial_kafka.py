@@ -21,7 +21,7 @@ from stream_dedup.errors import InputError, StreamDedupError, StreamError, Topic
 from stream_dedup.kafka.live_reader import LiveReader
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.trial import Ended, Trial, run_trial
-from tests.stream.support import (
+from tests.worker.support import (
     article,
     feed,
     from_scratch,

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from kafka.partitioner import DefaultPartitioner
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import TopicMetadata
 from stream_dedup.settings import PolicySettings, Settings, load_settings
-from stream_dedup.worker.records import Router, partition_of, was_held_back
+from stream_dedup.worker.records import OutgoingRecords, partition_of, was_held_back
 
 SETTINGS = load_settings(
     topics={"input": "in", "output": "out", "duplicates": "dup", "dead_letters": "dead", "changelog": "log"},
@@ -28,9 +29,17 @@ UPDATE = Verdict("4", Kind.UPDATE, Stage.BODY, True, Original("1", 5, 0, 9), Evi
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
 
-def a_router(partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS) -> Router:
+def outgoing(
+    partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS
+) -> OutgoingRecords:
     counts = {"in": 4, "out": 4, "dup": 4, "dead": 4} | (partitions or {})
-    return Router(settings, TopicMetadata(counts, dict.fromkeys(counts, limit)), 0xABC)
+    return OutgoingRecords(settings, TopicMetadata(counts, dict.fromkeys(counts, MIB)), 0xABC)
+
+
+def one(maker: OutgoingRecords, *arguments: Any) -> Outgoing:
+    """The last outgoing record: that of the verdict, behind a copy of shadow mode."""
+    *_, sent = maker.of(*arguments)
+    return sent
 
 
 def record(**fields: Any) -> Any:
@@ -39,7 +48,7 @@ def record(**fields: Any) -> Any:
 
 
 def test_a_unique_record_is_unchanged() -> None:
-    sent = a_router().route(record(), UNIQUE, 5)
+    sent = one(outgoing(), record(), UNIQUE, 5)
     assert (sent.topic, sent.partition, sent.key, sent.value, sent.timestamp, sent.source) == (
         "out",
         3,
@@ -55,7 +64,7 @@ def test_a_unique_record_is_unchanged() -> None:
 
 
 def test_a_duplicate_names_its_original_and_the_evidence() -> None:
-    sent = a_router().route(record(), HELD, 0)
+    sent = one(outgoing(), record(), HELD, 0)
     headers = dict(sent.headers[2:])
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dup", b"k", b"v", 11)
     assert list(headers) == ["dedup-verdict", "dedup-source", "dedup-scheme", "dedup-original", "dedup-evidence"]
@@ -64,7 +73,7 @@ def test_a_duplicate_names_its_original_and_the_evidence() -> None:
 
 
 def test_an_update_let_through_names_its_original_and_the_novelty() -> None:
-    sent = a_router().route(record(), UPDATE, 0)
+    sent = one(outgoing(), record(), UPDATE, 0)
     headers = dict(sent.headers[2:])
     assert (sent.topic, sent.value) == ("out", b"v")
     assert (headers["dedup-verdict"], headers["dedup-original"]) == (b"update", b"1")
@@ -73,16 +82,16 @@ def test_an_update_let_through_names_its_original_and_the_novelty() -> None:
 
 
 def test_an_update_let_through_differs_from_one_held_back() -> None:
-    assert not was_held_back(a_router().route(record(), UPDATE, 0))
+    assert not was_held_back(one(outgoing(), record(), UPDATE, 0))
     dropped = msgspec.structs.replace(UPDATE, forward=False, reason="policy.updates = drop")
-    copy, held = a_router(settings=SHADOW).routes(record(), dropped, 0)
+    copy, held = outgoing(settings=SHADOW).of(record(), dropped, 0)
     assert (copy.topic, held.topic) == ("out", "dup")
     assert was_held_back(copy)
     assert was_held_back(held)
 
 
 def test_a_dead_letter_has_its_place_and_reason() -> None:
-    sent = a_router().route(record(), BAD, 0)
+    sent = one(outgoing(), record(), BAD, 0)
     headers = dict(sent.headers[2:])
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", b"k", b"v", 11)
     assert headers["dedup-reason"] == b"json"
@@ -91,37 +100,35 @@ def test_a_dead_letter_has_its_place_and_reason() -> None:
 
 
 def test_in_shadow_mode_held_back_records_go_to_the_output_too() -> None:
-    router = a_router(settings=SHADOW)
-    copy, held = router.routes(record(), HELD, 4)
-    assert held == a_router().route(record(), HELD, 4), "the duplicates topic gets what it would get without"
+    router = outgoing(settings=SHADOW)
+    copy, held = router.of(record(), HELD, 4)
+    assert held == one(outgoing(), record(), HELD, 4), "the duplicates topic gets what it would get without"
     assert copy == msgspec.structs.replace(held, topic="out")
-    [unique] = router.routes(record(), UNIQUE, 4)
-    assert unique == a_router().route(record(), UNIQUE, 4)
-    copy, dead = router.routes(record(), BAD, 4)
-    assert dead == a_router().route(record(), BAD, 4)
+    [unique] = router.of(record(), UNIQUE, 4)
+    assert unique == one(outgoing(), record(), UNIQUE, 4)
+    copy, dead = router.of(record(), BAD, 4)
+    assert dead == one(outgoing(), record(), BAD, 4)
     assert (copy.topic, copy.key, copy.value, copy.timestamp, copy.source) == ("out", b"k", b"v", 11, 4)
     assert copy.headers == dead.headers
-    assert [sent.topic for sent in a_router().routes(record(), HELD, 4)] == ["dup"], "without it, only there"
+    assert [sent.topic for sent in outgoing().of(record(), HELD, 4)] == ["dup"], "without it, only there"
 
 
 @pytest.mark.parametrize(("reason", "value"), [("too-large: x", b"v"), ("refused: x", b"v"), ("no-key: x", None)])
 def test_records_that_cannot_be_output_stay_out_in_shadow_mode_too(reason: str, value: bytes | None) -> None:
     verdict = Verdict("3", Kind.BAD, Stage.NONE, False, reason=reason)
     key = b"k" if value else None
-    assert [sent.topic for sent in a_router(settings=SHADOW).routes(record(key=key, value=value), verdict, 0)] == [
-        "dead"
-    ]
+    assert [sent.topic for sent in outgoing(settings=SHADOW).of(record(key=key, value=value), verdict, 0)] == ["dead"]
 
 
 def test_a_tombstone_stays_a_tombstone() -> None:
-    sent = a_router().route(record(value=None), Verdict("k", Kind.TOMBSTONE, Stage.POLICY, True), 0)
+    sent = one(outgoing(), record(value=None), Verdict("k", Kind.TOMBSTONE, Stage.POLICY, True), 0)
     assert (sent.topic, sent.key, sent.value) == ("out", b"k", None)
 
 
 def test_nulls_stay_null() -> None:
-    sent = a_router().route(record(headers=[("n", None)]), UNIQUE, 0)
+    sent = one(outgoing(), record(headers=[("n", None)]), UNIQUE, 0)
     assert sent.headers[0] == ("n", None)
-    sent = a_router().route(record(key=None, value=None), BAD, 0)
+    sent = one(outgoing(), record(key=None, value=None), BAD, 0)
     assert (sent.key, sent.value) == (None, None)
 
 
@@ -130,7 +137,7 @@ def test_nulls_stay_null() -> None:
     [(4, b"k", 3), (4, None, 3), (2, None, 1), (8, None, 3), (2, b"k", 0), (8, b"k", 0), (8, b"other", 2)],
 )
 def test_partitions(count: int, key: bytes | None, expected: int) -> None:
-    assert a_router({"out": count}).route(record(key=key), UNIQUE, 0).partition == expected
+    assert one(outgoing({"out": count}), record(key=key), UNIQUE, 0).partition == expected
 
 
 @given(st.binary(max_size=40), st.integers(1, 50))
@@ -144,19 +151,19 @@ def test_partition_of_equals_the_client_s_partitioner(key: bytes, count: int) ->
 
 
 def test_new_partition_counts_are_used() -> None:
-    router = a_router({"in": 6})
-    assert router.route(record(key=None, partition=5), UNIQUE, 0).partition == 1
+    router = outgoing({"in": 6})
+    assert one(router, record(key=None, partition=5), UNIQUE, 0).partition == 1
     router.update_partitions({"in": 6, "out": 6, "dup": 3})
-    assert router.route(record(key=None, partition=5), UNIQUE, 0).partition == 5, "as many partitions now"
-    assert router.route(record(key=None, partition=5), HELD, 0).partition == 1, "a smaller count is outdated"
+    assert one(router, record(key=None, partition=5), UNIQUE, 0).partition == 5, "as many partitions now"
+    assert one(router, record(key=None, partition=5), HELD, 0).partition == 1, "a smaller count is outdated"
 
 
 def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> None:
-    router, escaped = a_router(), record(headers=[("ok", b"1"), ("n\udcff", None), ("ü", b"")])
+    router, escaped = outgoing(), record(headers=[("ok", b"1"), ("n\udcff", None), ("ü", b"")])
     refused = router.refuse(escaped)
     assert refused is not None
     assert (refused.reason, refused.detail) == ("header", r"the name of a header is not UTF-8: b'n\xff'")
-    sent = router.route(escaped, Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused)), 0)
+    sent = one(router, escaped, Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused)), 0)
     assert (sent.topic, sent.key, sent.value, sent.headers[:3]) == ("dead", b"k", b"v", escaped.headers)
     assert router.refuse(record(headers=[("ü", b"1"), ("\u4e2d", b"")])) is None
     large = router.refuse(record(headers=[("\udcff" * 5 * MIB, b"")]))
@@ -166,17 +173,17 @@ def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> No
 
 def test_a_record_without_a_key_is_refused_for_a_compacted_output() -> None:
     counts = dict.fromkeys(("in", "out", "dup", "dead"), 4)
-    router = Router(SETTINGS, TopicMetadata(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
+    router = OutgoingRecords(SETTINGS, TopicMetadata(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
     refused = router.refuse(record(key=None))
     assert refused is not None
     assert refused.reason == "refused"
     assert "out is compacted" in refused.detail
     assert router.refuse(record()) is None
-    assert a_router().refuse(record(key=None)) is None
+    assert outgoing().refuse(record(key=None)) is None
 
 
 def test_a_record_that_is_too_large_is_refused() -> None:
-    router = a_router()
+    router = outgoing()
     assert router.refuse(record(value=os.urandom(MIB - 70_000))) is None
     refused = router.refuse(record(value=os.urandom(MIB - 60_000)))
     assert refused is not None
@@ -191,12 +198,12 @@ def test_a_record_that_is_too_large_is_refused() -> None:
 
 def test_a_dead_letter_that_is_too_large_has_no_value() -> None:
     large = record(value=os.urandom(2 * MIB), key=b"k" * 2000)
-    refused = a_router().refuse(large)
+    refused = outgoing().refuse(large)
     verdict = Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused))
-    sent = a_router().route(large, verdict, 0)
+    sent = one(outgoing(), large, verdict, 0)
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", None, b"", 11)
     assert dict(sent.headers)["dedup-source"] == b"in/3/7"
     assert ("a", b"1") not in sent.headers
     # One that Kafka refused has no part left that it could refuse again.
-    sent = a_router().route(record(), BAD, 0, with_value=False)
+    sent = one(outgoing(), record(), BAD, 0, False)
     assert (sent.key, sent.value, sent.timestamp) == (b"k", b"", None)

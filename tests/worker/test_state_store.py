@@ -15,7 +15,7 @@ from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -22,11 +22,11 @@ from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
 from tests.soak.stage import Changelog
-from tests.stream.support import feed, final_outcome, made_up, make_settings, ready, run_until
-from tests.stream.test_migration import clock
-from tests.stream.test_refused import _Raw
-from tests.stream.test_restore import ids
-from tests.stream.test_state_store import context
+from tests.worker.support import feed, final_outcome, made_up, make_settings, ready, run_until
+from tests.worker.test_migration import clock
+from tests.worker.test_refused import _Raw
+from tests.worker.test_restore import ids
+from tests.worker.test_state_store import context
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -7,7 +7,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka
 _DAY = 24 * 3600.0

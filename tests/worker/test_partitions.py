@@ -16,7 +16,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.records import partition_of
-from tests.stream.support import (
+from tests.worker.support import (
     Member,
     Sent,
     feed,

@@ -8,7 +8,7 @@ import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.worker.commit import CommitStep
-from tests.stream.support import Member, assert_exactly_once, feed, made_up, make_settings, read_all, ready
+from tests.worker.support import Member, assert_exactly_once, feed, made_up, make_settings, read_all, ready
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -20,7 +20,7 @@ from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import assert_exactly_once, feed, header, made_up, make_settings, ready
+from tests.worker.support import assert_exactly_once, feed, header, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka
 

@@ -18,7 +18,7 @@ from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import (
+from tests.worker.support import (
     START,
     Member,
     assert_exactly_once,

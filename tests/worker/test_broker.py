@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from tests.stream.support import Member, assert_exactly_once, feed, made_up, make_settings, ready
+from tests.worker.support import Member, assert_exactly_once, feed, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka
 

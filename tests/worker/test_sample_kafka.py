@@ -15,7 +15,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.frame import from_kafka
 from stream_dedup.kafka.topic_reader import TopicReader
-from tests.stream.support import feed, header, made_up, make_settings, outcome, ready, run_until
+from tests.worker.support import feed, header, made_up, make_settings, outcome, ready, run_until
 
 pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."

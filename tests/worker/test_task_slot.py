@@ -28,7 +28,7 @@ class FakeStore:
     def follow(self) -> None:
         self.followed += 1
 
-    def rollback(self) -> bool:
+    def roll_back(self) -> bool:
         self.rolled_back += 1
         return self.is_consistent
 
@@ -41,7 +41,9 @@ class FakeTask:
 
     how: Callable[[Callable[[], None]], None]
 
-    def __init__(self, name: str, partitions: frozenset[int], group: Any, context: Any, check: Any, store: Any) -> None:
+    def __init__(
+        self, name: str, partitions: frozenset[int], group: Any, context: Any, check: Any, store: Any, failed: Any
+    ) -> None:
         self.partitions, self.store, self.opened_in, self.is_busy = partitions, store, 0.0, False
         type(self).how(check)
 

@@ -319,7 +319,7 @@ class Member:
 # Environment variables that the fork server gets besides this process's own, and with it all members.
 FORK_SERVER_VARIABLES: dict[str, str] = {}
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.stream.preload"])
+_PROCESSES.set_forkserver_preload(["tests.worker.preload"])
 
 
 def start_fork_server() -> None:
@@ -331,7 +331,7 @@ def start_fork_server() -> None:
 
 
 def _run_member(*arguments: Any) -> None:
-    from tests.stream.member import run  # not here: it would be imported by every test
+    from tests.worker.member import run  # not here: it would be imported by every test
 
     run(*arguments)
 
