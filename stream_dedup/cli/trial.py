@@ -1,6 +1,6 @@
 """`stream-dedup trial --bootstrap HOST:PORT --input TOPIC`: show what would be held back of a live topic.
 
-It only reads (stream/live_reader.py) and judges in memory (stream/trial.py). Out: counts, sources, examples, and a
+It only reads (kafka/live_reader.py) and judges in memory (worker/trial.py). Out: counts, sources, examples, and a
 summary of how the records were read.
 """
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stream_dedup.settings import Settings
     from stream_dedup.worker.trial import Ended, Trial, TrialResult
 
-# The time of the decision is printed from this many items on.
-_MEASURED_ITEMS = 1000
 _STAGES = {
     "id": "the same id",
     "exact": "the same text",
@@ -199,13 +197,14 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
         table = Table("held back because of", "items", "share")
         _align_right(table, 1, 2)
         for stage, count in result.stages.items():
-            table.add_row(f"{_STAGES.get(stage, stage)}", f"{count:,}", _share(count, result.held))
+            table.add_row(f"{_STAGES.get(stage, stage)}", f"{count:,}", _share(count, result.held_back))
         console.print(table)
     if result.sources:
         table = Table("source", "items", "held back", "share")
         _align_right(table, 1, 2, 3)
-        for name, items, count in result.sources:
-            table.add_row(one_line(name) or "(none)", f"{items:,}", f"{count:,}", _share(count, items))
+        for one in result.sources:
+            held = f"{one.held_back:,}"
+            table.add_row(one_line(one.source) or "(none)", f"{one.items:,}", held, _share(one.held_back, one.items))
         console.print(table)
     _print_examples(console, result)
     print_short(console, result.summary)
@@ -240,7 +239,7 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
     if not result.examples:
         return
     console.print(
-        f"\n{len(result.examples)} of the {result.held:,} items that would be held back, each below its original:"
+        f"\n{len(result.examples)} of the {result.held_back:,} items that would be held back, each below its original:"
     )
     for example in result.examples:
         console.print(f"\n{example.reason}", style="bold")
@@ -259,14 +258,13 @@ def _print_notes(console: "Console", result: "TrialResult", settings: "Settings"
 
     window = settings.window.length_ms
     console.print()
-    if result.judging is not None and result.items >= _MEASURED_ITEMS:
-        console.print(f"{result.items:,} items in {seconds:.1f} s; each decision took {1e6 * result.judging:,.0f} µs.")
+    console.print(f"{result.items:,} items in {seconds:.1f} s.")
     if result.last - result.first < window:
         console.print(
             f"The index began empty and covers {span(result.last - result.first)} of the window of {span(window)}; a "
             "worker that has run for longer holds back more."
         )
-    if result.held:
+    if result.held_back:
         console.print(
             "Examples prove little. To measure, run the worker in shadow mode, which lets everything through, and "
             "label its verdicts with `stream-dedup sample DIRECTORY --config FILE`. Its settings:"
