@@ -9,7 +9,6 @@ Offsets that a person sets (kafka-consumer-groups.sh --reset-offsets) have no no
 a person says where to resume.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,21 +28,18 @@ _COMPLETE_SHARE = 0.5
 _FEW = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, rename={"input_id": "input", "changelog_id": "changelog"}):
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
     name of the output topic.
     """
 
     input_id: str
     changelog_id: str
-    at: int
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
     output: str
 
     def text(self) -> str:
-        return json.dumps(
-            {"input": self.input_id, "changelog": self.changelog_id, "at": self.at, "output": self.output}
-        )
+        return msgspec.json.encode(self).decode()
 
     @staticmethod
     def parse(text: str | None) -> "Note | None":
@@ -55,21 +51,9 @@ class Note:
         (None, None)
         """
         try:
-            return msgspec.json.decode(text or "", type=_NoteFields).note()
+            return msgspec.json.decode(text or "", type=Note)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
-
-
-class _NoteFields(msgspec.Struct):
-    """The JSON of a `Note`."""
-
-    input: str
-    changelog: str
-    at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-    output: str
-
-    def note(self) -> Note:
-        return Note(self.input, self.changelog, self.at, self.output)
 
 
 @dataclass(frozen=True, slots=True)

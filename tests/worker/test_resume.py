@@ -1,10 +1,10 @@
 """Where a task resumes: which offsets are trusted, and which losses of state are reported."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
