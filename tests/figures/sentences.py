@@ -23,7 +23,7 @@ from tests.benchmarks.results import Section as Benchmark
 from tests.figures.families import LABELLED
 from tests.figures.results import ROOT, Section
 from tests.figures.tables import ORIGINALS, share
-from tests.operate import results as operate
+from tests.measured import RESULTS
 
 FAMILY = "`simhash`, 64 bits, k = 3"
 _VALIDATION = ROOT / "tests" / "labels" / "validation_pairs.jsonl"
@@ -281,7 +281,7 @@ def _large_records() -> tuple[str, ...]:
 
 
 def _image() -> tuple[str, ...]:
-    return (f"{json.loads(operate.RESULTS.read_text('utf-8'))['image_rss_mib']}",)
+    return (f"{json.loads((RESULTS / 'operate.json').read_text('utf-8'))['image_rss_mib']}",)
 
 
 def _prose() -> tuple[str, ...]:

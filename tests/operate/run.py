@@ -23,8 +23,8 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.kafka.topics import create_topics
+from tests.measured import record
 from tests.operate.prometheus import Prometheus
-from tests.operate.results import add
 from tests.operate.stage import PATIENCE, Load, Member
 from tests.worker.support import make_settings, outcome, ready
 
@@ -367,7 +367,7 @@ def main() -> None:
     if wanted:
         print(f"not requested, or failed: {sorted(missing)}")
         return
-    add(results)
+    record("operate", results)
     bad = missing or at_rest or results["queries_with_data_share"] != 1 or results["faults_lost"]
     sys.exit(1 if bad or results["faults_repeated"] else 0)
 
