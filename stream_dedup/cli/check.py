@@ -104,7 +104,7 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
 
 
 def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
-    from stream_dedup.kafka.topic_reader import TopicReader  # loading the client takes as long as reading a file
+    from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
     from stream_dedup.news.decode import Decoder
 
     decode = Decoder(settings.item)

@@ -37,8 +37,8 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
     if path := directory or state:
         yield iter(_read_journal(path))
         return
-    from stream_dedup.changelog.limits import MOST_BYTES
-    from stream_dedup.kafka.topic_reader import TopicReader
+    from stream_dedup.kafka.reader import TopicReader
+    from stream_dedup.kafka.record_batch import MOST_BYTES
     from stream_dedup.worker.changelog_listing import changelog_entries
 
     with TopicReader(settings, MOST_BYTES) as reader:

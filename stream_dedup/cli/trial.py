@@ -1,6 +1,6 @@
 """`stream-dedup trial --bootstrap HOST:PORT --input TOPIC`: show what would be held back of a live topic.
 
-It only reads (kafka/live_reader.py) and judges in memory (worker/trial.py). Out: counts, sources, examples, and a
+It only reads (kafka/reader.py) and judges in memory (worker/trial.py). Out: counts, sources, examples, and a
 summary of how the records were read.
 """
 
@@ -18,7 +18,7 @@ from stream_dedup.errors import InputError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stream_dedup.kafka.live_reader import LiveReader
+    from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.settings import Settings
     from stream_dedup.worker.trial import Ended, Trial, TrialResult
 
@@ -67,7 +67,7 @@ def trial_command(
     can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
-    from stream_dedup.kafka.live_reader import LiveReader
+    from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.worker.trial import Trial, run_trial

@@ -40,8 +40,7 @@ from concurrent.futures import Future
 from enum import IntEnum
 from typing import Any
 
-from kafka import TopicPartition
-
+from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.producer import Parcel, TaskProducer
 
 

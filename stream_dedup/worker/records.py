@@ -28,7 +28,6 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from kafka.partitioner import murmur2
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
@@ -170,7 +169,7 @@ def partition_of(key: bytes, count: int) -> int:
     >>> partition_of(b"key", 4)
     1
     """
-    return int(murmur2(key) & 0x7FFFFFFF) % count
+    return int(client.murmur2(key) & 0x7FFFFFFF) % count
 
 
 def place_of(record: Any) -> tuple[int, int]:

@@ -17,22 +17,20 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
-
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder, blocks_header
 from stream_dedup.changelog.headers import RestoreResult
-from stream_dedup.changelog.limits import MOST_BYTES
-from stream_dedup.changelog.partitions import index_partitions, log_end_offsets
+from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.changelog.records import CURE
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import CorruptBlock, Outdated, StreamError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.record_batch import Outgoing
+from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
+from stream_dedup.kafka.record_batch import MOST_BYTES, Outgoing
+from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.worker.context import WorkerContext
 
 log = logging.getLogger(__name__)

@@ -32,13 +32,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka import TopicPartition
-
 from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, TransactionFailed
 from stream_dedup.kafka import client
+from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import TopicMetadata, has_had_records

@@ -18,7 +18,7 @@ from typing import Any
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.summary import Summary, span

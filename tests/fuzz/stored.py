@@ -22,9 +22,9 @@ from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, T
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.fingerprint import weights
+from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from stream_dedup.worker.assignor import _CLAIM, _claimed_generation
 from stream_dedup.worker.resume import Note
 from tests.fuzz.records import NOW
 from tests.fuzz.target import Target

@@ -32,7 +32,7 @@ from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, 
 from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.sample import Sample
-from stream_dedup.kafka.client_internals.fast_fetch import unpack
+from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
 from stream_dedup.news.decode import Decoder, site_of
@@ -227,7 +227,7 @@ def test_times_beyond_int64_wrap_as_in_java() -> None:
     struct.pack_into(">qq", data, 27, INT64 - 1, INT64 - 1)  # first and highest timestamp
     at = data.index(b"\x00\x00\x00\x02k")  # attributes, timestamp delta 0, offset delta 0, length of the key
     data[at + 1] = 2  # timestamp delta 1
-    from tests.stream.test_fast_fetch import sign
+    from tests.kafka.test_fetch import sign
 
     sign(data)
     batch = MemoryRecords(bytes(data)).next_batch()

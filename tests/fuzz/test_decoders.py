@@ -34,6 +34,8 @@ TARGETS_OF = {
     "evaluate/labels.py": ["labels"],
     "evaluate/sample.py": ["sample"],
     "fingerprint/weights.py": ["weights"],
+    "kafka/assignor.py": ["claim"],
+    "kafka/fetch.py": ["record batch", "fetch"],
     "news/dates.py": ["dates"],
     "news/decode.py": ["decode auto", "sources"],
     "news/fields.py": ["decode auto", "decode rss"],
@@ -44,10 +46,7 @@ TARGETS_OF = {
     "observe/probe.py": ["health check"],
     "observe/routes.py": ["request"],
     "settings/load.py": ["settings", "environment"],
-    "stream/assignor.py": ["claim"],
-    "stream/client_internals/decompress.py": ["record batch"],
-    "stream/client_internals/fast_fetch.py": ["record batch", "fetch"],
-    "stream/resume.py": ["note"],
+    "worker/resume.py": ["note"],
 }
 NEEDS_NONE = {
     "batch/line_writers.py": "writes Parquet",

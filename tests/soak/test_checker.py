@@ -96,7 +96,7 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
         items = [decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some]
         batch = dedup.judge(items)
         for i, (record, verdict) in enumerate(zip(some, batch.verdicts, strict=True)):
-            for out in router.routes(record, verdict, i):
+            for out in router.of(record, verdict, i):
                 offset = len(came[out.topic])
                 came[out.topic].append(
                     SimpleNamespace(

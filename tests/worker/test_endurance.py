@@ -12,9 +12,8 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.retry import Retry
-from stream_dedup.kafka.tls import Distrusted
+from stream_dedup.kafka.bounded import Retry, no_deadline
+from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.news.item import Item
 from stream_dedup.observe.metrics import _RETRIED
 from stream_dedup.settings import load_settings, read_from_files

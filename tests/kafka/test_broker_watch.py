@@ -12,7 +12,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
-from stream_dedup.kafka.tls import Distrusted
+from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker import broker_watch
 from stream_dedup.worker.broker_watch import AWAY, BrokerProbe, BrokerWatch

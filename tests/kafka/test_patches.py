@@ -27,7 +27,7 @@ from kafka.producer.transaction_manager import TransactionManager
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from stream_dedup.kafka import client_internals
+from stream_dedup.kafka import patches
 from stream_dedup.kafka.record_batch import HEADER_BYTES, RECORD_OVERHEAD
 
 
@@ -40,7 +40,7 @@ def source(thing: Any) -> str:
 
 
 def test_the_patches_are_made_for_the_installed_version() -> None:
-    assert kafka.__version__ == client_internals.VERSION
+    assert kafka.__version__ == patches.VERSION
 
 
 ANOTHER = """
@@ -55,7 +55,7 @@ def test_another_version_is_refused_at_the_start_and_the_message_names_the_one_t
     ended = subprocess.run([sys.executable, "-c", ANOTHER, "run"], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "kafka-python 3.0.13 is installed" in ended.stderr
-    assert f"install kafka-python=={client_internals.VERSION}" in ended.stderr
+    assert f"install kafka-python=={patches.VERSION}" in ended.stderr
 
 
 def test_bulk_producer_finds_the_accumulator() -> None:

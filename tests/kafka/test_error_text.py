@@ -3,8 +3,7 @@
 import pytest
 from kafka import errors as kafka_errors
 
-from stream_dedup.kafka.client import translate
-from stream_dedup.kafka.error_text import error_text
+from stream_dedup.kafka.errors import error_text, translate
 
 
 @pytest.mark.parametrize(

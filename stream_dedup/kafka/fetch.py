@@ -10,16 +10,77 @@ letters (records.py); with the client's own code they would stop the worker.
 
 import struct
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from kafka import errors as kafka_errors
+from kafka import codec
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
+from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from stream_dedup.kafka.client_internals.decompress import pieces
+from stream_dedup.kafka.errors import CorruptRecordError
 from stream_dedup.kafka.record_batch import ESCAPED, HEADER_COST, Record, content_bytes
+
+_CHUNK = 2**20
+
+
+def pieces(kind: int, content: bytes) -> Iterator[bytes]:
+    """Yield the decompressed content in pieces of a megabyte or so; snappy and no compression as a whole.
+
+    Raises CorruptRecordError for damaged content and an unknown codec.
+    """
+    if kind == DefaultRecordBatch.CODEC_NONE:
+        yield content
+        return
+    if kind not in _UNPACK:
+        raise CorruptRecordError(f"A batch is compressed with the unknown codec {kind}")
+    try:
+        yield from _UNPACK[kind](content)
+    except Exception as error:  # each codec has errors of its own
+        raise CorruptRecordError(f"A compressed batch cannot be unpacked: {error!r}") from error
+
+
+def _gzip(content: bytes) -> Iterator[bytes]:
+    while content:
+        member = zlib.decompressobj(zlib.MAX_WBITS + 16)
+        while not member.eof:
+            part = member.decompress(content, _CHUNK)
+            if not part and not member.eof and not member.unconsumed_tail:
+                raise EOFError("the batch is cut short")
+            yield part
+            content = member.unconsumed_tail
+        content = member.unused_data.lstrip(b"\0")
+
+
+def _zstd(content: bytes) -> Iterator[bytes]:
+    with codec.zstd.ZstdDecompressor().stream_reader(content, read_across_frames=True) as reader:
+        while part := reader.read(_CHUNK):
+            yield part
+
+
+def _lz4(content: bytes) -> Iterator[bytes]:
+    reader = codec.lz4.LZ4FrameDecompressor()
+    while not reader.eof:
+        part = reader.decompress(content, _CHUNK)
+        if not part and reader.needs_input:
+            raise EOFError("the batch is cut short")
+        content = b""
+        yield part
+
+
+def _snappy(content: bytes) -> Iterator[bytes]:
+    yield bytes(codec.snappy_decode(content))  # at most 21 times as long, so that the size of a fetch bounds it
+
+
+_UNPACK: dict[int, Callable[[bytes], Iterator[bytes]]] = {
+    DefaultRecordBatch.CODEC_GZIP: _gzip,
+    DefaultRecordBatch.CODEC_SNAPPY: _snappy,
+    DefaultRecordBatch.CODEC_LZ4: _lz4,
+    DefaultRecordBatch.CODEC_ZSTD: _zstd,
+}
+
 
 _FORMAT = 2
 _MARKER = struct.Struct(">hh")  # version, type
@@ -94,7 +155,7 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
         while (batch := next_batch(batches)) is not None:
             last = batch
             if not batch.validate_crc():
-                raise kafka_errors.CorruptRecordError(
+                raise CorruptRecordError(
                     f"Record batch for partition {place} at offset {batch.base_offset} failed crc check"
                 )
             if self._is_visible(batch):
@@ -129,11 +190,11 @@ def next_batch(batches: Any) -> Any:
     try:
         batch = batches.next_batch()
         if batch is not None and batch.magic != _FORMAT:
-            raise kafka_errors.CorruptRecordError(
+            raise CorruptRecordError(
                 f"A record batch has format {batch.magic}, and only format {_FORMAT} is read, of Kafka 0.11 and newer"
             )
     except (struct.error, AssertionError) as error:
-        raise kafka_errors.CorruptRecordError(f"A record batch is shorter than its header: {error}") from error
+        raise CorruptRecordError(f"A record batch is shorter than its header: {error}") from error
     return batch
 
 
@@ -145,7 +206,7 @@ def _is_abort_marker(batch: Any) -> bool:
     if marker is None:
         return False
     if marker.key is None or len(marker.key) < _MARKER.size:
-        raise kafka_errors.CorruptRecordError(f"A transaction marker has the key {marker.key!r}")
+        raise CorruptRecordError(f"A transaction marker has the key {marker.key!r}")
     return bool(_MARKER.unpack_from(marker.key)[1] == _ABORT)
 
 
@@ -198,9 +259,9 @@ def unpack(batch: Any, topic: str, partition: int, most: int = sys.maxsize) -> I
                 timestamp = (timestamp + _TIMES) % (2 * _TIMES) - _TIMES
             yield Record(topic, partition, base + offset_delta, timestamp, key, value, headers, cut)
     except (ValueError, IndexError) as error:
-        raise kafka_errors.CorruptRecordError(f"Found invalid record structure: {error!r}") from error
+        raise CorruptRecordError(f"Found invalid record structure: {error!r}") from error
     if at != size or (is_partial and any(source)):
-        raise kafka_errors.CorruptRecordError(f"{size - at} or more unconsumed bytes after all records consumed")
+        raise CorruptRecordError(f"{size - at} or more unconsumed bytes after all records consumed")
 
 
 def _window(rest: bytes, source: Iterator[bytes], least: int) -> tuple[bytes, bool]:

@@ -8,9 +8,9 @@ from kafka import TopicPartition
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.kafka import client
+from stream_dedup.kafka.assignor import CooperativeAssignor
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.settings import Settings
-from stream_dedup.worker.assignor import CooperativeAssignor
 from stream_dedup.worker.worker import Worker
 from tests.worker.support import feed, make_settings, ready
 

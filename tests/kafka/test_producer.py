@@ -17,9 +17,8 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.client_internals.bulk_producer import BulkSender, SentBatch, batch_builder
-from stream_dedup.kafka.client_internals.fast_fetch import unpack
-from stream_dedup.kafka.producer import TaskProducer, _by_partition
+from stream_dedup.kafka.fetch import unpack
+from stream_dedup.kafka.producer import BulkSender, SentBatch, TaskProducer, _by_partition, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound, varint
 from tests.worker.support import make_settings, read_all, ready
 

@@ -16,8 +16,8 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.kafka.client_internals import fast_fetch
-from stream_dedup.kafka.client_internals.fast_fetch import FastPartitionRecords
+from stream_dedup.kafka import fetch
+from stream_dedup.kafka.fetch import FastPartitionRecords
 from stream_dedup.kafka.record_batch import Record
 from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -166,7 +166,7 @@ def test_with_append_time_each_record_has_the_time_of_its_batch() -> None:
 def test_formats_of_before_kafka_0_11_are_refused_by_name(magic: int) -> None:
     data = batch_of(0, [(5, b"k", b"a", [])], magic=magic)
     with pytest.raises(kafka_errors.CorruptRecordError, match=f"has format {magic}, and only format 2 is read"):
-        fast_fetch.next_batch(MemoryRecords(data))
+        fetch.next_batch(MemoryRecords(data))
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
@@ -176,8 +176,8 @@ def test_a_batch_is_unpacked_record_by_record_and_larger_ones_are_cut(codec: str
     """Whatever the sizes: each record comes, in order, with its key and place, and its value if it is small enough."""
     most = 2**17
     content = [(7, key, b"v" * size, [("name", b"x")]) for size, key in some]
-    batch = fast_fetch.next_batch(MemoryRecords(batch_of(CODECS[codec], content)))
-    read = list(fast_fetch.unpack(batch, "news", 3, most))
+    batch = fetch.next_batch(MemoryRecords(batch_of(CODECS[codec], content)))
+    read = list(fetch.unpack(batch, "news", 3, most))
     assert [(one.offset, one.timestamp, one.key) for one in read] == [(i, 7, key) for i, (_, key) in enumerate(some)]
     for (size, _), one in zip(some, read, strict=True):
         is_small = size < most - 100
@@ -190,9 +190,9 @@ def test_a_batch_is_unpacked_record_by_record_and_larger_ones_are_cut(codec: str
 def test_a_bomb_takes_the_memory_of_a_small_record(codec: str) -> None:
     """Records of 30 MB that compress to nothing, and small ones between them: they were unpacked all at once."""
     values = [b"small", *([b"a" * 30_000_000, b"small"] * 4)]
-    batch = fast_fetch.next_batch(MemoryRecords(batch_of(CODECS[codec], [(7, b"k", value, []) for value in values])))
+    batch = fetch.next_batch(MemoryRecords(batch_of(CODECS[codec], [(7, b"k", value, []) for value in values])))
     tracemalloc.start()
-    read = [(one.value, one.cut > 30_000_000) for one in fast_fetch.unpack(batch, "news", 3, 2**20)]
+    read = [(one.value, one.cut > 30_000_000) for one in fetch.unpack(batch, "news", 3, 2**20)]
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert read == [(b"small", False), *([(b"", True), (b"small", False)] * 4)]
@@ -201,8 +201,8 @@ def test_a_bomb_takes_the_memory_of_a_small_record(codec: str) -> None:
 
 def test_a_record_with_a_huge_key_is_cut_too() -> None:
     content = [(7, b"k" * 2**22, b"v", []), (8, b"k", b"v", [])]
-    batch = fast_fetch.next_batch(MemoryRecords(batch_of(CODECS["zstd"], content)))
-    large, small = fast_fetch.unpack(batch, "news", 3, 2**20)
+    batch = fetch.next_batch(MemoryRecords(batch_of(CODECS["zstd"], content)))
+    large, small = fetch.unpack(batch, "news", 3, 2**20)
     assert (large.key, large.value, large.cut > 2**22, small.key, small.cut) == (None, b"", True, b"k", 0)
 
 
@@ -210,7 +210,7 @@ def test_a_record_with_too_many_headers_is_cut_too() -> None:
     """Two bytes each on the wire, a hundred in memory: ten such records of 4 MiB killed a worker of 1 GiB."""
     many, few = [("", None)] * 20_000, [("name", b"12")] * 9
     batch = MemoryRecords(batch_of(4, [(0, b"k", b"v", many), (0, b"k", b"v", few)])).next_batch()
-    large, small = fast_fetch.unpack(batch, "news", 3, 2**20)
+    large, small = fetch.unpack(batch, "news", 3, 2**20)
     assert (large.key, large.value, large.headers, large.cut > 2**20) == (b"k", b"", (), True)
     assert (small.value, small.headers, small.cut) == (b"v", few, 0)
 

@@ -9,7 +9,7 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.errors import StreamError, TopicError
-from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings, load_settings
 from tests.worker.support import START, article, feed, make_settings, ready
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka import errors as kafka_errors
 
-from stream_dedup.kafka import addresses, client
-from stream_dedup.kafka.addresses import diagnose_addresses
+from stream_dedup.kafka import client, errors
+from stream_dedup.kafka.errors import diagnose_addresses
 from stream_dedup.settings import load_settings
 
 PLAINTEXT = {"security_protocol": "PLAINTEXT"}
@@ -47,7 +47,7 @@ def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(closed: int) 
 
 
 def test_without_a_port_the_default_is_tried_and_named(monkeypatch: pytest.MonkeyPatch, closed: int) -> None:
-    monkeypatch.setattr(addresses, "_PORT", closed)
+    monkeypatch.setattr(errors, "_PORT", closed)
     cause = diagnose_addresses(["127.0.0.1"], PLAINTEXT)
     assert cause.startswith(f"nothing listens at 127.0.0.1 (no port is given: {closed});")
 

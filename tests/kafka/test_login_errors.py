@@ -8,14 +8,13 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from stream_dedup.kafka import client
-from stream_dedup.kafka.client_internals import login_errors
+from stream_dedup.kafka import client, patches
 
 
 @pytest.fixture
 def away() -> Iterator[KafkaNetClient]:
     made = client.make(
-        lambda kafka_client: kafka_client(bootstrap_servers="127.0.0.1:9"), {"kafka_client": login_errors.network}
+        lambda kafka_client: kafka_client(bootstrap_servers="127.0.0.1:9"), {"kafka_client": patches.network}
     )
     yield made
     made.close()
