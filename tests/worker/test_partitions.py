@@ -15,7 +15,6 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.group import Group
-from stream_dedup.worker.records import partition_of
 from tests.worker.support import (
     Member,
     Sent,
@@ -74,16 +73,6 @@ def assert_each_once(settings: Settings, sent: Iterable[Sent]) -> list[Any]:
         one = expected[header(record, "dedup-source") or ""]
         assert (record.key, record.value, record.timestamp) == (one.key, one.value, one.timestamp)
     return records
-
-
-@pytest.mark.parametrize("scope", ["global", "partition"])
-def test_six_input_and_four_output_partitions(kafka: EmbeddedKafka, topic_name: Names, scope: str) -> None:
-    settings = six_in_four_out(kafka, topic_name, scope=scope)
-    sent = feed(settings, mixed(60), partition=None)
-    run_until(settings, 60)
-    for record in assert_each_once(settings, sent):
-        if record.key is not None:
-            assert record.partition == partition_of(record.key, 4)
 
 
 def test_large_header_names_are_unchanged(kafka: EmbeddedKafka, topic_name: Names) -> None:

@@ -14,7 +14,6 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka import fetch, producer
-from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
@@ -212,17 +211,6 @@ def test_a_record_with_a_header_name_that_is_not_utf8_is_a_dead_letter_with_its_
     assert header(dead, "dedup-source") == f"{settings.topics.input}/0/5"
     others = [*raw(settings, settings.topics.output), *raw(settings, settings.topics.duplicates)]
     assert len(places(others)) == 10
-
-
-def test_in_shadow_mode_such_a_record_is_in_the_output_too(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, policy={"shadow": True}))
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
-    producer.send(settings.topics.input, article("x", "A text."), b"odd", [(_Raw("?"), b"1")], partition=0).get(10)
-    producer.close()
-    work(settings, 1)
-    with TopicReader(settings) as reader:
-        found = [next(reader.all(topic)) for topic in (settings.topics.output, settings.topics.dead_letters)]
-    assert [(one.key, one.headers[0][0].encode(errors=ESCAPED)) for one in found] == [(b"odd", b"\xff\xfename")] * 2
 
 
 POISON = b"POISON"

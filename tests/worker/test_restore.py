@@ -12,7 +12,7 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import entries
 from stream_dedup.changelog import reader as changelog
-from stream_dedup.changelog.entries import ChangelogEntry, SequenceRange
+from stream_dedup.changelog.entries import SequenceRange
 from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.batch import Delta
@@ -111,34 +111,6 @@ def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small
             store.close()
         writer.write(delta)
     assert restored(writer.settings)[1] == ids_of(*written)
-
-
-def test_aborted_blocks_hide_none(writer: Remembering, small: None) -> None:
-    every = one_row_each(writer.settings, 25)
-    for delta in every:
-        writer.write(delta)
-    some = one_row_each(writer.settings, 40)
-    writer.abort(ChangelogEntry(SequenceRange(26 + i, 26 + i), False, one) for i, one in enumerate(some))
-    assert restored(writer.settings)[1] == ids_of(*every)
-
-
-def test_a_standby_follows_and_completes(writer: Remembering, small: None) -> None:
-    every = [*one_row_each(writer.settings, 60), *deltas(writer.settings, 1200, 600)]
-    store = opened(writer.settings)
-    try:
-        for delta in every[:40]:
-            writer.write(delta)
-        deadline = time.monotonic() + 30
-        while len(store.dedup) < 40 and time.monotonic() < deadline:
-            store.follow()
-        assert ids(store) == ids_of(*every[:40])
-        for delta in every[40:]:
-            writer.write(delta)
-            store.follow()
-        store.complete(lambda done, total: None)
-        assert ids(store) == ids_of(*every)
-    finally:
-        store.close()
 
 
 @pytest.mark.parametrize("is_merged", [True, False])

@@ -172,42 +172,6 @@ def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(
     assert_exactly_once(settings, sent)
 
 
-def test_the_group_may_still_hold_the_offsets_of_the_former_topic(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
-) -> None:
-    """A worker with a batch in flight commits them again after the brokers have dropped them."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    feed(settings, made_up(30))
-    run_until(settings, 30)
-    place = TopicPartition(settings.topics.input, 0)
-    before = admin.list_group_offsets({settings.kafka.group_id: [place]})[settings.kafka.group_id][place]
-    recreate(admin, settings.topics.input)
-    admin.alter_group_offsets(settings.kafka.group_id, {place: OffsetAndMetadata(30, before.metadata, -1)})
-    feed(settings, others(40))
-    fails(settings, "was deleted and created anew", TopicError)
-
-
-def test_another_input_topic_under_the_same_group_and_changelog_is_refused(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    sent = feed(settings, made_up(30))
-    run_until(settings, 30)
-    other = ready(
-        load_settings(
-            kafka=settings.kafka.model_dump(),
-            topics={**settings.topics.model_dump(), "input": topic_name("second-input")},
-            worker=settings.worker.model_dump(),
-        )
-    )
-    sent += feed(other, others(40))
-    message = fails(other, f"belong to {settings.topics.input}", TopicError)
-    assert f"--topic {other.topics.input} --reset-offsets --to-earliest --execute" in message
-    reset_offsets(admin, other, {0: 0})
-    run_until(other, 40)
-    assert_exactly_once(other, sent)
-
-
 @pytest.mark.usefixtures("quick_watch")
 def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
@@ -259,23 +223,6 @@ def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(
 # -- no offsets anywhere -----------------------------------------------------------------------------------
 
 
-def test_a_stop_longer_than_anything_remembers_does_not_begin_at_the_beginning(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    sent = feed(settings, made_up(30))
-    run_until(settings, 30)
-    admin.delete_groups([settings.kafka.group_id])
-    changelog = settings.topics.changelog
-    delete_to(admin, changelog, end_of_topic(settings, admin, changelog))
-    sent += feed(settings, others(10))
-    message = fails(settings, "there are no offsets of .* to resume at")
-    assert f"--topic {settings.topics.input} --reset-offsets" in message
-    reset_offsets(admin, settings, {0: 30})
-    run_until(settings, 10)
-    assert_exactly_once(settings, sent)
-
-
 def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
 ) -> None:
@@ -302,20 +249,6 @@ def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_a
     with Member(settings, {"kill": [CommitStep.COMMIT, 1]}) as member:
         member.go().wait_killed()
     run_until(settings, 30)
-    assert_exactly_once(settings, sent)
-
-
-@pytest.mark.parametrize("scope", ["global", "partition"])
-def test_a_partition_without_a_record_so_far_begins_at_its_beginning(
-    kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture, scope: str
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"scope": scope}), partitions=3)
-    sent = feed(settings, made_up(30))
-    run_until(settings, 30)
-    sent += feed(settings, others(5), partition=2)
-    caplog.clear()
-    run_until(settings, 5)
-    assert warnings(caplog) == []
     assert_exactly_once(settings, sent)
 
 
@@ -446,38 +379,6 @@ def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_
     assert "was deleted and created anew" in message[0]
     came = outcome(settings)
     assert not [one for one in came.output if one.key.startswith(b"again-")], "the index is still there"
-
-
-def test_a_take_over_after_the_changelog_was_recreated_reports_the_loss(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    feed(settings, made_up(30))
-    run_until(settings, 30)
-    remake_changelog(admin, settings)
-    feed(settings, others(5))
-    caplog.clear()
-    run_until(settings, 5)
-    [message] = warnings(caplog, logging.ERROR)
-    assert "was deleted and created anew" in message
-    feed(settings, others(5, seed=8))
-    caplog.clear()
-    run_until(settings, 5)
-    assert warnings(caplog) == [], "reported once"
-
-
-def test_an_emptied_changelog_is_reported_at_the_take_over(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    feed(settings, made_up(30))
-    run_until(settings, 30)
-    delete_to(admin, settings.topics.changelog, end_of_topic(settings, admin, settings.topics.changelog))
-    feed(settings, others(5))
-    caplog.clear()
-    run_until(settings, 5)
-    [message] = warnings(caplog, logging.ERROR)
-    assert "holds nothing" in message
 
 
 def test_a_changelog_that_has_lost_its_beginning_is_reported_at_the_take_over(

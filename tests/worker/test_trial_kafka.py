@@ -2,10 +2,8 @@
 
 import gc
 import json
-import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,11 +22,9 @@ from stream_dedup.worker.trial import Ended, Trial, run_trial
 from tests.worker.support import (
     article,
     feed,
-    from_scratch,
     made_up,
     make_settings,
     outcome,
-    read_all,
     ready,
     run_until,
 )
@@ -123,17 +119,6 @@ def test_verdicts_equal_a_worker_s_and_no_trace_is_left(settings: Settings) -> N
     assert output["ended"] == "caught up"
 
 
-def test_several_partitions_in_the_order_of_time(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
-    feed(settings, made_up(600), partition=None)
-    in_time = sorted(read_all(settings, settings.topics.input), key=lambda record: record.timestamp)
-    expected = from_scratch(settings, in_time)
-    verdicts = trial_verdicts(settings)
-    assert {key: str(verdict.kind) for key, verdict in verdicts.items()} == {
-        key: kind for key, (kind, _) in expected.items()
-    }
-
-
 def test_output_fits_80_columns(settings: Settings) -> None:
     records: list[tuple[bytes | None, bytes | None]] = [
         (b"1", article("1", TEXT, "Elm bridge opens", "post.example")),
@@ -184,19 +169,6 @@ def test_waits_for_new_items_until_a_stop_or_the_end_of_the_time(settings: Setti
         assert trial.items == 11
         ended = run_trial(reader, trial, items=100, seconds=1, stop=lambda: False)
         assert ended == (Ended.MINUTES, None)
-
-
-def test_ctrl_c_shows_the_results_so_far(settings: Settings) -> None:
-    feed(settings, made_up(10))
-    timer = threading.Timer(8, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    began = time.monotonic()
-    try:
-        output = json.loads(invoke(settings, *LONG_AGO, "--minutes", "5", "--json").stdout)
-    finally:
-        timer.cancel()
-    assert (output["items"], output["ended"]) == (10, "stopped")
-    assert time.monotonic() - began < 200
 
 
 def test_all_bad(settings: Settings) -> None:

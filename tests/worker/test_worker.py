@@ -1,7 +1,6 @@
 """The whole path on a real Kafka: what passes untouched, what becomes a dead letter, and how the worker stops."""
 
 import json
-import os
 import threading
 import time
 from collections import Counter
@@ -9,12 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.errors import ChangelogError, StreamError, TopicError
+from stream_dedup.errors import ChangelogError, TopicError
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
@@ -28,7 +26,6 @@ from tests.worker.support import (
     made_up,
     make_settings,
     outcome,
-    read_all,
     ready,
     run_until,
 )  # fmt: skip
@@ -183,18 +180,6 @@ def test_broken_input_never_stops_the_worker(kafka: EmbeddedKafka, topic_name: N
     assert all(record.value == values[record.key] for record in came.dead_letters)
 
 
-def test_a_record_too_large_for_where_it_goes_leaves_a_note(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    small = {"max_record_bytes": 2 * 2**20}
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=small))
-    large = article("large", os.urandom(3 * 2**19).hex())
-    sent = feed(settings, [(b"1", large), (b"2", article("2", TEXT))])
-    run_until(settings, 2)
-    came = assert_exactly_once(settings, sent)
-    [note] = came.dead_letters
-    assert (note.key, note.value, header(note, "dedup-reason")) == (b"1", b"", "too-large")
-    assert header(note, "dedup-source") == f"{settings.topics.input}/0/0"
-
-
 def test_a_judge_that_fails_on_one_item_loses_one_item(kafka: EmbeddedKafka, topic_name: Names) -> None:
     from stream_dedup.dedup.deduplicator import Deduplicator
 
@@ -332,28 +317,3 @@ def test_errors_that_no_retry_can_cure_end_the_worker(kafka: EmbeddedKafka, topi
     )
     with pytest.raises(ChangelogError, match=r"at offset 0: this was written under fingerprint scheme"):
         Worker(changed).run(threading.Event())
-
-
-def test_input_deleted_before_it_was_read_is_an_error(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    feed(settings, made_up(10))
-    run_until(settings, 10)
-    feed(settings, made_up(10, seed=2))
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    admin.delete_records({TopicPartition(settings.topics.input, 0): 15})
-    admin.close()
-    with pytest.raises(StreamError, match=r"deleted before they were read.*:0 --reset-offsets --to-offset 15"):
-        Worker(settings).run(threading.Event())
-
-
-def test_expired_group_offsets_are_replaced_by_the_changelogs(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    sent = feed(settings, made_up(30))
-    run_until(settings, 30)
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    admin.delete_groups([settings.kafka.group_id])
-    admin.close()
-    sent += feed(settings, [(b"more", article("more", TEXT))])
-    run_until(settings, 1)
-    assert_exactly_once(settings, sent)
-    assert len(read_all(settings, settings.topics.changelog)) >= 2
