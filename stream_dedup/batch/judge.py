@@ -21,8 +21,7 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
+from stream_dedup.news.survey import Summary, Survey
 from stream_dedup.settings import Settings
 
 

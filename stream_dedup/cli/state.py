@@ -11,8 +11,7 @@ from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.news.summary import moment
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.files import Entry

@@ -127,7 +127,7 @@ def _begin_ms(since: str | None, moment: str | None) -> int:
 
 
 def _no_items(reader: "LiveReader", begin: int) -> str:
-    from stream_dedup.news.summary import moment
+    from stream_dedup.phrases import moment
 
     if reader.is_empty:
         return f"{reader.topic} is empty; to wait for new items, add --minutes 10"
@@ -172,7 +172,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
 
     from stream_dedup.cli.side_by_side import one_line
     from stream_dedup.cli.summary import print_short
-    from stream_dedup.news.summary import moment
+    from stream_dedup.phrases import moment
 
     console = new_console()
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
@@ -221,7 +221,7 @@ def _older_records(first: int, begin: int) -> str:
     >>> _older_records(1000, 1_700_000_000_000)[:53]
     'Also read: records dated before 2023-11-14 22:13 UTC.'
     """
-    from stream_dedup.news.summary import moment
+    from stream_dedup.phrases import moment
 
     if not 0 <= first < begin:
         return ""
@@ -254,7 +254,7 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
 def _print_notes(console: "Console", result: "TrialResult", settings: "Settings", topic: str, seconds: float) -> None:
     import json
 
-    from stream_dedup.news.summary import span
+    from stream_dedup.phrases import span
 
     window = settings.window.length_ms
     console.print()

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.hashing import GOLDEN
+from stream_dedup.fingerprint.bits import GOLDEN
 
 SIGHTINGS = 3
 """Originals that must share a passage to make it boilerplate. Two may be an article and another that quotes it."""

@@ -19,8 +19,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.fingerprint.bits import GOLDEN
 from stream_dedup.fingerprint.fingerprint import Fingerprints
-from stream_dedup.fingerprint.hashing import GOLDEN
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT
 from stream_dedup.index.times import Windows

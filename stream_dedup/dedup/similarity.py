@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import Boilerplate, is_boilerplate, touch
 from stream_dedup.dedup.sketches import compare_headlines, compare_sketches
-from stream_dedup.fingerprint.byte_blocks import bit_count
+from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join

@@ -10,7 +10,7 @@ Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correc
 import numpy as np
 from numba import njit, uint64
 
-from stream_dedup.fingerprint.byte_blocks import bit_count, load64
+from stream_dedup.fingerprint.bits import bit_count, load64
 
 _LOWEST_BITS = np.uint64(0x1111111111111111)
 _CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.byte_blocks import bit_count
+from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.index.run import KEY_BITS, Keys, Rows, Run, directory_bits
 from stream_dedup.index.times import ANY_TIME
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
-from stream_dedup.fingerprint.hashing import GOLDEN, mix
+from stream_dedup.fingerprint.bits import GOLDEN, mix
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Nearness
 from stream_dedup.index.run import Keys, Rows
 from stream_dedup.index.times import ANY_TIME

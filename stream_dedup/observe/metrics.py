@@ -18,8 +18,8 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import BadItem, Fenced, Outdated, Refused, Stalled, StreamDedupError, TransactionFailed
 from stream_dedup.news.decode import TEXT
+from stream_dedup.news.fields import PRESETS
 from stream_dedup.news.item import Item
-from stream_dedup.news.presets import PRESETS
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import Spec
 from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, StateCollector

@@ -19,8 +19,8 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.dedup.figures import Figures
 from stream_dedup.dedup.verdict import Evidence, Verdict
 from stream_dedup.dedup.wording import describe_verdict
-from stream_dedup.news.presets import FIELDS
-from stream_dedup.news.summary import rows_of, share
+from stream_dedup.news.fields import FIELDS
+from stream_dedup.news.survey import rows_of, share
 from stream_dedup.observe.board import SLICE_SECONDS, Board, Snapshot
 from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
 from stream_dedup.observe.differences import differences, figures

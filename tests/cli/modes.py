@@ -461,7 +461,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         "files": Mode(
             ("corpus.jsonl",),
             {
-                "--topic": refused("leave one of them out", "--topic", "news"),
+                "--topic": refused("a topic with --topic NAME", "--topic", "news"),
                 "--bootstrap": refused("--bootstrap goes with --topic", "--bootstrap", "127.0.0.1:7"),
                 "--items": refused("--items goes with --topic", "--items", "3"),
                 "--format": used("--format", "csv"),

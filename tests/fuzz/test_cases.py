@@ -35,11 +35,11 @@ from stream_dedup.evaluate.sample import Sample
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
+from stream_dedup.news.clean import text_of_html
 from stream_dedup.news.decode import Decoder, site_of
-from stream_dedup.news.html import text_of_html
+from stream_dedup.news.fields import fullest_uncut
 from stream_dedup.news.item import Item
 from stream_dedup.news.survey import Survey
-from stream_dedup.news.values import fullest_uncut
 from stream_dedup.observe.probe import probe
 from stream_dedup.observe.routes import _given_token
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
@@ -239,7 +239,7 @@ def test_times_beyond_int64_wrap_as_in_java() -> None:
 )
 def test_a_position_that_no_signature_holds_is_a_usage_error(field: str, value: int) -> None:
     """It was an OverflowError of NumPy, from inside of `judge`."""
-    with ScriptDeduplicator() as dedup, pytest.raises(UsageError, match=f"{field} must be below"):
+    with ScriptDeduplicator() as dedup, pytest.raises(UsageError, match=f"{field} must be a whole number below"):
         dedup.judge([Item.of(id="1", title="Elm bridge", **{field: value})])
 
 

@@ -1,13 +1,58 @@
-"""Operations on blocks of 8, 32 or 64 bytes, as LLVM intrinsics for compiled code.
+"""The basic operations of compiled code: mix the bits of hashes, and find bytes in blocks of 8, 32 or 64.
 
-numba cannot express unaligned loads and byte masks. Each function compiles to a few vector instructions on any machine
-that LLVM supports (Lemire, Langdale, "Parsing Gigabytes of JSON per Second", 2019: one bit a byte, then count trailing
-zeros). They check no bounds: at least 64 readable bytes must follow the given position. Machines are little-endian.
+All modules use these hash functions, because two that mixed differently would make keys that never match. Changing any
+of them changes the scheme: raise kernel.VERSION. Sources: the finaliser of MurmurHash3 (Appleby 2011); the prime of
+FNV-1a (Fowler, Noll, Vo); multiplicative hashing by the golden ratio, Knuth, "The Art of Computer Programming", volume
+3, section 6.4.
+
+numba cannot express unaligned loads and byte masks, so these are LLVM intrinsics. Each compiles to a few vector
+instructions on any machine that LLVM supports (Lemire, Langdale, "Parsing Gigabytes of JSON per Second", 2019: one bit
+a byte, then count trailing zeros). They check no bounds: at least 64 readable bytes must follow the given position.
+Machines are little-endian.
 """
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types, uint64
 from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio; its multiples are evenly spread."""
+M1 = np.uint64(0xFF51AFD7ED558CCD)
+_M2 = np.uint64(0xC4CEB9FE1A85EC53)
+_FNV_PRIME = np.uint64(0x100000001B3)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def mix(h):
+    """Mix the bits of h with MurmurHash3's 64-bit finaliser: every input bit affects every output bit."""
+    h = (h ^ (h >> uint64(33))) * M1
+    h = (h ^ (h >> uint64(33))) * _M2
+    return h ^ (h >> uint64(33))
+
+
+def mix_all(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`mix` for a NumPy array.
+
+    >>> int(mix_all(np.array([7], np.uint64))[0]) == int(mix(np.uint64(7)))
+    True
+    """
+    mixed: NDArray[np.uint64] = mix.py_func(hashes)
+    return mixed
+
+
+@njit(nogil=True, cache=True, inline="always")
+def rotated(h):
+    """Rotate h left by five bits, so that the order of the tokens added to it matters."""
+    return (h << uint64(5)) | (h >> uint64(59))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def rolled(h, token):
+    """Append a token to the rolling hash h of the tokens before it."""
+    return (rotated(h) ^ token) * _FNV_PRIME
+
 
 LOWERED = 32
 """Bytes that `lower_block` copies."""
@@ -76,30 +121,19 @@ def word_mask(typingctx, data, at):
     return types.uint64(data, types.intp), build
 
 
-def _mask_of(marks):
-    """The build function of a mask: a bit for each of the 64 bytes from data[at] on that is one of the marks."""
+@intrinsic
+def break_mask(typingctx, data, at):
+    """A bit for each of the 64 bytes from data[at] on that may end a line or a sentence: newline, ".", "!", "?"."""
 
     def build(context, builder, signature, args):
         vector = ir.VectorType(_BYTE, MASKED)
         block = builder.load(_pointer(context, builder, signature.args[0], *args, vector), align=1)
-        bits = builder.icmp_unsigned("==", block, _splat(vector, ord(marks[0])))
-        for mark in marks[1:]:
+        bits = ir.Constant(ir.VectorType(ir.IntType(1), MASKED), None)
+        for mark in "\n.!?":
             bits = builder.or_(bits, builder.icmp_unsigned("==", block, _splat(vector, ord(mark))))
-        return builder.bitcast(bits, ir.IntType(MASKED))
+        return builder.bitcast(bits, _WORD)
 
-    return build
-
-
-@intrinsic
-def break_mask(typingctx, data, at):
-    """A bit for each of the 64 bytes from data[at] on that may end a line or a sentence: newline, ".", "!", "?"."""
-    return types.uint64(data, types.intp), _mask_of("\n.!?")
-
-
-@intrinsic
-def newline_mask(typingctx, data, at):
-    """A bit for each of the 64 bytes from data[at] on that is a newline."""
-    return types.uint64(data, types.intp), _mask_of("\n")
+    return types.uint64(data, types.intp), build
 
 
 @intrinsic
