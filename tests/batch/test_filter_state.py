@@ -16,7 +16,7 @@ from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome
 from tests.batch.feed import feed, story, write
-from tests.stream.support import made_up
+from tests.worker.support import made_up
 
 Run = Callable[..., Outcome]
 DAY = 24
