@@ -77,7 +77,7 @@ def evaluate_command(
     `new` says whether a reader of the earlier item would miss something of the later one: yes, no, little. With it the
     command also prints the shares missed and repeated, those of simpler rules, and the trade-off between the two.
     """
-    from stream_dedup.batch.line_reader import LineReader
+    from stream_dedup.batch.lines import LineReader
     from stream_dedup.evaluate.evaluation import evaluate
     from stream_dedup.evaluate.labels import read_labels
     from stream_dedup.settings import load_settings

@@ -13,14 +13,14 @@ from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, Tim
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from stream_dedup.batch.rows import FileFormat
+from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
+    from stream_dedup.batch.corpus import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
-    from stream_dedup.batch.parts import BadLine
     from stream_dedup.settings import Settings
 
 # With less, a single batch of items does not fit.

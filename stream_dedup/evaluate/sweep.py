@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_dedup.batch.judge import Line
+from stream_dedup.batch.lines import Line
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery, is_held
