@@ -26,7 +26,7 @@ from stream_dedup.kafka.topics import create_topics
 from tests.measured import record
 from tests.operate.prometheus import Prometheus
 from tests.operate.stage import PATIENCE, Load, Member
-from tests.stream.support import make_settings, outcome, ready
+from tests.worker.support import make_settings, outcome, ready
 
 RATE = 150.0
 # Records in the input that no member has read. A second of load is normal; a fault's records wait behind them.
@@ -219,7 +219,7 @@ def refused_batches(stage: Stage) -> Iterator[None]:
 def little_memory(stage: Stage) -> Iterator[None]:
     """A member believes that it has half of the memory that it needs, and then that it has enough."""
     active, _ = stage.active()
-    query = f'stream_dedup_memory_bytes{{part="process",instance="{active.address}"}}'
+    query = f'process_resident_memory_bytes{{instance="{active.address}"}}'
     taken = stage.prometheus.value(query)
     assert taken, query
     active.stop()
