@@ -2,7 +2,8 @@
 
 `Fingerprinter` passes items to the compiled kernel in batches and returns `Fingerprints`. The columns of keys are, in
 order: body (anchors and MinHash bands, or the tables of a SimHash layout), headline bands, exact text, id. The last two
-work like the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match.
+work like the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match. Headlines
+lose the site's name at their end first.
 """
 
 import dataclasses

@@ -1,1 +1,5 @@
-"""Decode records: the bytes of a Kafka record or of a line become an `Item`."""
+"""From the bytes of a record to the item that the decision works on: fields, dates, markup; and a survey of a feed.
+
+By the path of a record: fields (which member means what), dates, clean (markup), decode (all of it, to an item), item;
+survey shows what was understood.
+"""
