@@ -36,12 +36,12 @@ from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
+from stream_dedup.worker.cluster_watch import TopicWatch
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
 from stream_dedup.worker.task import PartitionTask
 from stream_dedup.worker.task_slot import TaskSlot
-from stream_dedup.worker.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 

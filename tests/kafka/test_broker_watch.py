@@ -14,8 +14,8 @@ from kafka import errors as kafka_errors
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker import broker_watch
-from stream_dedup.worker.broker_watch import AWAY, BrokerProbe, BrokerWatch
+from stream_dedup.worker import cluster_watch
+from stream_dedup.worker.cluster_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer
 from tests.operate.stage import Member
 from tests.stream.support import make_settings, ready
@@ -56,10 +56,10 @@ def a_watch(broker: Broker, recorder: Recorder) -> BrokerWatch:
 def pass_by(watch: BrokerWatch, broker: Broker, seconds: float) -> None:
     """Tick every half second; each probe is answered by the next tick."""
     for _ in range(int(seconds * 2)):
-        probes, before = broker.probes, watch._pending
+        probes, before = broker.probes, watch._question.pending
         watch.tick()
-        if watch._pending is not before and watch._pending is not None:
-            watch._pending.exception(timeout=30)
+        if watch._question.pending is not before and watch._question.pending is not None:
+            watch._question.pending.exception(timeout=30)
             assert broker.probes == probes + 1
         broker.now += 0.5
 
@@ -169,7 +169,7 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
     broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Distrusted(clock=lambda: broker.now)
-    monkeypatch.setattr(broker_watch, "DISTRUSTED", brokers)
+    monkeypatch.setattr(cluster_watch, "DISTRUSTED", brokers)
     seen: list[dict[str, str]] = []
 
     class Noting(Observer):
@@ -200,7 +200,7 @@ def test_a_watch_that_fails_goes_on(broker: Broker, monkeypatch: pytest.MonkeyPa
             again.set()
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(broker_watch, "_TICK_SECONDS", 0.001)
+    monkeypatch.setattr(cluster_watch, "_TICK_SECONDS", 0.001)
     watch = a_watch(broker, Recorder())
     monkeypatch.setattr(watch, "tick", tick)
     with watch:

@@ -74,8 +74,8 @@ def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, mo
 
 def test_an_empty_topic(settings: Settings) -> None:
     with LiveReader(settings, settings.topics.input) as reader:
-        assert reader.is_empty
         assert reader.begin(0) == 0
+        assert reader.is_empty
         assert reader.caught_up
 
 
@@ -93,8 +93,11 @@ def test_no_group_appears(settings: Settings) -> None:
 
 
 def test_a_missing_topic(settings: Settings) -> None:
-    with pytest.raises(TopicError, match=r"there is no topic never-made at 127.0.0.1:\d+"):
-        LiveReader(settings, "never-made")
+    with (
+        LiveReader(settings, "never-made") as reader,
+        pytest.raises(TopicError, match=r"there is no topic never-made at 127.0.0.1:\d+"),
+    ):
+        reader.begin(0)
 
 
 def test_no_broker() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import SaslAuthenticationFailedError
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import TopicError, TransactionFailed
@@ -17,12 +18,11 @@ from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.news.item import Item
 from stream_dedup.observe.metrics import _RETRIED
 from stream_dedup.settings import load_settings, read_from_files
-from stream_dedup.worker import broker_watch, state_store, topic_watch, worker
-from stream_dedup.worker.broker_watch import BrokerProbe, BrokerWatch
+from stream_dedup.worker import cluster_watch, state_store, worker
+from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch, TopicWatch
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
-from stream_dedup.worker.topic_watch import TopicWatch
 
 
 def context() -> WorkerContext:
@@ -91,7 +91,7 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     release: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(topic_watch, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    monkeypatch.setattr(cluster_watch, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
     asked = threading.Semaphore(0)
     answers = [False]
 
@@ -101,7 +101,7 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
             release.wait(60)
         return {"news.raw": "b", "news.dedup-changelog": "c"}, []
 
-    monkeypatch.setattr(topic_watch, "topic_ids_and_notes", topic_ids_and_notes)
+    monkeypatch.setattr(cluster_watch, "topic_ids_and_notes", topic_ids_and_notes)
     watch = TopicWatch(context())
     watch.expect({"news.raw": "a", "news.dedup-changelog": "c"})
     for _ in range(4 * 3600):
@@ -119,8 +119,8 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
         nonlocal now
         for _ in range(40_000):
             watch.poll()
-            if watch._pending is not None and asked.acquire(blocking=False):
-                watch._pending.exception(timeout=30)
+            if watch._question.pending is not None and asked.acquire(blocking=False):
+                watch._question.pending.exception(timeout=30)
             now += 1
 
     with pytest.raises(TopicError, match=r"news\.raw"):  # it was recreated meanwhile, and this is noticed
@@ -149,7 +149,7 @@ def test_probes_of_brokers_that_never_return_cost_few_threads(release: threading
 
 def test_a_watch_that_gets_no_thread_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = threading.Semaphore(0)
-    monkeypatch.setattr(broker_watch, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_watch, "_TICK_SECONDS", 0.01)
 
     def tick(_: BrokerWatch) -> None:
         ticks.release()
@@ -169,13 +169,13 @@ def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch:
 
     def make(kind: object, config: Any) -> Any:
         used.append(str(config["sasl_plain_password"]))
-        raise client.kafka_errors.SaslAuthenticationFailedError("refused")
+        raise SaslAuthenticationFailedError("refused")
 
     monkeypatch.setattr(client, "make", make)
     probe = BrokerProbe(load_settings(kafka=kafka | {"sasl_password_file": str(path)}))
     for password in ("before", "after"):
         path.write_text(password, "utf-8")
-        with pytest.raises(client.kafka_errors.SaslAuthenticationFailedError):
+        with pytest.raises(SaslAuthenticationFailedError):
             probe()
     assert used == ["before", "after"]
 
