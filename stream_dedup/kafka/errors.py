@@ -181,38 +181,31 @@ DISTRUSTED = Distrusted()
 """Of this process. The client makes its connections itself, so there is no other way from them to the worker."""
 
 
-def make_context(options: Mapping[str, Any]) -> ssl.SSLContext:
-    """Make the context that the client would make. Raises ConfigError that names the file that cannot be used."""
+def check_files(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError, which names the file, if the client cannot use one of its files for TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     cafile, certfile, keyfile = (options.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
-    if cafile is None:
-        context.load_default_certs()
-    else:
-        _load("ssl_cafile", cafile, context.load_verify_locations)
-    if certfile is None:
-        return context
-    for name, path in (("ssl_certfile", certfile), ("ssl_keyfile", keyfile)):
-        if path is not None:
-            _load(name, path, lambda path: Path(path).read_bytes())
+    for name, path in (("ssl_cafile", cafile), ("ssl_certfile", certfile), ("ssl_keyfile", keyfile)):
+        try:
+            if path is not None:
+                Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"[kafka] {name}: cannot read {path} ({error.strerror}); mount the file there, readable for this user"
+            ) from None
     try:
-        context.load_cert_chain(certfile, keyfile, options.get("ssl_password"))
+        if cafile is not None:
+            context.load_verify_locations(cafile)
+    except ssl.SSLError as error:
+        raise ConfigError(f"[kafka] ssl_cafile: {cafile} has no certificate in PEM form ({_reason(error)})") from None
+    try:
+        if certfile is not None:
+            context.load_cert_chain(certfile, keyfile, options.get("ssl_password"))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(
             f"[kafka] ssl_certfile, ssl_keyfile: {certfile} and {keyfile or 'the key in it'} cannot be used "
             f"({_reason(error)}): both must be PEM, the key must belong to the certificate, and an encrypted key needs "
             "ssl_key_password or ssl_key_password_file"
-        ) from None
-    return context
-
-
-def _load(name: str, path: str, load: Callable[[str], object]) -> None:
-    try:
-        load(path)
-    except ssl.SSLError as error:
-        raise ConfigError(f"[kafka] {name}: {path} has no certificate in PEM form ({_reason(error)})") from None
-    except OSError as error:
-        raise ConfigError(
-            f"[kafka] {name}: cannot read {path} ({error.strerror}); mount the file there, readable for this user"
         ) from None
 
 

@@ -46,16 +46,11 @@ from stream_dedup.kafka.errors import DISTRUSTED, CertificateProblem, certificat
 VERSION = "3.0.12"
 
 
-def check_version() -> None:
-    """Raise ConfigError if another version of kafka-python is installed, where the internals may be elsewhere."""
-    if kafka.__version__ != VERSION:
-        raise ConfigError(
-            f"kafka-python {kafka.__version__} is installed, and the worker needs {VERSION} exactly: "
-            f"install kafka-python=={VERSION}"
-        )
-
-
-check_version()
+if kafka.__version__ != VERSION:  # the internals may be elsewhere
+    raise ConfigError(
+        f"kafka-python {kafka.__version__} is installed, and the worker needs {VERSION} exactly: "
+        f"install kafka-python=={VERSION}"
+    )
 
 
 def resume(consumer: Any, place: Any, offset: int) -> None:

@@ -191,11 +191,11 @@ def _time_limit(key: str, allowed: int, given: str) -> _Rule:
     )
 
 
-# Requests in these versions. Up to Kafka 2.4 a member that was replaced could still commit offsets in its transaction
-# (KIP-447), and up to 2.7 a topic has no id, so that one that was recreated looks like the one before (KIP-516). The
-# last one is a sign of Kafka 3.3, as kafka-python reads it: on 2.8.2 the tests that kill workers lost a batch of 50
-# items in one run of two, and what is between was not tried.
-_NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7, "Metadata": 10, "DescribeAcls": 3}
+# A request in this version is a sign of Kafka 3.3, as kafka-python reads it. Up to Kafka 2.4 a member that was replaced
+# could still commit offsets in its transaction (KIP-447), and up to 2.7 a topic has no id, so that one that was
+# recreated looks like the one before (KIP-516). On 2.8.2 the tests that kill workers lost a batch of 50 items in one run
+# of two, and what is between was not tried.
+_NEEDED, _NEEDED_VERSION = "DescribeAcls", 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,14 +291,12 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
 def _check_brokers(admin: Any, settings: Settings) -> None:
     """Raise StreamError for brokers that lack what exactly-once processing needs."""
     with suppress(ValueError):  # of the client, for brokers so new that they have requests it does not know
-        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}
-        for name, needed in _NEEDED.items():
-            if offered.get(name, -1) < needed:
-                raise StreamError(
-                    f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 3.3 or newer is needed "
-                    f"({name} in version {needed}; theirs is {offered.get(name, 'missing')}). Update them, or use "
-                    "another cluster"
-                )
+        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}.get(_NEEDED, -1)
+        if offered < _NEEDED_VERSION:
+            raise StreamError(
+                f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 3.3 or newer is needed. Update "
+                "them, or use another cluster"
+            )
 
 
 @contextmanager
