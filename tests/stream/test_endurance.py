@@ -16,7 +16,7 @@ from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry, no_deadline
 from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.news.item import Item
-from stream_dedup.observe.metrics import _RETRIED
+from stream_dedup.observe.catalogue import RETRIED
 from stream_dedup.settings import load_settings, read_from_files
 from stream_dedup.worker import cluster_watch, state_store, worker
 from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch, TopicWatch
@@ -181,4 +181,4 @@ def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch:
 
 
 def test_every_error_that_is_retried_is_counted_from_zero() -> None:
-    assert set(worker._RETRYABLE) <= set(_RETRIED)
+    assert set(worker._RETRYABLE) <= set(RETRIED)
