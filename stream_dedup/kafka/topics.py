@@ -193,8 +193,8 @@ def _time_limit(key: str, allowed: int, given: str) -> _Rule:
 
 # A request in this version is a sign of Kafka 3.3, as kafka-python reads it. Up to Kafka 2.4 a member that was replaced
 # could still commit offsets in its transaction (KIP-447), and up to 2.7 a topic has no id, so that one that was
-# recreated looks like the one before (KIP-516). On 2.8.2 the tests that kill workers lost a batch of 50 items in one run
-# of two, and what is between was not tried.
+# recreated looks like the one before (KIP-516). On 2.8.2 the tests that kill workers lost a batch of 50 items in one
+# run of two, and what is between was not tried.
 _NEEDED, _NEEDED_VERSION = "DescribeAcls", 3
 
 
