@@ -15,7 +15,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -260,51 +261,49 @@ _PASSING = (
     kafka_errors.TransactionAbortedError,
     kafka_errors.IllegalStateError,
 )
-_TAKEN_OVER = (
-    "another member has taken over. If this goes on, a second deployment uses the same [kafka] group_id, from which "
-    "the transactional id follows: give each its own"
-)
-# Errors of a member that was replaced, and what to say beside.
+_REPLACED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 _FENCED = (
-    (kafka_errors.ProducerFencedError, _TAKEN_OVER),
-    (kafka_errors.InvalidProducerEpochError, _TAKEN_OVER),
-    (kafka_errors.CommitFailedError, ""),
-    (kafka_errors.FencedInstanceIdError, ""),
-    (kafka_errors.IllegalGenerationError, ""),
-    (kafka_errors.UnknownMemberIdError, ""),
+    kafka_errors.CommitFailedError,
+    kafka_errors.FencedInstanceIdError,
+    kafka_errors.IllegalGenerationError,
+    kafka_errors.UnknownMemberIdError,
 )
-_RIGHT = (
-    "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
-    "Topics and rights"
+_NO_CURE = (
+    kafka_errors.UnsupportedVersionError,
+    kafka_errors.KafkaConfigurationError,
+    kafka_errors.InvalidSessionTimeoutError,
+    kafka_errors.InvalidTransactionTimeoutError,
+    kafka_errors.GroupMaxSizeReachedError,
 )
-# Errors that a retry cannot fix, and the setting, right or other thing that must change, as far as the error tells.
-_FINAL = (
+# What an error becomes if a retry does not help, and what cures it, as far as the error tells.
+_MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
+    (
+        _REPLACED,
+        Fenced,
+        "another member has taken over. If this goes on, a second deployment uses the same [kafka] group_id, from "
+        "which the transactional id follows: give each its own",
+    ),
+    (_FENCED, Fenced, ""),
     (
         kafka_errors.InconsistentGroupProtocolError,
+        StreamError,
         "the group has members of another kind: every member must run with the same [worker] scope, and no other "
         "program may use the group",
     ),
     (
         kafka_errors.SaslAuthenticationFailedError,
+        StreamError,
         "check [kafka] sasl_mechanism, sasl_username and sasl_password, or sasl_oauth_token: has it expired, and is it "
         "for this cluster?",
     ),
-    (kafka_errors.UnsupportedSaslMechanismError, "check [kafka] sasl_mechanism"),
-    (kafka_errors.GroupAuthorizationFailedError, _RIGHT.format(" (Read on the group)")),
+    (kafka_errors.UnsupportedSaslMechanismError, StreamError, "check [kafka] sasl_mechanism"),
     (
-        kafka_errors.TransactionalIdAuthorizationFailedError,
-        _RIGHT.format(" (Write on the transactional ids, prefixed)"),
+        kafka_errors.AuthorizationError,
+        StreamError,
+        "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
+        "Topics and rights",
     ),
-    (
-        kafka_errors.TopicAuthorizationFailedError,
-        _RIGHT.format(" (Read on input and changelog, Write on all but the input)"),
-    ),
-    (kafka_errors.AuthorizationError, _RIGHT.format("")),
-    (kafka_errors.UnsupportedVersionError, ""),
-    (kafka_errors.KafkaConfigurationError, ""),
-    (kafka_errors.InvalidSessionTimeoutError, ""),
-    (kafka_errors.InvalidTransactionTimeoutError, ""),
-    (kafka_errors.GroupMaxSizeReachedError, ""),
+    (_NO_CURE, StreamError, ""),
 )
 
 
@@ -315,19 +314,18 @@ def translate(error: KafkaError, doing: str) -> StreamError:
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
     text = f"{doing}: {error_text(error)}"
-    for ours, table in ((Fenced, _FENCED), (StreamError, _FINAL)):
-        for kind, cure in table:
-            if isinstance(error, kind):
-                return ours(f"{text.rstrip('.')}; {cure}" if cure else text)
+    for kinds, ours, cure in _MEANINGS:
+        if isinstance(error, kinds):
+            return ours(f"{text.rstrip('.')}; {cure}" if cure else text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
 
 
 def not_reached(error: KafkaError, settings: Settings) -> StreamError:
     """Why a client could not be made, for a command, which ends; a worker tries again."""
     servers = settings.kafka.bootstrap_servers
-    translated = translate(error, f"connecting to {servers}")
-    if not isinstance(translated, TransactionFailed):  # such as a refused login, whose message names the cure
-        return translated
+    ours = translate(error, f"connecting to {servers}")
+    if not isinstance(ours, TransactionFailed):  # such as a refused login, whose message names the cure
+        return ours
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
@@ -340,3 +338,14 @@ def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
         f"{doing}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "
         "ago, the next attempt finds it; otherwise look at the brokers' log"
     )
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise the client's errors as ours."""
+    try:
+        yield
+    except KafkaError as error:
+        raise translate(error, doing) from error
+    except KeyError as error:
+        raise unknown_partition(error, doing) from error

@@ -9,7 +9,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from typing import Any, Self
 
 from stream_dedup.errors import StreamError, TopicError
@@ -69,20 +68,12 @@ class _Reader:
             self._consumer.seek(place, offset)
 
 
-@contextmanager
-def _translated(topic: str) -> Iterator[None]:
-    try:
-        yield
-    except KafkaError as error:
-        raise errors.translate(error, f"reading {topic}") from error
-
-
 class TopicReader(_Reader):
     """Reads what is stored: all records, the last ones, or single ones by offset."""
 
     def beginnings(self, topic: str) -> Mapping[int, int]:
         """The first readable offset of each partition."""
-        with _translated(topic):
+        with errors.translated(f"reading {topic}"):
             return {place.partition: begin for place, (begin, _) in self._limits(topic).items()}
 
     def all(self, topic: str) -> Iterator[Any]:
@@ -97,7 +88,7 @@ class TopicReader(_Reader):
 
     def partition(self, topic: str, number: int, count: int = sys.maxsize) -> Iterator[Any]:
         """The records at the last `count` offsets of one partition, up to its present end."""
-        with _translated(topic):
+        with errors.translated(f"reading {topic}"):
             place = TopicPartition(topic, number)
             begin, end = self._limits(topic)[place]
             yield from self._read(place, max(begin, end - count), end)
@@ -105,7 +96,7 @@ class TopicReader(_Reader):
     def at(self, topic: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
         """The records at these (partition, offset); deleted ones are missing from the result."""
         records: dict[tuple[int, int], Any] = {}
-        with _translated(topic):
+        with errors.translated(f"reading {topic}"):
             limits = self._limits(topic)
             for number, offset in sorted(set(places)):
                 place = TopicPartition(topic, number)
@@ -152,7 +143,7 @@ class LiveReader(_Reader):
 
         Returns the number of offsets between there and the topic's present end.
         """
-        with _translated(self.topic):
+        with errors.translated(f"reading {self.topic}"):
             limits = self._limits(self.topic)
             found = self._consumer.offsets_for_times(dict.fromkeys(limits, max(0, since)))
             starts = {
@@ -172,7 +163,7 @@ class LiveReader(_Reader):
 
     def poll(self) -> list[Record]:
         """The next records, perhaps none; waits at most about half a second. Raises StreamError when reading stalls."""
-        with _translated(self.topic):
+        with errors.translated(f"reading {self.topic}"):
             polled = self._consumer.poll(int(_POLL_SECONDS * 1000))
         now = time.monotonic()
         for place, records in polled.items():

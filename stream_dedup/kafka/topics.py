@@ -311,9 +311,8 @@ def _administrator(settings: Settings) -> Iterator[Any]:
             failure = TransactionFailed(str(errors.not_reached(error, settings)), lasting=failure.lasting)
         raise failure from None
     try:
-        yield admin
-    except KafkaError as error:
-        raise errors.translate(error, doing) from error
+        with errors.translated(doing):
+            yield admin
     finally:
         admin.close()
 
