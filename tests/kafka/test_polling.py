@@ -3,22 +3,24 @@
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import TopicPartition
+from kafka.structs import MemberState
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.assignor import CooperativeAssignor
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.record_batch import content_bytes
+from stream_dedup.kafka.record_batch import Record, content_bytes
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
@@ -147,3 +149,18 @@ def test_a_poll_is_bounded_by_bytes(kafka: EmbeddedKafka, topic_name: Names, pla
         offsets.setdefault(record.partition, []).append(record.offset)
     assert offsets == {number: list(range(COUNT // PARTITIONS)) for number in range(PARTITIONS)}
     assert max(sum(map(content_bytes, poll)) for poll in found) <= BATCH_BYTES + RECORD_BYTES + 100
+
+
+@pytest.mark.parametrize(("size", "expected"), [(100, 4), (BATCH_BYTES // 2, 2), (BATCH_BYTES, 1)])
+def test_an_iteration_polls_no_further_than_the_bytes_of_a_batch(size: int, expected: int) -> None:
+    member = SimpleNamespace(generation_id=1, member_id="me", state=MemberState.STABLE)
+    polls = {0: [Record("news", 0, 5, 0, None, b"a" * size, ())]}, member
+    group: Any = SimpleNamespace(
+        changes=SimpleNamespace(count=0),
+        poll=lambda _: polls,
+        ends=lambda _: {0: 10**6},  # always more to read
+    )
+    working = Worker(make_settings("127.0.0.1:1", str, worker={"batch_bytes": BATCH_BYTES}))
+    working._applied_change = 0
+    polled, _, failed = working._poll(group)
+    assert (len(polled), failed) == (expected, None)

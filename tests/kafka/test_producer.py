@@ -19,9 +19,9 @@ from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
-from stream_dedup.kafka.producer import Batch, TaskProducer, batch_builder
+from stream_dedup.kafka.producer import RecordBatch, TaskProducer, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound
-from tests.stream.support import make_settings, read_all, ready
+from tests.worker.support import make_settings, read_all, ready
 
 BATCH = 2000
 LZ4 = DefaultRecordBatchBuilder.CODEC_LZ4
@@ -97,12 +97,12 @@ def test_a_partition_keeps_its_order() -> None:
 Answer = Callable[[ProducerBatch], Any]
 
 
-def answered(*answers: Answer, size: int = 3) -> list[Batch]:
+def answered(*answers: Answer, size: int = 3) -> list[RecordBatch]:
     """Batches of `size` records, with sources numbered throughout, each completed by its answer."""
     sent = []
     for i, answer in enumerate(answers):
         some = [Outgoing("out", i, None, b"x", [], 0, i * size + n) for n in range(size)]
-        sent.append(Batch(TopicPartition("out", i), some, client_batch(some)))
+        sent.append(RecordBatch(TopicPartition("out", i), some, client_batch(some)))
         answer(sent[-1].sent())
     return sent
 
@@ -147,7 +147,7 @@ def named(*places: int) -> Answer:
     ids=["no answer", "expired", "named records", "only record", "given up beside", "whole batch", "network"],
 )
 def test_a_batch_that_fails_fails_the_transaction(
-    sent: list[Batch], text: str, refused: bool, lasting: bool, sources: tuple[int, ...]
+    sent: list[RecordBatch], text: str, refused: bool, lasting: bool, sources: tuple[int, ...]
 ) -> None:
     producer = a_producer()
     producer._sent = sent

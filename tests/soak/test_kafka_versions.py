@@ -1,7 +1,7 @@
 """`make soak`: the tests of what a broker's version may change, on the Kafkas that people have.
 
 They are about transactions and their faults, take-over, restore, offsets, topics, trial, and connections. All tests of
-the marker `kafka` take some twenty minutes a version: KAFKA_VERSION=3.9.1 .venv/bin/pytest -m kafka tests/stream
+the marker `kafka` take some twenty minutes a version: KAFKA_VERSION=3.9.1 .venv/bin/pytest -m kafka tests/worker
 """
 
 import os
@@ -14,8 +14,8 @@ import pytest
 # The oldest with KRaft for production, the last with ZooKeeper, the first without; `make test` has the newest.
 VERSIONS = ("3.3.2", "3.9.1", "4.0.0")
 CHOSEN = [
-    "stream/test_faults", "stream/test_takeover", "stream/test_restore", "stream/test_resume_kafka",
-    "stream/test_trial_kafka", "stream/test_damaged_changelog",
+    "worker/test_faults", "worker/test_takeover", "worker/test_restore", "worker/test_resume_kafka",
+    "worker/test_trial_kafka", "worker/test_damaged_changelog",
     "kafka/test_topics", "kafka/test_security", "kafka/test_broker_watch",
 ]  # fmt: skip
 TESTS = Path(__file__).parent.parent
