@@ -201,7 +201,7 @@ class BrokerWatch:
         self._logged_at = now
         cure = (
             "The worker waits"
-            if "[kafka]" in reason  # addresses.py or tls.py has looked closer
+            if "[kafka]" in reason  # kafka/errors.py has looked closer
             else "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
             if self._never_answered
             else "Look at the brokers and the network; nothing is lost, and the worker goes on when they are back"
