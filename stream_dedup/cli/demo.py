@@ -67,7 +67,7 @@ def demo_command(
     from stream_dedup.demo.screen import Screen
     from stream_dedup.observe.watch import Watch
     from stream_dedup.settings import load_settings
-    from stream_dedup.worker.broker_watch import BrokerWatch
+    from stream_dedup.worker.cluster_watch import BrokerWatch
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live

@@ -26,7 +26,7 @@ def run_command(config: ConfigOption = None) -> None:
     from stream_dedup.observe.watch import Watch
     from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
-    from stream_dedup.worker.broker_watch import BrokerWatch
+    from stream_dedup.worker.cluster_watch import BrokerWatch
     from stream_dedup.worker.worker import Worker
 
     settings = load_settings(config)

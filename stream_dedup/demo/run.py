@@ -14,8 +14,9 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.screen import Screen
 from stream_dedup.errors import StreamError
 from stream_dedup.kafka import client
-from stream_dedup.kafka.client import KafkaConsumer, KafkaProducer, TopicPartition
+from stream_dedup.kafka.client import KafkaProducer
 from stream_dedup.kafka.errors import KafkaError, error_text, not_reached
+from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
@@ -201,20 +202,5 @@ def _result(settings: Settings, screen: Screen) -> DemoResult:
 
 def count_committed(settings: Settings, topic: str) -> int:
     """Count the records of a topic that a read_committed reader sees."""
-    reader = KafkaConsumer(
-        **client.connection(settings),
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-    )
-    try:
-        partitions = [TopicPartition(topic, p) for p in reader.partitions_for_topic(topic) or ()]
-        reader.assign(partitions)
-        reader.seek_to_beginning(*partitions)
-        ends = reader.end_offsets(partitions)
-        count = 0
-        while any(reader.position(partition) < ends[partition] for partition in partitions):
-            count += sum(len(records) for records in reader.poll(500).values())
-        return count
-    finally:
-        reader.close()
+    with TopicReader(settings) as reader:
+        return sum(1 for _ in reader.all(topic))

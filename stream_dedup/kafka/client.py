@@ -20,7 +20,7 @@ from kafka.partitioner import murmur2 as murmur2
 from kafka.structs import MemberState as MemberState
 
 from stream_dedup.kafka import fetch, patches
-from stream_dedup.kafka.errors import KafkaTimeoutError, diagnose_addresses, make_context
+from stream_dedup.kafka.errors import KafkaTimeoutError, check_files, diagnose_addresses
 from stream_dedup.settings import KafkaSettings, Settings
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
@@ -120,7 +120,7 @@ def _check_files(kafka: KafkaSettings, config: Mapping[str, Any]) -> None:
     fit each other for a moment.
     """
     if kafka not in _usable_files:
-        make_context(config)
+        check_files(config)
         _usable_files.add(kafka)
 
 

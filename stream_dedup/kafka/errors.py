@@ -1,8 +1,13 @@
-"""Describe an error of the Kafka client in one line for a person.
+"""Explain errors of the Kafka client to a person: what is wrong, and what cures it.
 
-In: an exception of kafka-python, or of what it calls. Out: its name, its Kafka protocol number and its text, each once.
-The client repeats them: it puts the name into the text, and wraps errors in errors of the same name, as in
-"[Error 87] InvalidRecordError: [Error 87] InvalidRecordError: ...".
+In: exceptions of kafka-python, and of the TCP and TLS connections below it. Out: errors of ours (`translate`): those to
+retry, those of a member that was replaced, and final ones, whose message names the setting, right or file to change.
+
+kafka-python retries every failed connection like a broker that is away, and reports a misspelled host, a closed port, a
+listener with another protocol and a refused certificate alike. So `diagnose_addresses` looks at the addresses when the
+client has given up, and a refused certificate, which stays so until someone changes a file or a setting, becomes a
+`CertificateProblem`. At the first broker it ends a worker. At another one, such as one whose advertised address is not
+in its certificate, the client goes on trying, and `Distrusted` has the problem for the log, /healthz and the metrics.
 """
 
 import re
@@ -10,9 +15,11 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
@@ -34,7 +41,8 @@ _NUMBER = r"(\[Error -?\d+\] )?"
 
 
 def error_text(error: BaseException) -> str:
-    """Name, number and text of the error in one line.
+    """Name, Kafka protocol number and text of the error in one line, each once. The client repeats them, as in
+    "[Error 87] InvalidRecordError: [Error 87] InvalidRecordError: ...".
 
     >>> error_text(kafka_errors.InvalidRecordError("Timestamp is out of range"))
     'InvalidRecordError (Kafka error 87): Timestamp is out of range'
@@ -68,7 +76,6 @@ def _text(error: BaseException) -> str:
 # On top of the client's five seconds, and within the ten seconds of a stop. A slow name server is not waited for.
 _SECONDS = 1.0
 _PORT = 9092  # the client's default
-_CURE = "check [kafka] bootstrap_servers (--config FILE, or STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS)"
 
 
 def diagnose_addresses(servers: Sequence[str], options: Mapping[str, Any]) -> str:
@@ -77,80 +84,57 @@ def diagnose_addresses(servers: Sequence[str], options: Mapping[str, Any]) -> st
     >>> diagnose_addresses(["127.0.0.1:1"], {"security_protocol": "PLAINTEXT"}).partition(";")[0]
     'nothing listens at 127.0.0.1:1'
     """
-    seen = _connections(servers)
-    listening = [server for server in servers if server in seen and seen[server] is None]
-    if not listening:
-        return (
-            f"{', '.join(_problem(server, seen.get(server)) for server in servers)}; {_CURE}, and that the brokers run"
-        )
-    return (
-        f"{', '.join(listening)} can be reached, but no broker there answers over "
-        f"security_protocol = {options['security_protocol']}; check [kafka] "
-        "security_protocol, the port, and that the broker has started"
-    )
+    problems = {server: f"{server} does not answer" for server in servers}  # until its thread has found out
 
+    def look(server: str) -> None:
+        problems[server] = _problem(server)
 
-def _connections(servers: Sequence[str]) -> dict[str, Exception | None]:
-    """The error of a connection to each server, tried side by side; one that does not answer in time is missing."""
-    errors: dict[str, Exception | None] = {}
-
-    def take(server: str) -> None:
-        errors[server] = _try_to_connect(server)
-
-    threads = [threading.Thread(target=take, args=(server,), daemon=True) for server in servers]
+    threads = [threading.Thread(target=look, args=(server,), daemon=True) for server in servers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(2 * _SECONDS)
-    return dict(errors)  # a late thread may still write
+    listening = [server for server, problem in problems.items() if not problem]
+    if listening:
+        return (
+            f"{', '.join(listening)} can be reached, but no broker there answers over "
+            f"security_protocol = {options['security_protocol']}; check [kafka] security_protocol, the port, and that "
+            "the broker has started"
+        )
+    return (
+        f"{', '.join(problems.values())}; check [kafka] bootstrap_servers (--config FILE, or "
+        "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS), and that the brokers run"
+    )
 
 
-def _try_to_connect(server: str) -> Exception | None:
+def _problem(server: str) -> str:
+    """What a TCP connection finds at the address; "": someone listens.
+
+    >>> _problem("127.0.0.1:kafka"), _problem("[::1]:1")[:26]
+    ('127.0.0.1:kafka is no HOST:PORT', 'nothing listens at [::1]:1')
+    """
     try:
-        socket.create_connection(_host_and_port(server), timeout=_SECONDS).close()
-    except (OSError, ValueError, OverflowError) as error:  # the last two: not a port
-        return error
-    return None
-
-
-def _host_and_port(server: str) -> tuple[str, int]:
-    """
-    >>> _host_and_port("kafka"), _host_and_port("kafka:9093"), _host_and_port("[::1]:9093")
-    (('kafka', 9092), ('kafka', 9093), ('::1', 9093))
-    """
-    host, colon, port = server.rpartition(":")
-    if not colon or server.endswith("]"):
-        host, port = server, str(_PORT)
-    return host.strip("[]"), int(port)
-
-
-def _problem(server: str, error: Exception | None) -> str:
-    if isinstance(error, socket.gaierror | UnicodeError):
+        address = urlsplit(f"//{server}")
+        port = address.port or _PORT
+        socket.create_connection((address.hostname, port), timeout=_SECONDS).close()
+    except (socket.gaierror, UnicodeError):
         return f"the host name in {server} is not known"
-    if isinstance(error, ConnectionRefusedError):
-        _, port = _host_and_port(server)
-        return f"nothing listens at {server}" + ("" if server.endswith(f":{port}") else f" (no port is given: {port})")
-    if isinstance(error, ValueError | OverflowError):
+    except ConnectionRefusedError:
+        return f"nothing listens at {server}" + ("" if address.port else f" (no port is given: {port})")
+    except ValueError:
         return f"{server} is no HOST:PORT"
-    if error is None or isinstance(error, TimeoutError):
+    except TimeoutError:
         return f"{server} does not answer"
-    return f"{server} cannot be reached ({getattr(error, 'strerror', None) or error})"
+    except OSError as error:
+        return f"{server} cannot be reached ({error.strerror or error})"
+    return ""
 
 
 # OpenSSL's verification results (x509_vfy.h); Python has no names for them.
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _WRONG_NAME = (62, 64)  # the name, the address
-# Alerts of a broker about our certificate. Java sends bad_certificate where others send certificate_required.
-_ALERTS = (
-    "ALERT_CERTIFICATE_REQUIRED",
-    "ALERT_BAD_CERTIFICATE",
-    "ALERT_CERTIFICATE_EXPIRED",
-    "ALERT_CERTIFICATE_REVOKED",
-    "ALERT_CERTIFICATE_UNKNOWN",
-    "ALERT_UNSUPPORTED_CERTIFICATE",
-    "ALERT_UNKNOWN_CA",
-    "ALERT_ACCESS_DENIED",
-)
+# A broker's alert about our certificate. Java sends bad_certificate where others send certificate_required.
+_ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|ACCESS_DENIED)$")
 
 
 class CertificateProblem(kafka_errors.KafkaConfigurationError):  # type: ignore[misc]  # kafka-python ships no types
@@ -198,38 +182,31 @@ DISTRUSTED = Distrusted()
 """Of this process. The client makes its connections itself, so there is no other way from them to the worker."""
 
 
-def make_context(options: Mapping[str, Any]) -> ssl.SSLContext:
-    """Make the context that the client would make. Raises ConfigError that names the file that cannot be used."""
+def check_files(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError, which names the file, if the client cannot use one of its files for TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     cafile, certfile, keyfile = (options.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
-    if cafile is None:
-        context.load_default_certs()
-    else:
-        _load("ssl_cafile", cafile, context.load_verify_locations)
-    if certfile is None:
-        return context
-    for name, path in (("ssl_certfile", certfile), ("ssl_keyfile", keyfile)):
-        if path is not None:
-            _load(name, path, lambda path: Path(path).read_bytes())
+    for name, path in (("ssl_cafile", cafile), ("ssl_certfile", certfile), ("ssl_keyfile", keyfile)):
+        try:
+            if path is not None:
+                Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"[kafka] {name}: cannot read {path} ({error.strerror}); mount the file there, readable for this user"
+            ) from None
     try:
-        context.load_cert_chain(certfile, keyfile, options.get("ssl_password"))
+        if cafile is not None:
+            context.load_verify_locations(cafile)
+    except ssl.SSLError as error:
+        raise ConfigError(f"[kafka] ssl_cafile: {cafile} has no certificate in PEM form ({_reason(error)})") from None
+    try:
+        if certfile is not None:
+            context.load_cert_chain(certfile, keyfile, options.get("ssl_password"))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(
             f"[kafka] ssl_certfile, ssl_keyfile: {certfile} and {keyfile or 'the key in it'} cannot be used "
             f"({_reason(error)}): both must be PEM, the key must belong to the certificate, and an encrypted key needs "
             "ssl_key_password or ssl_key_password_file"
-        ) from None
-    return context
-
-
-def _load(name: str, path: str, load: Callable[[str], object]) -> None:
-    try:
-        load(path)
-    except ssl.SSLError as error:
-        raise ConfigError(f"[kafka] {name}: {path} has no certificate in PEM form ({_reason(error)})") from None
-    except OSError as error:
-        raise ConfigError(
-            f"[kafka] {name}: cannot read {path} ({error.strerror}); mount the file there, readable for this user"
         ) from None
 
 
@@ -243,10 +220,10 @@ def certificate_problem(
     """Explain an error of a TLS connection to `server`; None if it is not about certificates."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateProblem(f"{server}: {_verification(error, options.get('ssl_cafile'))}")
-    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
-    if not reason.endswith(_ALERTS):
+    found = _ALERT.search(error.reason or "") if isinstance(error, ssl.SSLError) else None
+    if found is None:
         return None
-    alert = reason.partition("ALERT_")[2].lower().replace("_", " ")
+    alert = found[1].lower().replace("_", " ")
     if not options.get("ssl_certfile"):
         cure = "it demands a client certificate: set [kafka] ssl_certfile and ssl_keyfile"
     else:
@@ -284,47 +261,71 @@ _PASSING = (
     kafka_errors.TransactionAbortedError,
     kafka_errors.IllegalStateError,
 )
+_REPLACED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 _FENCED = (
-    kafka_errors.ProducerFencedError,
-    kafka_errors.InvalidProducerEpochError,
     kafka_errors.CommitFailedError,
     kafka_errors.FencedInstanceIdError,
     kafka_errors.IllegalGenerationError,
     kafka_errors.UnknownMemberIdError,
 )
-# Errors that a retry cannot fix: a setting, a right or the cluster must change.
-_FATAL = (
-    kafka_errors.AuthorizationError,
-    kafka_errors.SaslAuthenticationFailedError,
-    kafka_errors.UnsupportedSaslMechanismError,
+_NO_CURE = (
     kafka_errors.UnsupportedVersionError,
     kafka_errors.KafkaConfigurationError,
     kafka_errors.InvalidSessionTimeoutError,
     kafka_errors.InvalidTransactionTimeoutError,
-    kafka_errors.InconsistentGroupProtocolError,
     kafka_errors.GroupMaxSizeReachedError,
 )
-
-
-_LOGIN = "sasl_mechanism, sasl_username and sasl_password"
-_GRANT = (
-    "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
-    "Topics and rights"
+# What an error becomes if a retry does not help, and what cures it, as far as the error tells.
+_MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
+    (
+        _REPLACED,
+        Fenced,
+        "another member has taken over. If this goes on, a second deployment uses the same [kafka] group_id, from "
+        "which the transactional id follows: give each its own",
+    ),
+    (_FENCED, Fenced, ""),
+    (
+        kafka_errors.InconsistentGroupProtocolError,
+        StreamError,
+        "the group has members of another kind: every member must run with the same [worker] scope, and no other "
+        "program may use the group",
+    ),
+    (
+        kafka_errors.SaslAuthenticationFailedError,
+        StreamError,
+        "check [kafka] sasl_mechanism, sasl_username and sasl_password, or sasl_oauth_token: has it expired, and is it "
+        "for this cluster?",
+    ),
+    (kafka_errors.UnsupportedSaslMechanismError, StreamError, "check [kafka] sasl_mechanism"),
+    (
+        kafka_errors.AuthorizationError,
+        StreamError,
+        "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
+        "Topics and rights",
+    ),
+    (_NO_CURE, StreamError, ""),
 )
-# The right that an error is about, where the error tells.
-_RIGHTS = (
-    (kafka_errors.GroupAuthorizationFailedError, " (Read on the group)"),
-    (kafka_errors.TransactionalIdAuthorizationFailedError, " (Write on the transactional ids, prefixed)"),
-    (kafka_errors.TopicAuthorizationFailedError, " (Read on input and changelog, Write on all but the input)"),
-)
 
 
-def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamError:
+def translate(error: KafkaError, doing: str) -> StreamError:
+    """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain StreamError, which is final."""
+    # After a failure in the background the next call raises a plain error that wraps the cause.
+    error = next((cause for cause in error.args if isinstance(cause, KafkaError)), error)
+    if isinstance(error, CertificateProblem):
+        return StreamError(f"{doing}: {error.args[0]}")
+    text = f"{doing}: {error_text(error)}"
+    for kinds, ours, cure in _MEANINGS:
+        if isinstance(error, kinds):
+            return ours(f"{text.rstrip('.')}; {cure}" if cure else text)
+    return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
+
+
+def not_reached(error: KafkaError, settings: Settings) -> StreamError:
     """Why a client could not be made, for a command, which ends; a worker tries again."""
     servers = settings.kafka.bootstrap_servers
-    translated = translate(error, f"connecting to {servers}")
-    if not isinstance(translated, TransactionFailed):  # such as a refused login, whose message names the cure
-        return translated
+    ours = translate(error, f"connecting to {servers}")
+    if not isinstance(ours, TransactionFailed):  # such as a refused login, whose message names the cure
+        return ours
     return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
 
 
@@ -339,34 +340,12 @@ def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
     )
 
 
-def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
-    """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain StreamError, which is final."""
-    # After a failure in the background the next call raises a plain error that wraps the cause.
-    error = next((cause for cause in error.args if isinstance(cause, kafka_errors.KafkaError)), error)
-    text = f"{doing}: {error_text(error)}"
-    if isinstance(error, (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)):
-        return Fenced(
-            f"{text.rstrip('.')}; another member has taken over. If this goes on, a second deployment uses the same "
-            "[kafka] group_id, from which the transactional id follows: give each its own"
-        )
-    if isinstance(error, _FENCED):
-        return Fenced(text)
-    if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
-        return StreamError(
-            f"{text}; the group has members of another kind: every member must run with the same [worker] scope, "
-            "and no other program may use the group"
-        )
-    if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        is_about_token = "OAUTHBEARER" in text or '"status"' in text  # the second: RFC 7628, section 3.2.2
-        checked = "sasl_oauth_token: has it expired, and is it for this cluster?" if is_about_token else _LOGIN
-        return StreamError(f"{text}; check [kafka] {checked}")
-    if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
-        return StreamError(f"{text}; check [kafka] sasl_mechanism")
-    if isinstance(error, CertificateProblem):
-        return StreamError(f"{doing}: {error.args[0]}")
-    if isinstance(error, kafka_errors.AuthorizationError):
-        right = next((name for kind, name in _RIGHTS if isinstance(error, kind)), "")
-        return StreamError(f"{text}; {_GRANT.format(right)}")
-    if isinstance(error, _FATAL):
-        return StreamError(text)
-    return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise the client's errors as ours."""
+    try:
+        yield
+    except KafkaError as error:
+        raise translate(error, doing) from error
+    except KeyError as error:
+        raise unknown_partition(error, doing) from error

@@ -1,29 +1,33 @@
-"""Everything that reaches into kafka-python's private parts.
+"""What reaches into kafka-python's private parts, and why.
 
-kafka-python promises none of what is used here, so pyproject.toml pins its version exactly, this package refuses
-another one when it is imported, and tests/kafka/test_patches.py names what each patch relies on.
+kafka-python promises none of what is used here, so pyproject.toml pins its version exactly, this module refuses another
+one when it is imported, and tests/kafka/test_patches.py names what each patch relies on.
 
-================  ==============================  ==================================================================
-module            what it does                    reaches into
-================  ==============================  ==================================================================
-bulk_producer.py  hands whole record batches to   producer: `_accumulator`, `_transaction_manager`, `_sender`;
-                  the producer                    `ProducerBatch`, the builders' fields
-fast_fetch.py     unpacks fetched records,        consumer: `_fetcher`, its `PartitionRecords` and `_append`; the
-                  bounds a poll by bytes          fields of `DefaultRecordBatch`; `codec`
-                  (decompress.py)
-login_errors.py   reports a refused login or      `kafka.net`: connections, transports, selector
-                  certificate at once
-patches.py        resumes a paused partition,     consumer: `_fetcher`, `_coordinator`; producer: `_sender`
-                  goes on with a rebalance,
-                  stops a producer at once
-================  ==============================  ==================================================================
+===========  ======================================  ==================================================================
+module       what it does                            reaches into
+===========  ======================================  ==================================================================
+producer.py  hands whole record batches to the       producer: `_accumulator`, `_transaction_manager`, `_sender`;
+             producer                                `ProducerBatch`, the builders' fields
+fetch.py     unpacks fetched records, bounds a poll  consumer: `_fetcher`, its `PartitionRecords` and `_append`; the
+             by bytes                                fields of `DefaultRecordBatch`; `codec`
+patches.py   resumes a paused partition, goes on     consumer: `_fetcher`, `_coordinator`; producer: `_sender`
+             with a rebalance, stops a producer at
+             once
+patches.py   reports a refused login or certificate  `kafka.net`: connections, transports, selector
+             at once
+===========  ======================================  ==================================================================
 
-The first two are there for speed. Without bulk_producer.py production cost 3.6 times the processor time, the whole
-worker 1.4 times (short made-up articles). Without fast_fetch.py consumption cost 1.9 times as much, the whole worker
-1.07 times. That alone would not be worth a patch; it stays because only with it a header whose name is not UTF-8 does
-not stop the worker, and a batch that unpacks to gigabytes does not kill it.
+The first two are there for speed. Without the first production cost 3.6 times the processor time, the whole worker 1.4
+times (short made-up articles). Without the second consumption cost 1.9 times as much, the whole worker 1.07 times. That
+alone would not be worth a patch; it stays because only with it a header whose name is not UTF-8 does not stop the
+worker, and a batch that unpacks to gigabytes does not kill it. The others are there for correctness.
 
-The others are there for correctness, not for speed: each says what goes wrong without it.
+Without the last a wrong password looks like a broker that is away (kafka-python 3.0):
+
+- A broker that refuses a login answers and hangs up. When the answer and the end of the stream come together, the
+  client throws the answer away: nine times in ten.
+- While the client looks for its first broker it only logs a refusal, and tries again until its time is over. A failed
+  TLS handshake too, and each leaves an open socket behind.
 """
 
 from typing import Any
@@ -42,28 +46,25 @@ from stream_dedup.kafka.errors import DISTRUSTED, CertificateProblem, certificat
 VERSION = "3.0.12"
 
 
-def check_version() -> None:
-    """Raise ConfigError if another version of kafka-python is installed, where the internals may be elsewhere."""
-    if kafka.__version__ != VERSION:
-        raise ConfigError(
-            f"kafka-python {kafka.__version__} is installed, and the worker needs {VERSION} exactly: "
-            f"install kafka-python=={VERSION}"
-        )
+if kafka.__version__ != VERSION:  # the internals may be elsewhere
+    raise ConfigError(
+        f"kafka-python {kafka.__version__} is installed, and the worker needs {VERSION} exactly: "
+        f"install kafka-python=={VERSION}"
+    )
 
 
-check_version()
-
-
-def forget_parked(consumer: Any, place: Any) -> None:
-    """Drop what this KafkaConsumer has parked of a partition. The caller seeks in it and resumes it.
+def resume(consumer: Any, place: Any, offset: int) -> None:
+    """Fetch a paused partition of this KafkaConsumer again, from this offset on; drop what the client has parked of it.
 
     The client parks what it has fetched of a paused partition. It takes the parked records up again only while it has
     no current partition. Once it has returned records of another partition that is never the case again (the drained
     partition stays current), and it does not fetch a partition of which it has parked records. Under load a resumed
     partition then stands still forever.
     """
+    consumer.seek(place, offset)
     consumer._fetcher._paused_partition_records.pop(place, None)
     consumer._fetcher._paused_completed_fetches.pop(place, None)
+    consumer.resume(place)
 
 
 def request_rejoin(consumer: Any) -> None:
@@ -85,6 +86,8 @@ def stop_sending(producer: Any) -> None:
     producer._sender.force_close()
 
 
+# The client warns of a hang when it reads from a socket for longer than 0.1 s. A fetch of 16 MB is read in one go, in
+# 0.1 to 0.25 s while all other threads are busy, so the log would fill with false warnings.
 _SLOW_TASK_SECONDS = 1.0
 _FINAL = (
     kafka_errors.SaslAuthenticationFailedError,

@@ -3,18 +3,30 @@
 A transaction is one job in that thread (`start`), which calls `begin` to `commit`; whoever waits for it does so for a
 bounded time (`wait`, P5). When that is over, or after `close`, no further call of the job reaches the client.
 
-A `TaskProducer` is used until its first error, then closed or abandoned. After a failed send_offsets its pending
-offsets would go out with the next transaction (P3), and after an epoch bump it reports success for what never happened
-(P2). When the broker refuses one batch, the client gives up those behind it unseen; the next try finds out about them.
+In: records (`Outgoing`). Out: one transaction after another; or an error, after which the producer is closed or
+abandoned. After a failed send_offsets its pending offsets would go out with the next transaction (P3), and after an
+epoch bump it reports success for what never happened (P2).
+
+`KafkaProducer.send` costs some 35 µs of Python a record: checks, locks, a future, a call for each byte of a number.
+That is a third of a bare exactly-once pass-through. `TaskProducer` packs the records of a partition itself
+(record_batch.py) and puts finished batches into the client's accumulator; that costs 8 µs a record. The client still
+sends, retries, numbers and ends transactions. Packing also compresses. It needs no transaction, so it runs while the
+offsets are sent. Left to the client, each batch of a partition would be compressed only when the broker has
+acknowledged the batch before. Rules:
+
+- All records of a producer go this way. `send` would append its record to a batch that is already compressed, and the
+  broker would refuse that batch.
+- `send` checks sizes and picks partitions; here records.py has done so before.
+- A batch is never larger than the topics allow, so the client never splits one. A split batch would leave its future
+  without an answer; a missing answer fails the transaction.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.producer.producer_batch import FinalState, ProducerBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -24,33 +36,46 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.errors import error_text
+from stream_dedup.kafka.client import KafkaProducer, TopicPartition
+from stream_dedup.kafka.errors import KafkaError, error_text
 from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, pack
 
+T = TypeVar("T")
 
-class CompressedBatch(NamedTuple):
-    """Records, and the client's builder of their batch, which is complete."""
+# A close waits only for threads to end: a tenth of a second when all is well.
+_CLOSE_SECONDS = 1.5
+# Errors about one record, which the broker or the client would give again.
+_REFUSED = (
+    kafka_errors.MessageSizeTooLargeError,
+    kafka_errors.RecordListTooLargeError,
+    kafka_errors.InvalidRecordError,
+    kafka_errors.InvalidTimestampError,
+)
 
-    records: Sequence[Outgoing]
-    builder: Any
 
+class RecordBatch:
+    """A batch of records of one partition on its way: packed and compressed; once it is sent, with its outcome."""
 
-class SentBatch(NamedTuple):
-    """Records that were handed to the client, and the client's batch of them."""
+    def __init__(self, place: TopicPartition, records: Sequence[Outgoing], builder: Any) -> None:
+        self.place, self.records = place, records
+        self._builder = builder  # the client's, complete
+        self._sent: Any = None
 
-    records: Sequence[Outgoing]
-    batch: ProducerBatch
+    def sent(self) -> Any:
+        """Make the client's batch of it, whose time limit begins now."""
+        self._sent = ProducerBatch(self.place, self._builder)
+        return self._sent
 
     @property
     def has_own_outcome(self) -> bool:
         """Whether the broker has answered to this batch. When one batch fails, the client gives up those that wait
         with the same error, which says nothing about their records.
         """
-        return self.batch.final_state in (FinalState.SUCCEEDED, FinalState.FAILED)
+        return self._sent.final_state in (FinalState.SUCCEEDED, FinalState.FAILED)
 
     def failures(self) -> list[tuple[Outgoing, Exception]]:
         """Each record that is not acknowledged, and why."""
-        future = self.batch.produce_future
+        future = self._sent.produce_future
         if not future.is_done:
             missing = kafka_errors.KafkaTimeoutError("not acknowledged in time")
             return [(record, missing) for record in self.records]
@@ -60,45 +85,8 @@ class SentBatch(NamedTuple):
     @property
     def end(self) -> int | None:
         """The offset after the last record, once all are acknowledged; None if the broker has not reported it."""
-        base: int = self.batch.produce_future.value[0]
+        base: int = self._sent.produce_future.value[0]
         return base + len(self.records) if base >= 0 else None
-
-
-class BulkSender:
-    """Sends records through one KafkaProducer, in batches."""
-
-    def __init__(self, producer: Any) -> None:
-        self._producer = producer
-
-    def pack(self, records: Sequence[Outgoing]) -> list[CompressedBatch]:
-        """Pack and compress the records of one partition. O(bytes)."""
-        config = self._producer._accumulator.config
-        batch_bytes, compression = config["batch_size"], config["compression_attrs"]
-        return [
-            CompressedBatch(packed.records, batch_builder(packed, compression, batch_bytes))
-            for packed in pack(records, batch_bytes)
-        ]
-
-    def send(self, topic: str, partition: int, batches: Sequence[CompressedBatch]) -> Iterator[SentBatch]:
-        """Add batches to the open transaction.
-
-        Raises what `KafkaProducer.send` raises: KafkaError if the producer has failed or is closed, ValueError for a
-        partition that does not exist.
-        """
-        producer = self._producer
-        if partition not in (producer.partitions_for(topic) or ()):
-            raise ValueError(f"{topic} has no partition {partition}")
-        accumulator, place = producer._accumulator, TopicPartition(topic, partition)
-        producer._transaction_manager.maybe_add_partition_to_transaction(place)
-        for records, builder in batches:
-            batch = ProducerBatch(place, builder)
-            with accumulator._tp_lock(place):
-                if accumulator._closed:
-                    raise kafka_errors.IllegalStateError("the producer is closed")
-                accumulator._batches[place].append(batch)
-                accumulator._incomplete.add(batch)
-            producer._sender.wakeup()
-            yield SentBatch(records, batch)
 
 
 class _CompressedBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]  # kafka-python ships no types
@@ -126,31 +114,6 @@ def batch_builder(packed: PackedBatch, compression: int, batch_bytes: int) -> An
     return memory
 
 
-T = TypeVar("T")
-
-# A close waits only for threads to end: a tenth of a second when all is well.
-_CLOSE_SECONDS = 1.5
-# Errors about one record, which the broker or the client would give again.
-_REFUSED = (
-    kafka_errors.MessageSizeTooLargeError,
-    kafka_errors.RecordListTooLargeError,
-    kafka_errors.InvalidRecordError,
-    kafka_errors.InvalidTimestampError,
-)
-
-
-def _make(config: Mapping[str, Any]) -> Any:
-    return client.make(KafkaProducer, config)
-
-
-class Parcel(NamedTuple):
-    """Batches of records of one partition, as `BulkSender` packed them."""
-
-    topic: str
-    partition: int
-    batches: Sequence[CompressedBatch]
-
-
 class TaskProducer:
     """A producer with one transactional id. Its constructor fences the former producer with this id.
 
@@ -163,22 +126,20 @@ class TaskProducer:
         config: Mapping[str, Any],
         bound: float,
         left: Callable[[], float],
-        make: Callable[[Mapping[str, Any]], Any] = _make,
+        make: Callable[[Mapping[str, Any]], Any] = lambda config: client.make(KafkaProducer, config),
         topics: Sequence[str] = (),
     ) -> None:
         self.note: Callable[[], str] = str  # the metadata that the group stores with each offset
         self.partitions: dict[str, int] = {}
         self._topics = topics
         self._bound = bound
-        self._sent: list[SentBatch] = []
+        self._sent: list[RecordBatch] = []
         self._is_closed = False
         self._producer: Any = None
-        self._sender: BulkSender
         self._calls = Bounded(str(config["transactional_id"]), left)
 
         def construct() -> None:
             self._producer = make(config)
-            self._sender = BulkSender(self._producer)
             self._producer.init_transactions()
 
         try:
@@ -206,22 +167,47 @@ class TaskProducer:
         with self._translated("beginning a transaction"):
             self._producer.begin_transaction()
 
-    def pack(self, records: Sequence[Outgoing]) -> list[Parcel]:
+    def pack(self, records: Sequence[Outgoing]) -> list[RecordBatch]:
         """Prepare records for `send`; those of one partition keep their order. Computes only, in any thread."""
+        config = self._producer._accumulator.config
+        size, compression = config["batch_size"], config["compression_attrs"]
+        groups: dict[TopicPartition, list[Outgoing]] = {}
+        for record in records:
+            groups.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return [
-            Parcel(topic, partition, self._sender.pack(together))
-            for (topic, partition), together in _by_partition(records).items()
+            RecordBatch(place, packed.records, batch_builder(packed, compression, size))
+            for place, together in groups.items()
+            for packed in pack(together, size)
         ]
 
-    def send(self, parcels: Sequence[Parcel]) -> None:
+    def send(self, batches: Sequence[RecordBatch]) -> None:
         """Hand packed records to the client."""
         with self._translated("sending"):
             try:
-                for parcel in parcels:
-                    self._sent.extend(self._sender.send(*parcel))
-            except kafka_errors.KafkaError:
-                self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
+                for batch in batches:
+                    self._add(batch)
+            except KafkaError:
+                _raise_failure(self._sent)  # the failure of an earlier batch is often the cause, and tells more
                 raise
+
+    def _add(self, batch: RecordBatch) -> None:
+        """Add a batch to the open transaction.
+
+        Raises what `KafkaProducer.send` raises: KafkaError if the producer has failed or is closed, ValueError for a
+        partition that does not exist.
+        """
+        producer, place = self._producer, batch.place
+        if place.partition not in (producer.partitions_for(place.topic) or ()):
+            raise ValueError(f"{place.topic} has no partition {place.partition}")
+        producer._transaction_manager.maybe_add_partition_to_transaction(place)
+        accumulator, sent = producer._accumulator, batch.sent()
+        with accumulator._tp_lock(place):
+            if accumulator._closed:
+                raise kafka_errors.IllegalStateError("the producer is closed")
+            accumulator._batches[place].append(sent)
+            accumulator._incomplete.add(sent)
+        self._sent.append(batch)
+        producer._sender.wakeup()
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
         """Add the input offsets to the transaction, under a membership of the group (P4)."""
@@ -233,21 +219,20 @@ class TaskProducer:
         """Return once every record is acknowledged; raise if one is not (P1)."""
         with self._translated("waiting for the acknowledgements"):
             self._producer.flush(self._bound)
-            self._raise_failure()
-            for sent in self._sent:
-                for _record, error in sent.failures():
+            _raise_failure(self._sent)
+            for batch in self._sent:
+                for _record, error in batch.failures():
                     raise error
 
     def ends_in(self, topic: str) -> dict[TopicPartition, int | None]:
         """Where the flushed transaction ends in each partition of a topic that got records of it; None: unknown."""
-        ends = [(sent.records[0], sent.end) for sent in self._sent]
-        return {TopicPartition(topic, record.partition): end for record, end in ends if record.topic == topic}
+        return {batch.place: batch.end for batch in self._sent if batch.place.topic == topic}
 
     def commit(self) -> None:
         """Commit the transaction."""
         with self._translated("committing"):
             self._producer.commit_transaction()
-            with suppress(kafka_errors.KafkaError):  # the commit stands; without new numbers the old ones are used
+            with suppress(KafkaError):  # the commit stands; without new numbers the old ones are used
                 known = {topic: self._producer.partitions_for(topic) for topic in self._topics}
                 self.partitions = {topic: len(numbers) for topic, numbers in known.items() if numbers}
 
@@ -255,31 +240,15 @@ class TaskProducer:
         """Release the client. An open transaction stays open, for the next owner of the id to abort (P10)."""
         self._is_closed, producer = True, self._producer
         if producer is None:  # the constructor failed or hangs; what it still makes is closed once it is made
-            self._calls.end(lambda: self._close(self._producer))
+            self._calls.end(lambda: _close(self._producer))
             return
         try:
-            self._calls.call("closing", 2 * _CLOSE_SECONDS, lambda: self._close(producer))
+            self._calls.call("closing", 2 * _CLOSE_SECONDS, lambda: _close(producer))
             self._calls.end()
         except StreamError:
             # The thread hangs in a call. The client must not go on sending when the broker is back.
-            self._calls.end(lambda: self._close(producer))
+            self._calls.end(lambda: _close(producer))
             patches.stop_sending(producer)
-
-    def _close(self, producer: Any) -> None:
-        if producer is None:
-            return
-        with suppress(kafka_errors.KafkaError):  # raised for records that will never be sent
-            producer.close(timeout=_CLOSE_SECONDS)
-            return
-        patches.stop_sending(producer)
-
-    # -- errors ------------------------------------------------------------------------------------------
-
-    def _raise_failure(self) -> None:
-        """Raise what the broker or the client has answered to this transaction's records, unless all is well."""
-        error = _failure(self._sent)
-        if error is not None:
-            raise error
 
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:
@@ -288,30 +257,32 @@ class TaskProducer:
             raise Stalled(f"{what} was not begun, the producer was given up")
         try:
             yield
-        except kafka_errors.KafkaError as error:
+        except KafkaError as error:
             raise errors.translate(error, what) from error
         except ValueError as error:  # an unknown partition: the topic has changed
             raise TransactionFailed(f"{what}: {error}", lasting=True) from error
 
 
-def _by_partition(records: Sequence[Outgoing]) -> dict[tuple[str, int], list[Outgoing]]:
-    """Records by (topic, partition), in their order."""
-    groups: dict[tuple[str, int], list[Outgoing]] = {}
-    for record in records:
-        groups.setdefault((record.topic, record.partition), []).append(record)
-    return groups
+def _close(producer: Any) -> None:
+    if producer is None:
+        return
+    try:
+        producer.close(timeout=_CLOSE_SECONDS)
+    except KafkaError:  # for records that will never be sent
+        patches.stop_sending(producer)
 
 
-def _failure(sent: Sequence[SentBatch]) -> Exception | None:
-    """The error that the broker or the client has given for these records, if any.
+def _raise_failure(sent: Sequence[RecordBatch]) -> None:
+    """Raise what the broker or the client has answered to these records, unless all is well.
 
     `Refused`, of all records that the broker refuses by name. If it refuses a batch as a whole, a failure that lasts,
     with the records of the batch: they have the very same error, so an error names a record only if no other record
-    has it. Batches without an outcome of their own do not count.
+    has it. Batches without an outcome of their own do not count: when the broker refuses one batch, the client gives up
+    those behind it unseen, and the next try finds out about them.
     """
     failures = [failure for batch in sent if batch.has_own_outcome for failure in batch.failures()]
     if not failures:
-        return None
+        return
     shared = Counter(id(error) for _, error in failures)
     ours = [
         (record, error)
@@ -320,17 +291,12 @@ def _failure(sent: Sequence[SentBatch]) -> Exception | None:
     ]
     if ours:
         record, error = ours[0]
-        sources = list(dict.fromkeys(record.source for record, _ in ours))
-        return _because(error, Refused(f"{record.topic} refuses a record: {error_text(error)}", sources))
+        text = f"{record.topic} refuses a record: {error_text(error)}"
+        raise Refused(text, list(dict.fromkeys(record.source for record, _ in ours))) from error
     record, error = failures[0]
     if not isinstance(error, _REFUSED):
-        return error
+        raise error
     suspected = [record for record, its in failures if its is error]
     text = f"{record.topic} refuses a batch of {len(suspected)}: {error_text(error)}"
     sources = list(dict.fromkeys(record.source for record in suspected if record.source >= 0))
-    return _because(error, TransactionFailed(text, lasting=True, sources=sources))
-
-
-def _because(cause: Exception, error: StreamError) -> StreamError:
-    error.__cause__ = cause
-    return error
+    raise TransactionFailed(text, lasting=True, sources=sources) from error

@@ -1,16 +1,24 @@
 """Create and check the five topics: partitions, retention, cleanup policy and record sizes, so that nothing is lost.
 
 In: settings. Out: topics that exist (`create_topics`), or their `TopicMetadata` (`check_topics`). A topic that would
-lose data is refused with the command that fixes it, at each start and each take-over (topic_rules.py).
+lose data is refused with the command that fixes it, at each start and each take-over. The rules, in one table for
+making topics and for checking them:
+
+- output, duplicates and dead letters take whatever the input takes: a batch as large as the input's largest plus our
+  headers, and any timestamp; they keep the record's timestamp;
+- neither duplicates nor dead letters are compacted;
+- the changelog retains the whole window: it deletes by age only, and late enough;
+- the changelog has two partitions for each index, of blocks and of merged blocks: two in scope global, twice as many
+  as the input in scope partition.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
-from kafka.errors import TopicAlreadyExistsError, for_code
+from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from stream_dedup.errors import StreamError, TopicError, TransactionFailed
 from stream_dedup.kafka import client, errors
@@ -38,7 +46,7 @@ _TIME_LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """An existing topic. `id`: "" if the brokers have none."""
+    """An existing topic."""
 
     partitions: int
     config: Mapping[str, str]
@@ -183,15 +191,11 @@ def _time_limit(key: str, allowed: int, given: str) -> _Rule:
     )
 
 
-T = TypeVar("T")
-
-# Requests in these versions. Up to Kafka 2.4 a member that was replaced could still commit offsets in its transaction
-# (KIP-447), and up to 2.7 a topic has no id, so that one that was recreated looks like the one before (KIP-516). The
-# last one is a sign of Kafka 3.3, as kafka-python reads it: on 2.8.2 the tests that kill workers lost a batch of 50
-# items in one run of two, and what is between was not tried.
-_NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7, "Metadata": 10, "DescribeAcls": 3}
-# The id that brokers without topic ids (before Kafka 2.8) report.
-_NO_ID = "00000000-0000-0000-0000-000000000000"
+# A request in this version is a sign of Kafka 3.3, as kafka-python reads it. Up to Kafka 2.4 a member that was replaced
+# could still commit offsets in its transaction (KIP-447), and up to 2.7 a topic has no id, so that one that was
+# recreated looks like the one before (KIP-516). On 2.8.2 the tests that kill workers lost a batch of 50 items in one
+# run of two, and what is between was not tried.
+_NEEDED, _NEEDED_VERSION = "DescribeAcls", 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,7 @@ class TopicMetadata:
     """What the worker knows about the topics, by name.
 
     `partitions`: their number. `limits`: bytes of the largest batch. `compacted`: topics that take no record without a
-    key. `ids`: a topic that is deleted and created anew has another id; "": the brokers (before Kafka 2.8) have none.
+    key. `ids`: a topic that is deleted and created anew has another id.
     `changelog_retention_ms`: the time (ms) for which the changelog retains a block at least.
     """
 
@@ -215,7 +219,7 @@ def check_topics(settings: Settings) -> TopicMetadata:
 
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
-    with _AdminClient(settings) as admin:
+    with _administrator(settings) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
     found = problems(settings, existing)
@@ -230,28 +234,20 @@ def check_topics(settings: Settings) -> TopicMetadata:
     )
 
 
-def topic_ids(settings: Settings, names: Sequence[str]) -> dict[str, str]:
-    """The present ids of these topics; a topic that does not exist is missing."""
-    with _AdminClient(settings) as admin:
-        return _existing(admin, list(names), _id)
-
-
 def topic_ids_and_notes(settings: Settings, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """As `topic_ids`, and what stands beside the group's offsets."""
+    """The present ids of the topics that exist, and what stands beside the group's offsets."""
     group, topic = settings.kafka.group_id, settings.topics.input
-    with _AdminClient(settings) as admin:
-        ids = _existing(admin, list(names), _id)
+    with _administrator(settings) as admin:
+        ids = {name: topic_id for name, (_, topic_id) in _existing(admin, names).items()}
         offsets = admin.list_group_offsets(group)[group]
     return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
 
 
 def has_had_records(settings: Settings, topic: str) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since."""
-    with _AdminClient(settings) as admin:
-        counts = _existing(admin, [topic], lambda topic: len(topic["partitions"]))
-        numbers = range(counts.get(topic, 0))
-        partitions = [TopicPartition(topic, number) for number in numbers]
-        ends = log_end_offsets(admin, partitions)
+    with _administrator(settings) as admin:
+        count, _ = _existing(admin, [topic]).get(topic, (0, ""))
+        ends = log_end_offsets(admin, [TopicPartition(topic, number) for number in range(count)])
     return any(end > 0 for end in ends.values())
 
 
@@ -277,7 +273,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
             return  # another process created it meanwhile
         created.append(name)
 
-    with _AdminClient(settings) as admin:
+    with _administrator(settings) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
         if given not in existing:
@@ -295,61 +291,45 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
 def _check_brokers(admin: Any, settings: Settings) -> None:
     """Raise StreamError for brokers that lack what exactly-once processing needs."""
     with suppress(ValueError):  # of the client, for brokers so new that they have requests it does not know
-        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}
-        for name, needed in _NEEDED.items():
-            if offered.get(name, -1) < needed:
-                raise StreamError(
-                    f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 3.3 or newer is needed "
-                    f"({name} in version {needed}; theirs is {offered.get(name, 'missing')}). Update them, or use "
-                    "another cluster"
-                )
+        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}.get(_NEEDED, -1)
+        if offered < _NEEDED_VERSION:
+            raise StreamError(
+                f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 3.3 or newer is needed. Update "
+                "them, or use another cluster"
+            )
 
 
-class _AdminClient:
-    """An admin client for a `with` block; raises its errors as ours."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._client: Any = None
-
-    def __enter__(self) -> Any:
-        try:
-            self._client = client.make(KafkaAdminClient, client.connection(self._settings))
-        except KafkaError as error:
-            failure = errors.translate(error, self._action)
-            if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it
-                failure = TransactionFailed(str(errors.not_reached(error, self._settings)), lasting=failure.lasting)
-            raise failure from None
-        return self._client
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._client.close()
-        if isinstance(error, KafkaError):
-            raise errors.translate(error, self._action) from error
-
-    @property
-    def _action(self) -> str:
-        return f"asking Kafka at {self._settings.kafka.bootstrap_servers} for the topics"
+@contextmanager
+def _administrator(settings: Settings) -> Iterator[Any]:
+    """An admin client for a `with` block; its errors become ours."""
+    doing = f"asking Kafka at {settings.kafka.bootstrap_servers} for the topics"
+    try:
+        admin = client.make(KafkaAdminClient, client.connection(settings))
+    except KafkaError as error:
+        failure = errors.translate(error, doing)
+        if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it
+            failure = TransactionFailed(str(errors.not_reached(error, settings)), lasting=failure.lasting)
+        raise failure from None
+    try:
+        with errors.translated(doing):
+            yield admin
+    finally:
+        admin.close()
 
 
-def _existing(admin: Any, names: list[str], extract: Callable[[Any], T]) -> dict[str, T]:
-    """Topic -> the value that `extract` takes from its description by kafka-python, for each topic that exists."""
-    values = {}
-    for topic in admin.describe_topics(names):
+def _existing(admin: Any, names: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Topic -> number of partitions and id, for each topic that exists."""
+    found = {}
+    for topic in admin.describe_topics(list(names)):
         if topic["error_code"] == 0:
-            values[topic["name"]] = extract(topic)
-        elif for_code(topic["error_code"]).__name__ != "UnknownTopicOrPartitionError":
+            found[topic["name"]] = len(topic["partitions"]), str(topic["topic_id"])
+        elif for_code(topic["error_code"]) is not UnknownTopicOrPartitionError:
             raise for_code(topic["error_code"])(topic["name"])
-    return values
+    return found
 
 
-def _id(topic: Any) -> str:
-    topic_id = str(topic.get("topic_id") or "")
-    return "" if topic_id == _NO_ID else topic_id
-
-
-def _describe(admin: Any, names: list[str]) -> dict[str, Topic]:
-    partitions = _existing(admin, names, lambda topic: (len(topic["partitions"]), _id(topic)))
+def _describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
+    partitions = _existing(admin, names)
     if not partitions:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]

@@ -41,7 +41,7 @@ from enum import IntEnum
 from typing import Any
 
 from stream_dedup.kafka.client import TopicPartition
-from stream_dedup.kafka.producer import Parcel, TaskProducer
+from stream_dedup.kafka.producer import RecordBatch, TaskProducer
 
 
 class CommitStep(IntEnum):
@@ -77,7 +77,7 @@ class StepClock:
 
 def commit(
     producer: TaskProducer,
-    packed: Future[tuple[list[Parcel], list[Parcel]]],
+    packed: Future[tuple[list[RecordBatch], list[RecordBatch]]],
     offsets: Mapping[TopicPartition, int],
     membership: Any,
     offsets_sent: Future[None],

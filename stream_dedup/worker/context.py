@@ -7,7 +7,6 @@ from typing import TypeVar
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka import errors
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.topics import TopicMetadata, check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
@@ -59,12 +58,8 @@ class WorkerContext:
 
     def call(self, thread: Bounded, what: str, function: Callable[[], T]) -> T:
         """Make a blocking call with a time limit. Raises a StreamError in place of the client's KafkaError."""
-        try:
+        with errors.translated(what):
             return thread.call(what, self.call_timeout, function)
-        except KafkaError as error:
-            raise errors.translate(error, what) from error
-        except KeyError as error:
-            raise errors.unknown_partition(error, what) from error
 
     def call_once(self, what: str, function: Callable[[], T]) -> T:
         """Make a blocking call of a client that is used only for this call."""

@@ -196,10 +196,7 @@ class Group:
     def go_on(self, positions: Mapping[int, int]) -> None:
         """Fetch from these partitions again, from these offsets on."""
         for partition, offset in positions.items():
-            place = TopicPartition(self._topic, partition)
-            self._consumer.seek(place, offset)
-            patches.forget_parked(self._consumer, place)
-            self._consumer.resume(place)
+            patches.resume(self._consumer, TopicPartition(self._topic, partition), offset)
 
     def leave(self) -> str | None:
         """Leave the group, so that other members need not wait for the session's end. None, or why this failed."""

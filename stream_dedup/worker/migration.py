@@ -25,7 +25,6 @@ from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
-from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.news.decode import Decoder
@@ -111,12 +110,8 @@ class Migration:
 
     def run(self) -> MigrationProgress:
         """Migrate (see the module docstring); return the last progress."""
-        try:
+        with errors.translated("migrating"):
             return self._run()
-        except KafkaError as error:
-            raise errors.translate(error, "migrating") from error
-        except KeyError as error:
-            raise errors.unknown_partition(error, "migrating") from error
 
     def _run(self) -> MigrationProgress:
         self._context.topic_metadata()

@@ -3,7 +3,7 @@
 The worker calls one `Observer` at each event; this base class ignores them all. Calls come from the worker's own
 thread, with three exceptions: `step` from BEGIN on comes from the producer's thread while the worker judges the next
 batch, the progress of a restore from the thread that opens the task, and the events of brokers from the thread that
-probes them (broker_watch.py). The worker waits for each call, so it must be short. An exception in it ends the worker;
+probes them (cluster_watch.py). The worker waits for each call, so it must be short. An exception in it ends the worker;
 `ObserverGroup` (observe/watch.py) logs those of its observers instead.
 """
 

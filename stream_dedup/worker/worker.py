@@ -35,13 +35,13 @@ from stream_dedup.index.footprint import FEWEST, most_originals
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.settings import Settings
+from stream_dedup.worker.cluster_watch import TopicWatch
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
 from stream_dedup.worker.task import PartitionTask
 from stream_dedup.worker.task_slot import TaskSlot
-from stream_dedup.worker.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 

@@ -171,7 +171,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.demo.run.run_demo", run_demo)
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: Kafka())
     patch.setattr("stream_dedup.observe.watch.Watch", Page)
-    patch.setattr("stream_dedup.worker.broker_watch.BrokerWatch", lambda *_: nullcontext())
+    patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
     patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: 0)
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.

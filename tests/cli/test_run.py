@@ -9,7 +9,7 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.observe import logs, watch
-from stream_dedup.worker import broker_watch, worker
+from stream_dedup.worker import cluster_watch, worker
 
 
 class Idle:
@@ -32,7 +32,7 @@ class Idle:
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "Worker", Idle)
     monkeypatch.setattr(watch, "Watch", Idle)
-    monkeypatch.setattr(broker_watch, "BrokerWatch", lambda *_: nullcontext())
+    monkeypatch.setattr(cluster_watch, "BrokerWatch", lambda *_: nullcontext())
     monkeypatch.setattr(run, "stop_on_signals", threading.Event)
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
     monkeypatch.setattr(run, "_exit", lambda: None)

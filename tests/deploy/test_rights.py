@@ -27,7 +27,7 @@ from stream_dedup.errors import StreamError
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.broker_watch import BrokerProbe
+from stream_dedup.worker.cluster_watch import BrokerProbe
 from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.trial import Ended, Trial, run_trial

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -14,8 +13,8 @@ from kafka import errors as kafka_errors
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker import broker_watch
-from stream_dedup.worker.broker_watch import AWAY, BrokerProbe, BrokerWatch
+from stream_dedup.worker import cluster_watch
+from stream_dedup.worker.cluster_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer
 from tests.operate.stage import Member
 from tests.worker.support import make_settings, ready
@@ -56,10 +55,10 @@ def a_watch(broker: Broker, recorder: Recorder) -> BrokerWatch:
 def pass_by(watch: BrokerWatch, broker: Broker, seconds: float) -> None:
     """Tick every half second; each probe is answered by the next tick."""
     for _ in range(int(seconds * 2)):
-        probes, before = broker.probes, watch._pending
+        probes, before = broker.probes, watch._question.pending
         watch.tick()
-        if watch._pending is not before and watch._pending is not None:
-            watch._pending.exception(timeout=30)
+        if watch._question.pending is not before and watch._question.pending is not None:
+            watch._question.pending.exception(timeout=30)
             assert broker.probes == probes + 1
         broker.now += 0.5
 
@@ -69,11 +68,18 @@ def broker() -> Broker:
     return Broker(load_settings())
 
 
-def test_nothing_is_reported_while_brokers_answer(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [None, kafka_errors.ClusterAuthorizationFailedError("a refusal is an answer")])
+def test_nothing_is_reported_while_brokers_answer(
+    broker: Broker, caplog: pytest.LogCaptureFixture, error: Exception | None
+) -> None:
     recorder = Recorder()
-    pass_by(a_watch(broker, recorder), broker, 60)
-    assert recorder.events == []
+    broker.error = error
+    watch = a_watch(broker, recorder)
+    pass_by(watch, broker, 60)
     assert broker.probes == 30, "every two seconds"
+    broker.now += 3600  # a stopped process, which says nothing about the brokers
+    pass_by(watch, broker, 5)
+    assert recorder.events == []
     assert not caplog.records
 
 
@@ -101,42 +107,6 @@ def test_an_outage_is_logged_once_a_minute_and_its_end_too(broker: Broker, caplo
     assert AWAY <= float(away[0]) <= AWAY + 1
     assert len(away) > 120, "each tick, so that the metric grows"
     assert recorder.events[-1] == "back"
-
-
-def test_before_the_first_answer_the_log_points_at_the_settings(
-    broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    broker.error = kafka_errors.KafkaTimeoutError("Unable to bootstrap")
-    pass_by(a_watch(broker, Recorder()), broker, 10)
-    assert "Check [kafka] bootstrap_servers" in caplog.text
-
-
-def test_a_bug_in_the_client_does_not_end_the_watch(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    recorder = Recorder()
-    watch = a_watch(broker, recorder)
-    broker.error = AttributeError("a bug")
-    pass_by(watch, broker, 10)
-    assert "AttributeError: a bug" in caplog.text
-    broker.error = None
-    pass_by(watch, broker, 4)
-    assert recorder.events[-1] == "back"
-
-
-def test_a_refusal_is_an_answer(broker: Broker) -> None:
-    recorder = Recorder()
-    broker.error = kafka_errors.ClusterAuthorizationFailedError("no right")
-    pass_by(a_watch(broker, recorder), broker, 20)
-    assert recorder.events == []
-
-
-def test_a_suspended_process_does_not_blame_the_brokers(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    recorder = Recorder()
-    watch = a_watch(broker, recorder)
-    pass_by(watch, broker, 5)
-    broker.now += 3600  # a stopped process
-    pass_by(watch, broker, 5)
-    assert recorder.events == []
-    assert not caplog.records
 
 
 def test_a_hung_probe_is_replaced(broker: Broker) -> None:
@@ -169,7 +139,7 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
     broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Distrusted(clock=lambda: broker.now)
-    monkeypatch.setattr(broker_watch, "DISTRUSTED", brokers)
+    monkeypatch.setattr(cluster_watch, "DISTRUSTED", brokers)
     seen: list[dict[str, str]] = []
 
     class Noting(Observer):
@@ -187,24 +157,6 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
         pass_by(watch, broker, 60)  # no client needs it any more, or it has another certificate
     assert caplog.records[-1].getMessage() == "no broker's certificate is refused any more: b:9093"
     assert seen == [{"b:9093": "b:9093: expired"}, {}]
-
-
-def test_a_watch_that_fails_goes_on(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as when the system has no more threads. An outage after that would never be reported."""
-    ticks: list[int] = []
-    again = threading.Event()
-
-    def tick() -> None:
-        ticks.append(1)
-        if len(ticks) > 1:
-            again.set()
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(broker_watch, "_TICK_SECONDS", 0.001)
-    watch = a_watch(broker, Recorder())
-    monkeypatch.setattr(watch, "tick", tick)
-    with watch:
-        assert again.wait(30)
 
 
 # -- the real thing ------------------------------------------------------------------------------------------
@@ -251,4 +203,3 @@ def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[
         status_after(member, "degraded", 60)
         assert f"no broker at 127.0.0.1:{port} has answered" in member.log()
         assert "check [kafka] bootstrap_servers" in member.log()
-        status_after(member, "stalled", 60)

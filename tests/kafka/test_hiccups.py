@@ -194,23 +194,6 @@ def test_a_task_that_cannot_open_delays_no_other(
     assert_exactly_once(settings, sent)
 
 
-def test_tasks_open_side_by_side(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"scope": "partition"}), partitions=4)
-    sent = feed(settings, made_up(200), partition=None)
-    everybody = threading.Barrier(4)
-    complete = StateStore.complete
-
-    def together(self: StateStore, progress: Any) -> Any:
-        everybody.wait(60)  # breaks unless four are here at once
-        return complete(self, progress)
-
-    monkeypatch.setattr(StateStore, "complete", together)
-    watching = Watching(200)
-    work(settings, watching)
-    assert {task for task, _ in watching.opened} == {"0", "1", "2", "3"}
-    assert_exactly_once(settings, sent)
-
-
 def test_a_member_that_cannot_open_its_task_gives_its_role_up(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     sent = feed(settings, made_up(500))

@@ -3,14 +3,20 @@
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
+from kafka.structs import MemberState
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.assignor import CooperativeAssignor
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.worker import worker
+from stream_dedup.kafka.record_batch import Record, content_bytes
+from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
@@ -107,35 +113,54 @@ def test_records_polled_before_a_failure_are_processed_first(
     assert_exactly_once(settings, sent[:20])
 
 
-def test_polls_are_short_while_a_commit_is_under_way(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin, poll, stop = TaskProducer.begin, Group.poll, threading.Event()
-    begun: list[bool] = []
-    reported: list[bool] = []
-    polls: set[tuple[bool, int]] = set()  # whether a commit was under way, and the milliseconds
+PARTITIONS = 2
+RECORD_BYTES = 2**18
+BATCH_BYTES = 2**20
+COUNT = 40
 
-    class Reports(Observer):
-        def batch(self, report: BatchReport) -> None:
-            reported.append(True)
-            stop.set()
 
-    def beginning(self: TaskProducer) -> None:
-        begun.append(True)
-        begin(self)
+def polls(settings: Settings) -> list[list[Any]]:
+    """Every poll of the group's consumer until all records are read."""
+    config = client.consumer(settings, CooperativeAssignor())
+    config |= {"group_id": None, "auto_offset_reset": "earliest"}
+    consumer = client.make_consumer(config)
+    try:
+        consumer.assign([TopicPartition(settings.topics.input, number) for number in range(PARTITIONS)])
+        found: list[list[Any]] = []
+        while sum(map(len, found)) < COUNT:
+            polled = consumer.poll(1000)
+            found.append([record for records in polled.values() for record in records])
+        return found
+    finally:
+        consumer.close(autocommit=False)
 
-    def watched(self: Group, milliseconds: int) -> Any:
-        polls.add((len(begun) > len(reported), milliseconds))
-        return poll(self, milliseconds)
 
-    monkeypatch.setattr(TaskProducer, "begin", beginning)
-    monkeypatch.setattr(Group, "poll", watched)
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    feed(settings, made_up(20))
-    timer = threading.Timer(60, stop.set)
-    timer.start()
-    Worker(settings, observer=Reports()).run(stop)
-    timer.cancel()
-    assert reported
-    assert {wait for under_way, wait in polls if under_way} == {worker._POLL_BESIDE_MS}
-    assert (False, worker._POLL_MS) in polls
+@pytest.mark.parametrize("place", ["value", "header"])
+def test_a_poll_is_bounded_by_bytes(kafka: EmbeddedKafka, topic_name: Names, place: str) -> None:
+    """Texts that compress well: all 10 MB are in the first fetch, and the poll of it returned them all."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_bytes": BATCH_BYTES}), PARTITIONS)
+    content = b"a" * RECORD_BYTES
+    for partition in range(PARTITIONS):
+        records = [(str(n).encode(), content if place == "value" else b"") for n in range(COUNT // PARTITIONS)]
+        feed(settings, records, partition, "zstd", **({"trace": content} if place == "header" else {}))
+    found = polls(settings)
+    offsets: dict[int, list[int]] = {}
+    for record in [record for poll in found for record in poll]:
+        offsets.setdefault(record.partition, []).append(record.offset)
+    assert offsets == {number: list(range(COUNT // PARTITIONS)) for number in range(PARTITIONS)}
+    assert max(sum(map(content_bytes, poll)) for poll in found) <= BATCH_BYTES + RECORD_BYTES + 100
+
+
+@pytest.mark.parametrize(("size", "expected"), [(100, 4), (BATCH_BYTES // 2, 2), (BATCH_BYTES, 1)])
+def test_an_iteration_polls_no_further_than_the_bytes_of_a_batch(size: int, expected: int) -> None:
+    member = SimpleNamespace(generation_id=1, member_id="me", state=MemberState.STABLE)
+    polls = {0: [Record("news", 0, 5, 0, None, b"a" * size, ())]}, member
+    group: Any = SimpleNamespace(
+        changes=SimpleNamespace(count=0),
+        poll=lambda _: polls,
+        ends=lambda _: {0: 10**6},  # always more to read
+    )
+    working = Worker(make_settings("127.0.0.1:1", str, worker={"batch_bytes": BATCH_BYTES}))
+    working._applied_change = 0
+    polled, _, failed = working._poll(group)
+    assert (len(polled), failed) == (expected, None)

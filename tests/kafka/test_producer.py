@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 from kafka.producer.producer_batch import ProducerBatch
+from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
@@ -18,8 +19,8 @@ from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
-from stream_dedup.kafka.producer import BulkSender, SentBatch, TaskProducer, _by_partition, batch_builder
-from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound, varint
+from stream_dedup.kafka.producer import RecordBatch, TaskProducer, batch_builder
+from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound
 from tests.worker.support import make_settings, read_all, ready
 
 BATCH = 2000
@@ -59,15 +60,7 @@ def test_a_batch_has_the_bytes_that_the_client_would_write(some: list[Outgoing])
             batch.set_producer_state(7, 1, 40, True)
             batch.close()
         assert bytes(ours.buffer()) == bytes(theirs.buffer())
-        read = list(MemoryRecords(bytes(ours.buffer())).next_batch())
-        assert [(one.key, one.value, one.timestamp) for one in read] == [
-            (one.key, one.value, one.timestamp) for one in each.records
-        ]
-
-
-@given(records)
-def test_the_bound_holds_for_each_batch_of_one_record(record: Outgoing) -> None:
-    assert client_batch([record]).size_in_bytes() <= size_bound(record)
+    assert client_batch(some[:1]).size_in_bytes() <= size_bound(some[0])
 
 
 @given(st.binary(max_size=80), st.none() | contents)
@@ -84,13 +77,10 @@ def test_a_header_keeps_its_bytes(name: bytes, value: bytes | None) -> None:
     assert (read.headers[0][0].encode(errors=ESCAPED), read.headers[0][1]) == (name, value)
 
 
-@given(st.integers(-(2**62), 2**62))
-def test_a_number_is_written_as_the_client_writes_it(value: int) -> None:
-    from kafka.record.util import encode_varint
-
-    out = bytearray()
-    encode_varint(value, out.append)
-    assert varint(value) == bytes(out)
+def a_producer() -> TaskProducer:
+    client = _Silent()
+    client._accumulator = RecordAccumulator(batch_size=BATCH, compression_attrs=LZ4)
+    return TaskProducer({"transactional_id": "t"}, 5, no_deadline, lambda _: client)
 
 
 def test_a_partition_keeps_its_order() -> None:
@@ -98,23 +88,22 @@ def test_a_partition_keeps_its_order() -> None:
         return Outgoing("out", partition, None, b"x" * size, [], number)
 
     some = [one(0, 0), one(1, 1), one(0, 2), one(0, 3, size=BATCH), one(0, 4), one(1, 6)]
-    groups = {place: [r.timestamp for r in group] for place, group in _by_partition(some).items()}
-    assert groups == {("out", 0): [0, 2, 3, 4], ("out", 1): [1, 6]}
-    batches = [[r.timestamp for r in packed.records] for packed in pack(_by_partition(some)["out", 0], BATCH)]
-    assert batches == [[0, 2], [3], [4]], "a record larger than a batch has a batch of its own"
+    producer = a_producer()
+    batches = [(batch.place.partition, [r.timestamp for r in batch.records]) for batch in producer.pack(some)]
+    assert batches == [(0, [0, 2]), (0, [3]), (0, [4]), (1, [1, 6])], "a large record has a batch of its own"
+    producer.close()
 
 
 Answer = Callable[[ProducerBatch], Any]
 
 
-def answered(*answers: Answer, size: int = 3) -> list[SentBatch]:
+def answered(*answers: Answer, size: int = 3) -> list[RecordBatch]:
     """Batches of `size` records, with sources numbered throughout, each completed by its answer."""
     sent = []
     for i, answer in enumerate(answers):
         some = [Outgoing("out", i, None, b"x", [], 0, i * size + n) for n in range(size)]
-        batch = ProducerBatch(TopicPartition("out", i), client_batch(some))
-        answer(batch)
-        sent.append(SentBatch(some, batch))
+        sent.append(RecordBatch(TopicPartition("out", i), some, client_batch(some)))
+        answer(sent[-1].sent())
     return sent
 
 
@@ -134,77 +123,55 @@ def no_answer(batch: ProducerBatch) -> None:
     pass
 
 
-def test_an_acknowledged_batch_has_no_errors() -> None:
-    [sent] = answered(success)
-    assert sent.failures() == []
-
-
-def test_p1_a_batch_without_an_answer_is_an_error() -> None:
-    [sent] = answered(no_answer)
-    assert [type(error) for _, error in sent.failures()] == [kafka_errors.KafkaTimeoutError] * 3
-
-
-def test_p1_an_expired_batch_is_an_error() -> None:
-    expired = kafka_errors.KafkaTimeoutError("Expiring 3 record(s)")
-    [sent] = answered(failure(expired))
-    assert sent.failures() == [(record, expired) for record in sent.records]
-
-
 BESIDE = kafka_errors.KafkaError("part of a batch which had invalid records")
 OLD = kafka_errors.InvalidTimestampError("too old")
+EXPIRED = kafka_errors.KafkaTimeoutError("Expiring 3 record(s)")
 
 
 def named(*places: int) -> Answer:
     return failure(OLD, lambda place: kafka_errors.InvalidTimestampError("too old") if place in places else BESIDE)
 
 
-def raised(sent: list[SentBatch], monkeypatch: pytest.MonkeyPatch) -> TransactionFailed:
-    """The error that a producer raises for these batches."""
-    producer = TaskProducer(
-        {"transactional_id": "t", "batch_size": BATCH, "max_request_size": BATCH}, 5, no_deadline, lambda _: _Silent()
-    )
-    monkeypatch.setattr(BulkSender, "pack", lambda *_: [])
-    monkeypatch.setattr(BulkSender, "send", lambda *_: iter(sent))
-    producer.begin()
-    producer.send(producer.pack([Outgoing("out", 0, None, b"x", [], 0)]))
-    with pytest.raises(TransactionFailed) as caught:
+@pytest.mark.parametrize(
+    ("sent", "text", "refused", "lasting", "sources"),
+    [
+        (answered(success, no_answer), "not acknowledged in time", False, False, ()),  # P1
+        (answered(failure(EXPIRED)), "Expiring 3 record", False, False, ()),  # P1
+        (answered(named(1), success, named(0, 2)), "too old", True, True, (1, 6, 8)),
+        (answered(success, failure(OLD), size=1), "too old", True, True, (1,)),
+        # The client gives waiting batches up with the error of the one that failed.
+        (answered(given_up(OLD), failure(OLD), given_up(OLD), size=1), "too old", True, True, (1,)),
+        (answered(success, failure(OLD), given_up(OLD)), "refuses a batch of 3", False, True, (3, 4, 5)),
+        (answered(success, failure(kafka_errors.KafkaConnectionError("gone")), no_answer), "gone", False, False, ()),
+    ],
+    ids=["no answer", "expired", "named records", "only record", "given up beside", "whole batch", "network"],
+)
+def test_a_batch_that_fails_fails_the_transaction(
+    sent: list[RecordBatch], text: str, refused: bool, lasting: bool, sources: tuple[int, ...]
+) -> None:
+    producer = a_producer()
+    producer._sent = sent
+    with pytest.raises(TransactionFailed, match=text) as caught:
         producer.flush()
     producer.close()
-    return caught.value
+    assert (isinstance(caught.value, Refused), caught.value.lasting, caught.value.sources) == (
+        refused,
+        lasting,
+        sources,
+    )
 
 
-def test_every_refused_record_of_all_refused_batches_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = raised(answered(named(1), success, named(0, 2)), monkeypatch)
-    assert isinstance(error, Refused)
-    assert error.sources == (1, 6, 8)
-    assert "too old" in str(error)
-
-
-def test_the_only_record_of_a_refused_batch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = raised(answered(success, failure(OLD), size=1), monkeypatch)
-    assert isinstance(error, Refused)
-    assert error.sources == (1,)
-
-
-def test_batches_given_up_beside_a_refused_one_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client gives waiting batches up with the error of the one that failed."""
-    error = raised(answered(given_up(OLD), failure(OLD), given_up(OLD), size=1), monkeypatch)
-    assert isinstance(error, Refused)
-    assert error.sources == (1,)
-
-
-def test_the_records_of_a_batch_refused_as_a_whole_are_suspected(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = raised(answered(success, failure(OLD), given_up(OLD)), monkeypatch)
-    assert not isinstance(error, Refused)
-    assert (error.lasting, error.sources) == (True, (3, 4, 5))
-
-
-def test_a_network_failure_names_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = raised(answered(success, failure(kafka_errors.KafkaConnectionError("gone")), no_answer), monkeypatch)
-    assert (error.lasting, error.sources) == (False, ())
+def test_acknowledged_batches_may_be_committed() -> None:
+    producer = a_producer()
+    producer._sent = answered(success, success)
+    producer.flush()
+    assert producer.ends_in("out") == {TopicPartition("out", 0): 20, TopicPartition("out", 1): 20}
+    producer.close()
 
 
 class _Silent:
+    _accumulator: RecordAccumulator
+
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None
 

@@ -1,6 +1,5 @@
 """Topics that would lose data are refused, each with the command that fixes it."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,27 +55,18 @@ def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str
     assert create_topics(settings) == [], "what exists is left alone"
 
 
-@pytest.mark.parametrize(
-    ("version", "missing"),
-    [
-        ((2, 4), "TxnOffsetCommit in version 3; theirs is 2"),
-        ((2, 7), "Metadata in version 10"),
-        ((2, 8), "DescribeAcls in version 3"),
-        ((3, 2), "DescribeAcls"),
-        ((3, 3), ""),
-    ],
-)
+@pytest.mark.parametrize("version", [(2, 4), (2, 8), (3, 2), (3, 3)])
 def test_brokers_that_are_too_old_are_refused(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], missing: str
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
 ) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     connection = client.connection
     monkeypatch.setattr(client, "connection", lambda settings: connection(settings) | {"api_version": version})
-    if not missing:
+    if version == (3, 3):
         assert create_topics(settings, partitions=1)
         return
     for ask in (check_topics, create_topics):
-        with pytest.raises(StreamError, match=rf"are too old: Kafka 3\.3 or newer is needed \({missing}"):
+        with pytest.raises(StreamError, match=r"are too old: Kafka 3\.3 or newer is needed"):
             ask(settings)
 
 
@@ -121,28 +111,6 @@ def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: 
     assert f"kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics" in lines[0]
 
 
-def test_the_reported_commands_fix_the_problem(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    """`check_topics` raises nothing after the commands."""
-    settings = make_settings(kafka.bootstrap, topic_name)
-    create_topics(settings, partitions=1)
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-
-    def alter(value: str) -> None:
-        admin.alter_configs([
-            ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, {"retention.ms": value})
-        ])  # fmt: skip
-
-    try:
-        alter("1000")
-        [line] = problems(settings)
-        alter(line.rsplit("retention.ms=", 1)[1])
-        check_topics(settings)
-        alter("-1")
-        check_topics(settings)
-    finally:
-        admin.close()
-
-
 @pytest.mark.parametrize(
     ("configs", "days"),
     [
@@ -151,33 +119,29 @@ def test_the_reported_commands_fix_the_problem(kafka: EmbeddedKafka, topic_name:
         ({"cleanup.policy": "compact", "retention.ms": 3 * 24 * 3600 * 1000}, 7 + 30 + 1),
     ],
 )
-def test_the_changelog_retains_window_and_input(
+def test_the_changelog_retains_window_and_input_and_the_reported_command_mends_it(
     kafka: EmbeddedKafka, topic_name: Names, configs: dict[str, Any], days: int
 ) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     create(settings, input=(1, configs))
     create_topics(settings)
-    metadata = check_topics(settings)
-    assert metadata.changelog_retention_ms == days * 24 * 3600 * 1000
+    needed = check_topics(settings).changelog_retention_ms
+    assert needed == days * 24 * 3600 * 1000
     admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+
+    def retain(milliseconds: str) -> None:
+        changed = {"retention.ms": milliseconds}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, changed)])
+
     try:
-        shorter = {"retention.ms": str(metadata.changelog_retention_ms - 1)}
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, shorter)])
+        retain(str(needed - 1))
+        [line] = problems(settings)
+        assert line.endswith(f"retention.ms={needed}")
+        for enough in (line.rsplit("retention.ms=", 1)[1], "-1"):
+            retain(enough)
+            check_topics(settings)
     finally:
         admin.close()
-    [line] = problems(settings)
-    assert line.endswith(f"retention.ms={metadata.changelog_retention_ms}")
-
-
-def test_scope_partition_needs_two_changelog_partitions_each(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name)
-    create_topics(settings, partitions=3)
-    partitioned = load_settings(
-        kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), worker={"scope": "partition"}
-    )
-    [line] = problems(partitioned)
-    assert f"kafka-topics.sh --bootstrap-server {kafka.bootstrap} --alter --topic" in line
-    assert "--partitions 6" in line
 
 
 @pytest.mark.parametrize(("scope", "former", "needed"), [("global", 1, 2), ("partition", 3, 6)])
@@ -212,26 +176,7 @@ def test_no_broker_is_reported_and_leaves_no_threads() -> None:
 
 
 def test_a_password_is_never_printed() -> None:
-    settings = load_settings(
-        kafka={
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_username": "ann",
-            "sasl_password": "open sesame",
-        }
-    )
-    for config in (
-        client.connection(settings),
-        client.consumer(settings, None),
-        client.producer(settings, "id"),
-    ):
-        assert config["sasl_plain_password"] == settings.kafka.sasl_password.get_secret_value()  # type: ignore[union-attr]
-        assert "sesame" not in f"{config} {config!r}"
-
-
-def test_the_command_reports_that_no_broker_answers() -> None:
-    options = {"STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
-    command = [sys.executable, "-m", "stream_dedup", "topics", "check"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | options)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("error: no broker answers at 127.0.0.1:1: nothing listens at 127.0.0.1:1; check ")
+    login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "ann"}
+    config = client.producer(load_settings(kafka=login | {"sasl_password": "open sesame"}), "id")
+    assert config["sasl_plain_password"] == "open sesame"  # noqa: S105
+    assert "sesame" not in f"{config} {config!r}"

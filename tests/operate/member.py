@@ -30,7 +30,7 @@ from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged, _builder, _evict = tiers._merged, producer.batch_builder, Deduplicator._evict
+_merged, _builder, _evict = tiers._merged, producer.batch_builder, Deduplicator._expire_and_evict
 
 
 def long_exit() -> None:
@@ -60,11 +60,11 @@ def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -
     return _builder(packed, compression, batch_bytes)
 
 
-def evicted(dedup: Deduplicator, end: int) -> None:
+def evicted(dedup: Deduplicator) -> None:
     usual = dedup.max_originals
     if (FAULTS / "few-originals").exists():
         dedup.max_originals = 1000
-    _evict(dedup, end)
+    _evict(dedup)
     dedup.max_originals = usual
 
 
@@ -89,7 +89,7 @@ class SabotagedWatch(watch.Watch):
 if __name__ == "__main__":
     atexit.register(long_exit)
     tiers._merged = slowly_merged
-    Deduplicator._evict = evicted  # type: ignore[method-assign]
+    Deduplicator._expire_and_evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
     producer.batch_builder = sometimes_damaged
     watch.Watch = SabotagedWatch  # type: ignore[misc]  # the command imports it when it runs

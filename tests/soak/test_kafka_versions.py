@@ -14,16 +14,17 @@ import pytest
 # The oldest with KRaft for production, the last with ZooKeeper, the first without; `make test` has the newest.
 VERSIONS = ("3.3.2", "3.9.1", "4.0.0")
 CHOSEN = [
-    "faults", "takeover", "restore", "resume_kafka", "topics", "trial_kafka", "security", "damaged_changelog",
-    "broker_watch",
+    "worker/test_faults", "worker/test_takeover", "worker/test_restore", "worker/test_resume_kafka",
+    "worker/test_trial_kafka", "worker/test_damaged_changelog",
+    "kafka/test_topics", "kafka/test_security", "kafka/test_broker_watch",
 ]  # fmt: skip
-STREAM = Path(__file__).parent.parent / "stream"
+TESTS = Path(__file__).parent.parent
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_worker_keeps_its_promises_on_another_kafka(version: str, kafka_prepared: None) -> None:
-    files = [str(STREAM / f"test_{name}.py") for name in CHOSEN]
+    files = [str(TESTS / f"{name}.py") for name in CHOSEN]
     # KRaft has users of SCRAM since 3.5.
     options = ["-q", "-m", "kafka and not soak", "-k", "not SCRAM" if version == "3.3.2" else ""]
     ended = subprocess.run(

@@ -8,20 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import SaslAuthenticationFailedError
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry, no_deadline
 from stream_dedup.kafka.errors import Distrusted
-from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings, read_from_files
-from stream_dedup.worker import broker_watch, state_store, topic_watch
-from stream_dedup.worker.broker_watch import BrokerProbe, BrokerWatch
+from stream_dedup.worker import cluster_watch
+from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch, TopicWatch
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.state_store import StateStore
-from stream_dedup.worker.topic_watch import TopicWatch
 
 
 def context() -> WorkerContext:
@@ -33,26 +31,6 @@ def test_pauses_stay_finite_in_an_outage_of_days() -> None:
     pauses = [retry.failed(TransactionFailed("no broker"), time.monotonic()) for _ in range(20_000)]
     assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
     assert set(pauses[6:]) == {5.0}
-
-
-def test_batches_that_fail_again_and_again_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_store, "_MOST_DEAD", 20)
-    store = StateStore(context(), "global", 0)
-    store._builder.begin(1)
-    items = [
-        Item(str(i), f"Headline {i} of the {i}. day", f"Text {i} of words w{i} v{i} u{i}", "", 0) for i in range(7)
-    ]
-
-    def fails() -> bool:
-        batch = store.dedup.judge(items)
-        store.records(batch.delta)
-        store.apply(batch)
-        return store.rollback()
-
-    usable = [fails() for _ in range(3)]
-    assert usable == [True, True, False], "then the store is given up, and the next one restores"
-    assert (len(store.dedup), len(store.dedup.rows), len(store.dedup._gaps)) == (0, 21, 1)
-    store.close()
 
 
 def test_only_the_last_secrets_of_a_file_are_remembered(tmp_path: Path) -> None:
@@ -90,7 +68,7 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     release: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(topic_watch, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    monkeypatch.setattr(cluster_watch, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
     asked = threading.Semaphore(0)
     answers = [False]
 
@@ -100,7 +78,7 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
             release.wait(60)
         return {"news.raw": "b", "news.dedup-changelog": "c"}, []
 
-    monkeypatch.setattr(topic_watch, "topic_ids_and_notes", topic_ids_and_notes)
+    monkeypatch.setattr(cluster_watch, "topic_ids_and_notes", topic_ids_and_notes)
     watch = TopicWatch(context())
     watch.expect({"news.raw": "a", "news.dedup-changelog": "c"})
     for _ in range(4 * 3600):
@@ -118,8 +96,8 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
         nonlocal now
         for _ in range(40_000):
             watch.poll()
-            if watch._pending is not None and asked.acquire(blocking=False):
-                watch._pending.exception(timeout=30)
+            if watch._question.pending is not None and asked.acquire(blocking=False):
+                watch._question.pending.exception(timeout=30)
             now += 1
 
     with pytest.raises(TopicError, match=r"news\.raw"):  # it was recreated meanwhile, and this is noticed
@@ -148,7 +126,7 @@ def test_probes_of_brokers_that_never_return_cost_few_threads(release: threading
 
 def test_a_watch_that_gets_no_thread_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = threading.Semaphore(0)
-    monkeypatch.setattr(broker_watch, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_watch, "_TICK_SECONDS", 0.01)
 
     def tick(_: BrokerWatch) -> None:
         ticks.release()
@@ -168,12 +146,12 @@ def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch:
 
     def make(kind: object, config: Any) -> Any:
         used.append(str(config["sasl_plain_password"]))
-        raise client.kafka_errors.SaslAuthenticationFailedError("refused")
+        raise SaslAuthenticationFailedError("refused")
 
     monkeypatch.setattr(client, "make", make)
     probe = BrokerProbe(load_settings(kafka=kafka | {"sasl_password_file": str(path)}))
     for password in ("before", "after"):
         path.write_text(password, "utf-8")
-        with pytest.raises(client.kafka_errors.SaslAuthenticationFailedError):
+        with pytest.raises(SaslAuthenticationFailedError):
             probe()
     assert used == ["before", "after"]

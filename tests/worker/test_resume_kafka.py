@@ -46,7 +46,7 @@ def admin(kafka: EmbeddedKafka) -> Iterator[Any]:
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker notices a recreated topic within half a second."""
-    monkeypatch.setattr("stream_dedup.worker.topic_watch._CHECK_SECONDS", 0.5)
+    monkeypatch.setattr("stream_dedup.worker.cluster_watch._CHECK_SECONDS", 0.5)
 
 
 def others(count: int, seed: int = 7) -> list[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""If no broker answers, the error distinguishes a closed port, an unknown name and another protocol."""
+"""Our messages name each error of the client once; if no broker answers, they tell a closed port from another cause."""
 
 import re
 import socket
@@ -8,11 +8,35 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.errors import diagnose_addresses
+from stream_dedup.kafka.errors import diagnose_addresses, error_text, translate
 from stream_dedup.settings import load_settings
 
+OLD = kafka_errors.InvalidRecordError
 PLAINTEXT = {"security_protocol": "PLAINTEXT"}
 SASL = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OLD("too old"), "InvalidRecordError (Kafka error 87): too old"),
+        (OLD("InvalidRecordError: InvalidRecordError: too old"), "InvalidRecordError (Kafka error 87): too old"),
+        (OLD(OLD("too old")), "InvalidRecordError (Kafka error 87): too old"),
+        (OLD("[Error 87] InvalidRecordError: too old"), "InvalidRecordError (Kafka error 87): too old"),
+        (
+            kafka_errors.KafkaTimeoutError(kafka_errors.NotLeaderForPartitionError("moved")),
+            "KafkaTimeoutError: NotLeaderForPartitionError (Kafka error 6): moved",
+        ),
+        (kafka_errors.KafkaTimeoutError(), "KafkaTimeoutError"),
+        (TimeoutError("in vain"), "in vain"),
+        (ValueError("no such partition"), "ValueError: no such partition"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else repr(one),
+)
+def test_an_error_is_named_once(error: Exception, expected: str) -> None:
+    assert error_text(error) == expected
+    if isinstance(error, kafka_errors.InvalidRecordError):
+        assert str(translate(error, "sending")) == f"sending: {expected}"
 
 
 @pytest.fixture
@@ -36,20 +60,20 @@ def test_a_listener_with_another_protocol_is_reported_first(listening: int, clos
     assert str(closed) not in cause, "the one that listens is the likely cause"
 
 
-def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(closed: int) -> None:
-    cause = diagnose_addresses([f"127.0.0.1:{closed}", "no-such-host.invalid:9092", "127.0.0.1:kafka"], PLAINTEXT)
+def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(
+    monkeypatch: pytest.MonkeyPatch, closed: int
+) -> None:
+    monkeypatch.setattr(errors, "_PORT", closed)
+    servers = [f"127.0.0.1:{closed}", "127.0.0.1", "no-such-host.invalid:9092", "127.0.0.1:kafka", "127.0.0.1:99999"]
+    cause = diagnose_addresses(servers, PLAINTEXT)
 
-    assert f"nothing listens at 127.0.0.1:{closed}" in cause
+    assert cause.startswith(
+        f"nothing listens at 127.0.0.1:{closed}, nothing listens at 127.0.0.1 (no port is given: {closed}), "
+    )
     # Without a network, the name server is waited for at most a second.
     assert re.search(r"the host name in no-such-host.invalid:9092 is not known|no-such-host\S+ does not answer", cause)
-    assert "127.0.0.1:kafka is no HOST:PORT" in cause
+    assert "127.0.0.1:kafka is no HOST:PORT, 127.0.0.1:99999 is no HOST:PORT" in cause
     assert "[kafka] bootstrap_servers (--config FILE" in cause
-
-
-def test_without_a_port_the_default_is_tried_and_named(monkeypatch: pytest.MonkeyPatch, closed: int) -> None:
-    monkeypatch.setattr(errors, "_PORT", closed)
-    cause = diagnose_addresses(["127.0.0.1"], PLAINTEXT)
-    assert cause.startswith(f"nothing listens at 127.0.0.1 (no port is given: {closed});")
 
 
 def test_a_client_without_a_broker_reports_the_cause(closed: int) -> None:

@@ -1,0 +1,315 @@
+"""Watch the cluster while a worker runs: are the brokers there, and are the topics still the same?
+
+- `BrokerWatch` detects that no broker answers, or that one has a wrong certificate, and reports it to an observer. To a
+  consumer, an outage looks like a quiet topic, since a poll returns nothing either way. A worker without input commits
+  nothing, so nothing fails, and a worker that cannot start waits inside a call of the client.
+
+      with BrokerWatch(settings, observer):
+          Worker(settings, observer=observer).run(stop)
+
+- `TopicWatch` detects that a topic was deleted and created anew, and that the group is another deployment's. To a
+  client a topic is only a name. Without this check the consumer would go on in the new topic at the old topic's offset,
+  and the producer would write to an empty changelog, both without an error. And a second deployment with the same
+  group would be a silent standby.
+
+Both ask a broker every few seconds, over connections of their own, and never wait for the answer (`Question`).
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from stream_dedup.errors import Stalled, StreamError, TopicError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.client import KafkaAdminClient
+from stream_dedup.kafka.errors import DISTRUSTED, AuthorizationError, KafkaError, NodeNotReadyError, error_text
+from stream_dedup.kafka.topics import topic_ids_and_notes
+from stream_dedup.settings import Settings
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.resume import Note, check_output, last_of, recreated_message
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+# A request that never returns costs a thread, so the patience doubles with each in a row, up to some hours.
+_DOUBLINGS = 9
+
+# An answer takes some milliseconds, and a broker serves thousands of such requests a second.
+_PROBE_SECONDS = 2.0
+# Without an answer for this long, the brokers are away: three probes have failed, and with the pause between probes and
+# a tick it is still reported within ten seconds. A leader election or one broker's restart does not matter, since any
+# broker may answer.
+AWAY = 7.0
+_TICK_SECONDS = 0.5
+# Log again while the outage lasts, so that the end of the log shows it.
+_LOG_AGAIN_SECONDS = 60.0
+# A tick this late means that this process was stopped, starved or suspended; it says nothing about the brokers.
+_SUSPENDED_SECONDS = 5.0
+# A probe ends by itself within about ten seconds (measured with a frozen broker). After this long it hangs in the
+# client, and the next probe gets a new thread and a new client.
+_HUNG_SECONDS = 30.0
+# Half of what other clients wait: a frozen broker must not use up the time of many probes.
+_TIMEOUT_MS = 5000
+# A request takes 20 ms, in a thread of its own. Records of a new input may be skipped between two requests, but are not
+# lost: the worker ends with the command that begins at the new topic's beginning.
+_CHECK_SECONDS = 5.0
+# A broker that has just started may not know all topics yet; a topic that is missing this often in a row is gone.
+_MISSES = 3
+
+
+class Question(Generic[T]):
+    """A question that is asked again and again, each time in the thread that `thread` makes.
+
+    `make` makes what asks; after `patience` seconds without an answer thread and asker are given up, and made anew.
+    """
+
+    def __init__(
+        self, thread: Callable[[], Bounded], make: Callable[[], Callable[[], T]], every: float, patience: float
+    ) -> None:
+        self._thread, self._make, self._every, self._patience = thread, make, every, patience
+        self._asked_at = float("-inf")
+        self._hung = 0  # requests in a row that have not come back
+        self._renew()
+
+    def _renew(self) -> None:
+        self.calls, self._ask = self._thread(), self._make()
+        self.pending: Future[T] | None = None
+
+    def poll(self, now: float) -> Future[T] | None:
+        """The answer, once; one that has failed with `Stalled` if it has not come back. Asks again when it is time."""
+        answer: Future[T] | None = None
+        if self.pending is not None and self.pending.done():
+            answer, self.pending, self._hung = self.pending, None, 0
+        if self.pending is None:
+            if now - self._asked_at >= self._every:
+                self._asked_at, self.pending = now, self.calls.start("asking Kafka", self._ask)
+        elif now - self._asked_at > self._patience * 2 ** min(self._hung, _DOUBLINGS):
+            answer = Future()
+            answer.set_exception(Stalled(f"the client has not come back for {now - self._asked_at:.0f} s"))
+            self.calls.end()
+            self._renew()
+            self._hung += 1
+        return answer
+
+
+class BrokerWatch:
+    """Probes the brokers inside its `with` block. `clock`: monotonic seconds; `make_probe` replaces `BrokerProbe`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        observer: Observer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        make_probe: "Callable[[Settings], BrokerProbe] | None" = None,
+    ) -> None:
+        self._settings, self._observer, self._clock = settings, observer, clock
+        self._make_probe = make_probe or BrokerProbe
+        name = f"{settings.kafka.group_id}-reach-client"
+        self._question = Question(lambda: Bounded(name), self._new_probe, _PROBE_SECONDS, _HUNG_SECONDS)
+        self._servers = settings.kafka.bootstrap_servers
+        self._answered_at = self._ticked_at = clock()  # before the first answer: the start of the watch
+        self._never_answered = True
+        self._reason = "no answer yet"
+        self._logged_at = float("-inf")  # -inf: the brokers are not away
+        self._distrusted: dict[str, str] = {}  # as last reported
+        self._stopped = threading.Event()
+
+    def __enter__(self) -> "BrokerWatch":
+        threading.Thread(target=self._run, name=f"{self._settings.kafka.group_id}-reach", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Does not wait: a pending probe ends by itself."""
+        self._stopped.set()
+        self._question.calls.end(self._probe.close)
+
+    def _run(self) -> None:
+        is_logged = False
+        while not self._stopped.wait(_TICK_SECONDS):
+            try:
+                self.tick()
+            except Exception as error:  # such as no thread for a new client: the watch goes on
+                self._reason = error_text(error)
+                if not is_logged:
+                    log.exception("watching the brokers failed (logged once); it goes on, and so does the worker")
+                is_logged = True
+
+    def _new_probe(self) -> "BrokerProbe":
+        self._probe = self._make_probe(self._settings)
+        return self._probe
+
+    def tick(self) -> None:
+        """Take an answer, report an outage, start the next probe. Never waits."""
+        now = self._clock()
+        if now - self._ticked_at > _SUSPENDED_SECONDS:
+            self._answered_at += now - self._ticked_at
+        self._ticked_at = now
+        answer = self._question.poll(now)
+        if answer is not None:
+            self._take_answer(answer, now)
+        self._report_distrusted()
+        self._report_outage(now)
+
+    def _take_answer(self, answer: Future[None], now: float) -> None:
+        try:
+            answer.result()
+        except AuthorizationError:
+            pass  # a refusal is an answer
+        except NodeNotReadyError:  # its own text is about the client's internals
+            self._reason = "every connection is broken"
+            return
+        except Stalled as error:
+            self._reason = str(error)
+            return
+        except Exception as error:  # noqa: BLE001 - after any error no broker has answered, and the watch goes on
+            self._reason = error_text(error)
+            return
+        if self._logged_at > float("-inf"):
+            self._logged_at = float("-inf")
+            log.info("the brokers answer again, after %.0f s", now - self._answered_at)
+            self._observer.brokers_reachable()
+        self._answered_at, self._never_answered = now, False
+
+    def _report_distrusted(self) -> None:
+        """Report the brokers whose certificate is refused, each once; the clients go on trying."""
+        problems = DISTRUSTED.recent(client.client_id(self._settings))
+        if problems == self._distrusted:
+            return
+        for server in problems.keys() - self._distrusted.keys():
+            log.error("%s. What this broker leads does not go through", problems[server], extra={"broker": server})
+        if not problems:
+            log.info("no broker's certificate is refused any more: %s", ", ".join(self._distrusted))
+        self._distrusted = problems
+        self._observer.brokers_distrusted(problems)
+
+    def _report_outage(self, now: float) -> None:
+        away = now - self._answered_at
+        if away < AWAY:
+            return
+        reason = "; ".join(self._distrusted.values()) or self._reason
+        self._observer.brokers_unreachable(
+            away, f"no broker at {self._servers} has answered for {away:.0f} s: {reason}"
+        )
+        if now - self._logged_at < _LOG_AGAIN_SECONDS:
+            return
+        self._logged_at = now
+        cure = (
+            "The worker waits"
+            if "[kafka]" in reason  # kafka/errors.py has looked closer
+            else "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
+            if self._never_answered
+            else "Look at the brokers and the network; nothing is lost, and the worker goes on when they are back"
+        )
+        log.warning(
+            "no broker at %s has answered for %.0f s (%s): nothing goes through. %s. Logged again each minute",
+            self._servers, away, reason, cure, extra={"seconds": round(away, 1)},
+        )  # fmt: skip
+
+
+class BrokerProbe:
+    """Asks any broker for the cluster's members, over a connection that stays open until it fails."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._admin: Any = None
+
+    def __call__(self) -> None:
+        """Raises KafkaError if no broker answers."""
+        if self._admin is None:
+            timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+            # Each time anew: a password may have been replaced, which the worker's own clients read from its file, too.
+            self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
+        try:
+            self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
+        except KafkaError:
+            self.close()  # the next probe asks the bootstrap servers
+            raise
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+
+class TopicWatch:
+    """Compares topic ids every few seconds. The worker calls `poll` often; it never waits."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._question = Question(
+            lambda: context.thread("topic-watch"), lambda: self._ask, _CHECK_SECONDS, 2 * context.call_timeout
+        )
+        self._ids: dict[str, str] = {}
+        self._misses = 0
+
+    def expect(self, ids: Mapping[str, str]) -> None:
+        """Set the ids to compare with."""
+        self._ids = {name: ids.get(name, "") for name in self._watched}
+        self._question.pending, self._misses = None, 0  # a pending answer may be about the topics before
+
+    @property
+    def _watched(self) -> tuple[str, ...]:
+        topics = self._context.settings.topics
+        return topics.input, topics.changelog
+
+    @property
+    def changelog_id(self) -> str:
+        return self._ids.get(self._context.settings.topics.changelog, "")
+
+    def poll(self) -> str | None:
+        """What happened to the changelog topic, once. Raises TopicError for an input that is gone or was replaced."""
+        answer = self._question.poll(time.monotonic()) if self._ids else None
+        if answer is None:
+            return None
+        try:
+            ids, last = answer.result()
+        except Stalled as error:
+            log.warning(
+                "asking for the topics: %s; one that was recreated meanwhile was not noticed. Asking anew", error
+            )
+            return None
+        except StreamError:  # Kafka is away, which the worker itself reports
+            return None
+        change = self._compare(ids)
+        check_output(self._context.settings, last)
+        return change
+
+    def check_now(self) -> None:
+        """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""
+        self._compare(self._context.call(self._question.calls, "asking for the topics", self._ask)[0])
+
+    def end(self) -> None:
+        self._question.calls.end()
+
+    def _ask(self) -> tuple[dict[str, str], Note | None]:
+        """The topics' ids, and the note of the group's last commit."""
+        ids, notes = topic_ids_and_notes(self._context.settings, self._watched)
+        return ids, last_of(map(Note.parse, notes))
+
+    def _compare(self, ids: Mapping[str, str]) -> str | None:
+        source, changelog = self._watched
+        if len(ids) < len(self._ids):
+            self._misses += 1
+            if self._misses < _MISSES:
+                return None
+            if source not in ids:
+                raise TopicError(f"{source} was deleted; create it again, or name another one in [topics]")
+        else:
+            self._misses = 0
+        if _is_replaced(self._ids[source], ids.get(source)):
+            raise TopicError(recreated_message(self._context.settings, ()))
+        before, now = self._ids[changelog], ids.get(changelog)
+        self._ids[changelog] = now or ""
+        if now is None and before:
+            return f"{changelog} was deleted"
+        return f"{changelog} was deleted and created anew" if _is_replaced(before, now) else None
+
+
+def _is_replaced(before: str, now: str | None) -> bool:
+    return bool(before and now and before != now)
