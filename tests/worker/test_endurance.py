@@ -1,4 +1,4 @@
-"""What grows while Kafka is away for hours has a limit: pauses, threads, rolled-back rows, secrets."""
+"""What grows while Kafka is away for hours has a limit: pauses, threads, secrets."""
 
 import itertools
 import threading
@@ -14,14 +14,12 @@ from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry, no_deadline
 from stream_dedup.kafka.errors import Distrusted
-from stream_dedup.news.item import Item
 from stream_dedup.observe.catalogue import RETRIED
 from stream_dedup.settings import load_settings, read_from_files
-from stream_dedup.worker import broker_watch, state_store, topic_watch
+from stream_dedup.worker import broker_watch, topic_watch, worker
 from stream_dedup.worker.broker_watch import BrokerProbe, BrokerWatch
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.topic_watch import TopicWatch
 
 
@@ -34,26 +32,6 @@ def test_pauses_stay_finite_in_an_outage_of_days() -> None:
     pauses = [retry.failed(TransactionFailed("no broker"), time.monotonic()) for _ in range(20_000)]
     assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
     assert set(pauses[6:]) == {5.0}
-
-
-def test_batches_that_fail_again_and_again_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_store, "_MOST_DEAD", 20)
-    store = StateStore(context(), "global", 0)
-    store._builder.begin(1)
-    items = [
-        Item(str(i), f"Headline {i} of the {i}. day", f"Text {i} of words w{i} v{i} u{i}", "", 0) for i in range(7)
-    ]
-
-    def fails() -> bool:
-        batch = store.dedup.judge(items)
-        store.records(batch.delta)
-        store.apply(batch)
-        return store.rollback()
-
-    usable = [fails() for _ in range(3)]
-    assert usable == [True, True, False], "then the store is given up, and the next one restores"
-    assert (len(store.dedup), len(store.dedup.rows), len(store.dedup._gaps)) == (0, 21, 1)
-    store.close()
 
 
 def test_only_the_last_secrets_of_a_file_are_remembered(tmp_path: Path) -> None:
