@@ -14,9 +14,8 @@ from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry, no_deadline
 from stream_dedup.kafka.errors import Distrusted
-from stream_dedup.observe.catalogue import RETRIED
 from stream_dedup.settings import load_settings, read_from_files
-from stream_dedup.worker import broker_watch, topic_watch, worker
+from stream_dedup.worker import broker_watch, topic_watch
 from stream_dedup.worker.broker_watch import BrokerProbe, BrokerWatch
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
@@ -156,7 +155,3 @@ def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch:
         with pytest.raises(client.kafka_errors.SaslAuthenticationFailedError):
             probe()
     assert used == ["before", "after"]
-
-
-def test_every_error_that_is_retried_is_counted_from_zero() -> None:
-    assert set(worker._RETRYABLE) <= set(RETRIED)
