@@ -37,14 +37,12 @@ def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
         batch = dedup.judge(items[start : start + 500])
         assert max(counts(batch.verdicts)) <= MAX_CANDIDATES
         dedup.apply(batch)
-    dedup.close()
 
 
 def test_copies_that_share_hundreds_of_keys_stay_within_the_budget() -> None:
     """Near copies share some 330 of 450 keys, more than a counter of 8 bits holds, and are not items of one id."""
     dedup = Deduplicator(load_settings(fingerprint={"body_bands": 450, "body_rows": 2}))
     assert max(counts(dedup.judge(copies(150, 12, sources=1)).verdicts)) <= MAX_CANDIDATES
-    dedup.close()
 
 
 @pytest.mark.parametrize("in_one_batch", [False, True])
@@ -63,7 +61,6 @@ def test_a_rare_key_says_more_than_many_that_a_crowd_shares(in_one_batch: bool) 
         verdict = dedup.judge([again]).verdicts[0]
     assert verdict.original is not None
     assert (verdict.original.id, counts([verdict])) == ("first", [MAX_CANDIDATES])
-    dedup.close()
 
 
 @pytest.mark.parametrize("in_one_batch", [False, True])
@@ -80,4 +77,3 @@ def test_an_original_with_the_same_id_is_found_among_many_closer_candidates(in_o
         verdict = dedup.judge([first, *crowd, again]).verdicts[-1]
     assert verdict.original is not None
     assert (str(verdict.kind), verdict.original.id) == ("update", "mine")
-    dedup.close()

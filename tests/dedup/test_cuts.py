@@ -93,7 +93,6 @@ def outcome(
                 dedup.restore(delta)
         else:
             dedup.apply(judged)
-    dedup.close()
     return verdicts, remembered
 
 
@@ -177,5 +176,4 @@ def test_candidates_are_those_that_the_rule_names(is_crowded: bool, monkeypatch:
         delta = judged.delta
         if delta.ids:  # one at most
             rows[n] = delta.keys[0].tolist(), int(delta.signatures["row_id"][0]), delta.ids[0]
-    dedup.close()
     assert crowded > 50

@@ -1,6 +1,5 @@
 """Which items are held back or let through, and why; judging changes nothing until the batch is applied."""
 
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -12,6 +11,7 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
+from tests.dedup.world import judged, kinds
 
 HOUR = 3_600_000
 BANK = [
@@ -41,24 +41,12 @@ def item(
 
 
 @pytest.fixture
-def dedup() -> Iterator[Deduplicator]:
-    one = Deduplicator()
-    yield one
-    one.close()
+def dedup() -> Deduplicator:
+    return Deduplicator()
 
 
 def run(dedup: Deduplicator, *items: Item | Tombstone | BadItem) -> list[Verdict]:
-    """Judge and apply one item after the other."""
-    verdicts = []
-    for one in items:
-        batch = dedup.judge([one])
-        dedup.apply(batch)
-        verdicts += batch.verdicts
-    return verdicts
-
-
-def kinds(verdicts: Sequence[Verdict]) -> list[str]:
-    return [str(v.kind) for v in verdicts]
+    return judged(dedup, items)
 
 
 def test_an_exact_copy_under_another_id_is_held_back(dedup: Deduplicator) -> None:
@@ -152,7 +140,6 @@ def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, for
     assert second.original.id == "a"
     assert second.evidence is not None
     assert second.evidence.cut == "longer"
-    dedup.close()
 
 
 # -- the same id again ---------------------------------------------------------------------------------------
@@ -176,7 +163,6 @@ def test_a_new_version_follows_the_policy(policy: str, text: str, kind: Kind, fo
     dedup = Deduplicator(load_settings(policy={"updates": policy}, decision={"cosmetic": 0.8}))
     _, second = run(dedup, item("a"), item("a", text=text))
     assert (second.kind, second.forward) == (kind, forward)
-    dedup.close()
 
 
 def test_a_forwarded_update_takes_the_place_of_its_original(dedup: Deduplicator) -> None:
@@ -248,7 +234,6 @@ def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedu
         assert batch.delta.signatures.tobytes() == expected.delta.signatures.tobytes()
         for one in (dedup, other):
             one.apply(batch)
-    other.close()
 
 
 def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:

@@ -1,20 +1,18 @@
 """With verify = "exact", bodies are compared exactly: within a batch, with the index, and after a restart."""
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 import pytest
 
-from stream_dedup.changelog.block import decode, encode
+from stream_dedup.changelog.block import decode
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import SchemeMismatch
 from stream_dedup.evaluate.exact import body_sets, fidelity, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.dedup.world import judged
 from tests.evaluate.news import copies
 
 EXACT = load_settings(fingerprint={"verify": "exact"})
@@ -29,20 +27,8 @@ def news() -> list[Item]:
 
 
 @pytest.fixture
-def dedup() -> Iterator[Deduplicator]:
-    one = Deduplicator(EXACT)
-    yield one
-    one.close()
-
-
-def judged(dedup: Deduplicator, items: Sequence[Item | Tombstone], size: int) -> tuple[list[Verdict], list[bytes]]:
-    verdicts, blocks = [], []
-    for start in range(0, len(items), size):
-        batch = dedup.judge(items[start : start + size])
-        blocks.append(encode(batch.delta, dedup.scheme_id))
-        dedup.apply(batch)
-        verdicts += batch.verdicts
-    return verdicts, blocks
+def dedup() -> Deduplicator:
+    return Deduplicator(EXACT)
 
 
 def test_jaccard_and_containment_are_those_of_the_sets(news: list[Item]) -> None:
@@ -72,7 +58,7 @@ def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) ->
 
 def test_a_memory_of_sketches_is_refused(dedup: Deduplicator) -> None:
     other = Deduplicator()
-    _, (block,) = judged(other, copies(1, []), 1)
-    other.close()
+    blocks: list[bytes] = []
+    judged(other, copies(1, []), blocks=blocks)
     with pytest.raises(SchemeMismatch, match=r"restore the former \[fingerprint\] settings"):
-        decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)
+        decode(blocks[0], dedup.scheme_id, dedup.scheme.signature_dtype)

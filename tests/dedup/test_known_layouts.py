@@ -44,7 +44,6 @@ def test_an_index_with_this_layout_is_judged_stored_and_restored(bands: int, row
     copy = restored.judge([item("b")]).verdicts[0]
     assert copy.original is not None
     assert (str(copy.kind), copy.original.id) == ("duplicate", "a")
-    dedup.close(), restored.close()
 
 
 def test_a_plan_may_propose_more_than_64_bands_and_its_settings_are_accepted() -> None:
@@ -64,7 +63,6 @@ def test_long_shingles_of_other_tools_find_a_copy(changed: dict[str, int]) -> No
     dedup.apply(dedup.judge([item("a"), Item("x", "", chinese, "x.example", 0)]))
     copies = [Item("b", "", f"{item('a').text} again", "b.example", 0), Item("y", "", f"{chinese}了", "y.example", 0)]
     assert [str(verdict.kind) for verdict in dedup.judge(copies).verdicts] == ["duplicate", "duplicate"]
-    dedup.close()
 
 
 def test_the_schemes_of_settings_in_use_have_kept_their_ids() -> None:

@@ -1,22 +1,22 @@
 """Novelty end to end: fuller versions, standard notices, wrong clocks and restarts."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from stream_dedup.changelog.block import decode, encode
+from stream_dedup.changelog.block import decode
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import judge_pairs, probability, thresholds
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
-from stream_dedup.settings import DecisionSettings, Settings, load_settings
+from stream_dedup.settings import DecisionSettings, load_settings
 from tests.batch.feed import prose
 from tests.dedup.test_deduplicator import BANK, FERRY
+from tests.dedup.world import judged, kinds
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -57,27 +57,9 @@ def other(number: int, notice: str, hour: float = 0, source: str = "harbour.exam
     return item(f"o{number}", f"{sentences(number, 4)} {notice}", source, hour, prose(-number, 8))
 
 
-def judge(*items: Item, settings: Settings | None = None, **tables: Any) -> list[Verdict]:
+def judge(*items: Item, **tables: Any) -> list[Verdict]:
     """Judge and apply one item after the other."""
-    dedup = Deduplicator(settings or load_settings(**tables))
-    verdicts = run(dedup, items)
-    dedup.close()
-    return verdicts
-
-
-def run(dedup: Deduplicator, items: Sequence[Item], blocks: list[bytes] | None = None) -> list[Verdict]:
-    verdicts = []
-    for one in items:
-        batch = dedup.judge([one])
-        dedup.apply(batch)
-        verdicts += batch.verdicts
-        if blocks is not None:
-            blocks.append(encode(batch.delta, dedup.scheme_id))
-    return verdicts
-
-
-def kinds(verdicts: Sequence[Verdict]) -> list[str]:
-    return [str(one.kind) for one in verdicts]
+    return judged(Deduplicator(load_settings(**tables)), items)
 
 
 def novelty(verdict: Verdict) -> float:
@@ -142,9 +124,8 @@ def test_the_stream_s_novelty_is_the_rule_s() -> None:
     pair = np.array([1]), np.array([0])
     similar = compare(prints, prints.signatures, *pair, boilerplate=(Boilerplate(), np.zeros(2, np.int64)))
     asked = thresholds(DecisionSettings(), has_words=True)
-    for verdict in (run(dedup, items)[1], Deduplicator().judge(items).verdicts[1]):
+    for verdict in (judged(dedup, items)[1], Deduplicator().judge(items).verdicts[1]):
         assert novelty(verdict) == pytest.approx(float(probability(judge_pairs(similar, asked).logit)[0]), rel=1e-4)
-    dedup.close()
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -153,8 +134,7 @@ def test_what_was_held_back_was_shown_to_nobody(together: bool) -> None:
     items = [item("a", BANK[0], "a.example"), item("b", FERRY, "a.example", 1)]
     items.append(item("c", f"{FERRY} More soon.", "a.example", 2))
     dedup = Deduplicator(load_settings(policy={"updates": "drop"}))
-    _, held, again = dedup.judge(items).verdicts if together else run(dedup, items)
-    dedup.close()
+    _, held, again = dedup.judge(items).verdicts if together else judged(dedup, items)
     assert kinds([held, again]) == ["update", "update"]
     assert novelty(again) == pytest.approx(novelty(held), abs=0.1)
     assert again.original is not None
@@ -182,15 +162,14 @@ def test_only_articles_of_their_own_teach() -> None:
     """Sentences that recur only in copies and updates of one article are not boilerplate."""
     dedup = Deduplicator()
     texts = [BANK[0], FERRY, f"{FERRY} {sentences(1, 7)}", f"{FERRY} {sentences(1, 14)}"]
-    verdicts = run(dedup, [item(f"a{n}", text, "a.example", 3 * n) for n, text in enumerate(texts)])
+    verdicts = judged(dedup, [item(f"a{n}", text, "a.example", 3 * n) for n, text in enumerate(texts)])
     assert kinds(verdicts) == ["unique", "update", "update", "update"]
-    run(dedup, [item(f"b{n}", texts[-1].replace("twenty", f"{n}"), hour=12) for n in range(4)])
+    judged(dedup, [item(f"b{n}", texts[-1].replace("twenty", f"{n}"), hour=12) for n in range(4)])
     prints = dedup.prepare([item("d", FERRY)]).prints
     again = compare(
         prints, prints.signatures, np.array([0]), np.array([0]), boilerplate=(dedup.boilerplate, np.array([0]))
     )
     assert again["article_tokens"].tolist() == [110], "all of them count as words of the article"
-    dedup.close()
 
 
 def test_a_site_that_changes_its_template_is_learnt_anew_within_a_day_of_its_feed() -> None:
@@ -206,13 +185,12 @@ def test_a_site_that_changes_its_template_is_learnt_anew_within_a_day_of_its_fee
                        for n, one in enumerate((text, f"{text} {notice}")))  # fmt: skip
         return str(dedup.judge([first, copy]).verdicts[1].kind)
 
-    run(dedup, old)
+    judged(dedup, old)
     assert (adds("p", NOTICE, 47), adds("q", NEW_NOTICE, 47)) == ("duplicate", "update")
-    run(dedup, new[:6])
+    judged(dedup, new[:6])
     assert (adds("r", NOTICE, 72), adds("s", NEW_NOTICE, 72)) == ("duplicate", "duplicate")
-    run(dedup, new[6:])
+    judged(dedup, new[6:])
     assert (adds("t", NOTICE, 144), adds("u", NEW_NOTICE, 144)) == ("update", "duplicate")
-    dedup.close()
 
 
 # -- streams -------------------------------------------------------------------------------------------------
@@ -247,7 +225,7 @@ def test_a_restart_knows_the_boilerplate_and_gives_the_same_verdicts() -> None:
     items = stream(150, seed=4)
     blocks: list[bytes] = []
     undisturbed = Deduplicator()
-    expected = run(undisturbed, items, blocks)
+    expected = judged(undisturbed, items, blocks=blocks)
     half = len(items) // 2
 
     def restarted(passages: bool) -> list[dict[str, Any]]:
@@ -257,11 +235,10 @@ def test_a_restart_knows_the_boilerplate_and_gives_the_same_verdicts() -> None:
             if not passages:
                 delta = type(delta)(delta.signatures, delta.keys, delta.ids, delta.forgotten, delta.watermark)
             dedup.restore(delta)
-        verdicts = run(dedup, items[half:])
+        verdicts = judged(dedup, items[half:])
         dedup.close()
         return [one.as_json() for one in verdicts]
 
     after = [one.as_json() for one in expected[half:]]
     assert restarted(passages=True) == after
     assert restarted(passages=False) != after, "the notices matter"
-    undisturbed.close()

@@ -7,6 +7,7 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.item import Item
+from tests.dedup import world
 
 HOUR = 3_600_000
 START = 1_700_000_000_000
@@ -38,13 +39,7 @@ def item(name: str, text: str, hour: float = 0, source: str = "", title: str = T
 
 
 def judged(*items: Item) -> list[Verdict]:
-    verdicts = []
-    with Deduplicator() as dedup:
-        for one in items:
-            batch = dedup.judge([one])
-            dedup.apply(batch)
-            verdicts += batch.verdicts
-    return verdicts
+    return world.judged(Deduplicator(), items)
 
 
 def told(verdicts: Sequence[Verdict]) -> list[tuple[str, str | None]]:

@@ -98,7 +98,6 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
             other.close()
     assert rollbacks > 10
     assert forgetting > 10
-    dedup.close()
 
 
 def test_pending_batches_count_like_applied_ones() -> None:
@@ -115,8 +114,6 @@ def test_pending_batches_count_like_applied_ones() -> None:
         if random.random() < 0.5:
             while other._pending:
                 other.confirm()
-    one.close()
-    other.close()
 
 
 def test_final_changes_are_refused_while_batches_are_pending() -> None:
@@ -132,4 +129,3 @@ def test_final_changes_are_refused_while_batches_are_pending() -> None:
         str(dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened.", "", 0)]).verdicts[0].kind)
         == "unique"
     )
-    dedup.close()

@@ -1,16 +1,15 @@
 """The SimHash family decides like a comparison of all pairs; also with fingerprints given by the items."""
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 import pytest
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
+from tests.dedup.world import judged
 
 FERRY = (
     "The old ferry between the two banks of the Elm was taken out of service on Monday morning. Engineers had found "
@@ -23,19 +22,8 @@ GIVEN = {"item": {"fingerprint": "phash"}, "fingerprint": {"family": "given"}}
 
 
 @pytest.fixture
-def dedup() -> Iterator[Deduplicator]:
-    one = Deduplicator(load_settings(fingerprint={"family": "simhash"}))
-    yield one
-    one.close()
-
-
-def judged(dedup: Deduplicator, items: Sequence[Item | Tombstone], size: int = 1) -> list[Verdict]:
-    verdicts = []
-    for start in range(0, len(items), size):
-        batch = dedup.judge(items[start : start + size])
-        dedup.apply(batch)
-        verdicts += batch.verdicts
-    return verdicts
+def dedup() -> Deduplicator:
+    return Deduplicator(load_settings(fingerprint={"family": "simhash"}))
 
 
 def picture(name: str, fingerprint: int, time: int = 0, source: str = "a.example") -> Item:
@@ -73,7 +61,6 @@ def test_a_changelog_of_another_family_is_refused(dedup: Deduplicator) -> None:
     assert len(decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)) == 1
     with pytest.raises(SchemeMismatch, match=r"\[fingerprint\]"):
         decode(block, other.scheme_id, other.scheme.signature_dtype)
-    other.close()
 
 
 # -- fingerprints given by the items -----------------------------------------------------------------------
@@ -120,7 +107,6 @@ def test_every_verdict_is_that_of_comparing_with_all_originals(layout: str, with
         assert verdict.evidence.distance == least
         assert (least, verdict.original.id) in near
     assert 300 < len(originals) < 900
-    dedup.close()
 
 
 def test_given_fingerprints_know_nothing_else() -> None:
@@ -148,7 +134,6 @@ def test_given_fingerprints_know_nothing_else() -> None:
         ("tombstone", "policy"),
         ("unique", "none"),
     ]
-    dedup.close()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
+from tests.dedup import world
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -40,15 +41,7 @@ def feed(count: int, start: int, step: int, seed: int = 1, partition: int = 0) -
 
 
 def judged(items: Sequence[Item], size: int = 500, dedup: Deduplicator | None = None) -> list[Verdict]:
-    mine = Deduplicator(load_settings()) if dedup is None else dedup
-    verdicts = []
-    for start in range(0, len(items), size):
-        batch = mine.judge(items[start : start + size], LATEST)
-        mine.apply(batch)
-        verdicts += batch.verdicts
-    if dedup is None:
-        mine.close()
-    return verdicts
+    return world.judged(Deduplicator() if dedup is None else dedup, items, size, LATEST)
 
 
 def told(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str | None]]:
@@ -169,7 +162,6 @@ def test_wild_times_are_restored(seed: int) -> None:
         second.restore(decode(block, second.scheme_id, second.scheme.signature_dtype))
     assert second.watermark == first.watermark
     after = judged(items[800:], 30, second)
-    first.close(), second.close()
     assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
 
 
@@ -197,4 +189,3 @@ def test_beyond_the_most_originals_those_that_came_first_are_forgotten(size: int
     assert [str(v.kind) for v in verdicts[len(numbers) :]] == list(copies.values())
     assert len(dedup) <= MOST + 2**16
     assert dedup.evicted == dedup.rows.next_row - MOST
-    dedup.close()

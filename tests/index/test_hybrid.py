@@ -115,48 +115,33 @@ class TestForgetAndExpire:
         assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
 
 
-class TestSharedTable:
-    """Columns 0 to 2 share a table, column 3 has its own."""
+SHARED = (0, 0, 0, 1)
+"""Columns 0 to 2 share a table, column 3 has its own."""
 
-    TABLE_OF = (0, 0, 0, 1)
 
-    @pytest.fixture(params=["tree", "run"])
-    def index(self, request):
-        """As the index above."""
-        made = HybridIndex(self.TABLE_OF, background=False, limits=IndexSettings(bucket_limit=3))
+def test_rows_have_no_entry_where_they_have_no_key():
+    index = HybridIndex(SHARED, background=False)
+    index.add(keys_of(*[[7, 0, 0, 0], [8, 9, 0, 1]] * 500), np.zeros(1000, np.int64))
+    (run,) = index._tiers.runs
+    assert [len(keys) for keys, _, _ in run.tables()] == [1500, 500]
+    assert index.stats().rows_held == 1000
+    check(index)
 
-        def put(*lines):
-            for line in lines:
-                made.add(keys_of(line), at(0))
-            if request.param == "run":
-                merge(made)
-            check(made)
 
-        made.put = put
-        return made
-
-    @staticmethod
-    def found(index, *lines):
-        """(item, row, column of the item) of each key that is found."""
-        return words_of(index.find(keys_of(*lines), windows_since(np.zeros(len(lines), np.int64))))
-
-    def test_rows_have_no_entry_where_they_have_no_key(self):
-        index = HybridIndex(self.TABLE_OF, background=False)
-        index.add(keys_of(*[[7, 0, 0, 0], [8, 9, 0, 1]] * 500), np.zeros(1000, np.int64))
-        (run,) = index._tiers.runs
-        assert [len(keys) for keys, _, _ in run.tables()] == [1500, 500]
-        assert index.stats().rows_held == 1000
-        check(index)
-
-    def test_an_export_gives_each_row_its_keys_by_table(self, index):
-        index.put([9, 4, 7, 2], [0, 5, 0, 0], [0, 0, 0, 3])
-        first, keys, _ = index.export()
-        assert first == 0
-        assert [sorted(line[:3]) for line in keys.tolist()] == [[4, 7, 9], [0, 0, 5], [0, 0, 0]]
-        assert keys[:, 3].tolist() == [2, 0, 3]
-        again = HybridIndex(self.TABLE_OF, background=False)
-        again.add(keys, at(0, 0, 0))
-        assert self.found(again, [4, 9, 5, 3]) == self.found(index, [4, 9, 5, 3])
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_an_export_gives_each_row_its_keys_by_table(is_merged):
+    index = HybridIndex(SHARED, background=False)
+    for line in ([9, 4, 7, 2], [0, 5, 0, 0], [0, 0, 0, 3]):
+        index.add(keys_of(line), at(0))
+    if is_merged:
+        merge(index)
+    first, keys, _ = index.export()
+    assert first == 0
+    assert [sorted(line[:3]) for line in keys.tolist()] == [[4, 7, 9], [0, 0, 5], [0, 0, 0]]
+    assert keys[:, 3].tolist() == [2, 0, 3]
+    again, asked = HybridIndex(SHARED, background=False), keys_of([4, 9, 5, 3])
+    again.add(keys, at(0, 0, 0))
+    assert words_of(again.find(asked, windows_since(at(0)))) == words_of(index.find(asked, windows_since(at(0))))
 
 
 @pytest.mark.parametrize("table_of", [(0, 1, 2), (0, 0, 0), (0, 0, 1)])

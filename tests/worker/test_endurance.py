@@ -1,4 +1,4 @@
-"""What grows while Kafka is away for hours has a limit: pauses, threads, rolled-back rows, secrets."""
+"""What grows while Kafka is away for hours has a limit: pauses, threads, secrets."""
 
 import itertools
 import threading
