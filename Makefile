@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test lint soak operate observe failover bench figures no-corpora reference clean
+.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference clean
 
 env: $(STAMP)
 
@@ -45,7 +45,11 @@ lint: env
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -m 'not soak and not operate' -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/pytest -m 'not slow and not soak and not operate' -n 2 --dist loadgroup $(ARGS)
+
+# The tests that take long and rarely find anything. .ci/run starts them after `make test`.
+slow: env
+	$(BIN)/pytest -m 'slow and not soak and not operate' -n 2 --dist loadgroup $(ARGS)
 
 # Includes 10,000 schedules in the model of the worker (tests/model); choose others with MODEL_SCHEDULES and
 # MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log

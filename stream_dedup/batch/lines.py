@@ -32,7 +32,7 @@ from stream_dedup.batch.tables import (
     parquet_rows,
 )
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.values import BOM
+from stream_dedup.news.fields import BOM
 from stream_dedup.settings.memory import LARGEST_RECORD
 
 STDIN = "-"

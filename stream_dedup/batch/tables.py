@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError, InputError
-from stream_dedup.news.values import BOM
+from stream_dedup.news.fields import BOM
 from stream_dedup.phrases import install_command
 
 TOO_LARGE = "too-large"

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.dedup.batch import FORGOTTEN, Delta, merge_arrivals
 from stream_dedup.errors import CorruptBlock
+from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 SEQUENCE_HEADER = "sequence"
 BLOCKS_HEADER = "blocks"

@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from kafka import TopicPartition
 
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder
@@ -32,6 +31,7 @@ from stream_dedup.changelog.records import CURE, blocks_start, is_block, span_of
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
+from stream_dedup.kafka.client import TopicPartition
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@
     reference   the reference of all settings as Markdown; committed as config/reference.md
     metrics     the reference of all metrics as Markdown; committed as config/metrics.md
 
-The text comes from cli/reference.py and observe/reference.py.
+The text comes from cli/reference.py and observe/catalogue.py.
 """
 
 import json
@@ -73,6 +73,6 @@ def print_reference() -> None:
 @config_app.command("metrics")
 def print_metrics() -> None:
     """Print the reference of all metrics as Markdown."""
-    from stream_dedup.observe.reference import metrics_reference
+    from stream_dedup.observe.catalogue import metrics_reference
 
     typer.echo(metrics_reference(), nl=False)

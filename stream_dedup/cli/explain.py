@@ -4,7 +4,7 @@ Takes two items (JSON, files, ids); prints the numbers behind the verdict and th
 evaluate/explain.py computes the explanation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,6 @@ from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print
 from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
-    from stream_dedup.dedup.figures import Figures
     from stream_dedup.evaluate.explain import Answer, Explanation
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 _LEAST_LOG_ODDS = 0.05
 # Ids for items that have none; two, because with the same id the later item would be a new version.
 _DEFAULT_IDS = (b"(earlier, without id)", b"(later, without id)")
-# Numbers listed: a line or two. `--json` has all of them.
-_MOST_NUMBERS = 12
 
 
 def explain_command(
@@ -171,7 +168,6 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
                 f"words: {compared.word_edits} ({compared.words_alike:.1%} alike), "
                 f"characters: {compared.character_edits} ({compared.characters_alike:.1%} alike)",
             )
-    yield from _figures(explanation.figures)
     if added := explanation.added:
         words = f"{added.new_words:,} of {added.words:,} words, {added.sentences:,} words in new sentences"
         yield "new in its article", f"{words}, {added.new_numbers:,} of {added.numbers:,} numbers"
@@ -191,22 +187,6 @@ def _hours_apart(items: "list[Item]", explanation: "Explanation") -> str:
         hours = (first.time - second.time) / 3_600_000
         return f"{hours:.1f}, but the later one has the earlier date; judged as if published at the same time"
     return f"{explanation.hours_apart:.1f}"
-
-
-def _figures(figures: "Figures") -> Iterator[tuple[str, str]]:
-    """Yield changed numbers and corrections, which are too small to change a similarity."""
-    if figures.correction:
-        yield "says it corrects", f"the later one: {figures.correction!r}"
-    if figures.changed:
-        yield "numbers that changed", _first_few([f"{before} → {after}" for before, after in figures.changed])
-    for side, numbers in (("earlier", figures.first), ("later", figures.second)):
-        if numbers:
-            yield f"numbers only in {side}", _first_few(numbers)
-
-
-def _first_few(numbers: Sequence[str]) -> str:
-    rest = f"; and {len(numbers) - _MOST_NUMBERS} more" if len(numbers) > _MOST_NUMBERS else ""
-    return "; ".join(numbers[:_MOST_NUMBERS]) + rest
 
 
 def _model(name: str, yes: str, is_so: str, is_not: str, answer: "Answer") -> Iterator[tuple[str, str]]:

@@ -11,8 +11,7 @@ from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.news.summary import moment
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.files import Entry
@@ -37,8 +36,8 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
     if path := directory or state:
         yield iter(_read_journal(path))
         return
-    from stream_dedup.changelog.limits import MOST_BYTES
-    from stream_dedup.kafka.topic_reader import TopicReader
+    from stream_dedup.kafka.reader import TopicReader
+    from stream_dedup.kafka.record_batch import MOST_BYTES
     from stream_dedup.worker.changelog_listing import changelog_entries
 
     with TopicReader(settings, MOST_BYTES) as reader:

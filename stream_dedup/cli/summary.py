@@ -5,9 +5,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.cli.console import warn
-from stream_dedup.news.presets import FIELDS
-from stream_dedup.news.summary import Summary, rows_of, share
-from stream_dedup.news.survey import MOST_REASONS
+from stream_dedup.news.fields import FIELDS
+from stream_dedup.news.survey import MOST_REASONS, Summary, rows_of, share
 
 # Width of the table of fields without its samples.
 _COLUMNS_BESIDE_SAMPLE = 40

@@ -1,6 +1,6 @@
 """`stream-dedup trial --bootstrap HOST:PORT --input TOPIC`: show what would be held back of a live topic.
 
-It only reads (stream/live_reader.py) and judges in memory (stream/trial.py). Out: counts, sources, examples, and a
+It only reads (kafka/reader.py) and judges in memory (worker/trial.py). Out: counts, sources, examples, and a
 summary of how the records were read.
 """
 
@@ -18,7 +18,7 @@ from stream_dedup.errors import InputError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stream_dedup.kafka.live_reader import LiveReader
+    from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.settings import Settings
     from stream_dedup.worker.trial import Ended, Trial, TrialResult
 
@@ -69,7 +69,7 @@ def trial_command(
     can be judged.
     """
     from stream_dedup.cli.run import stop_on_signals
-    from stream_dedup.kafka.live_reader import LiveReader
+    from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.worker.trial import Trial, run_trial
@@ -129,7 +129,7 @@ def _begin_ms(since: str | None, moment: str | None) -> int:
 
 
 def _no_items(reader: "LiveReader", begin: int) -> str:
-    from stream_dedup.news.summary import moment
+    from stream_dedup.phrases import moment
 
     if reader.is_empty:
         return f"{reader.topic} is empty; to wait for new items, add --minutes 10"
@@ -174,7 +174,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
 
     from stream_dedup.cli.side_by_side import one_line
     from stream_dedup.cli.summary import print_short
-    from stream_dedup.news.summary import moment
+    from stream_dedup.phrases import moment
 
     console = new_console()
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
@@ -222,7 +222,7 @@ def _older_records(first: int, begin: int) -> str:
     >>> _older_records(1000, 1_700_000_000_000)[:53]
     'Also read: records dated before 2023-11-14 22:13 UTC.'
     """
-    from stream_dedup.news.summary import moment
+    from stream_dedup.phrases import moment
 
     if not 0 <= first < begin:
         return ""
@@ -255,7 +255,7 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
 def _print_notes(console: "Console", result: "TrialResult", settings: "Settings", topic: str, seconds: float) -> None:
     import json
 
-    from stream_dedup.news.summary import span
+    from stream_dedup.phrases import span
 
     window = settings.window.length_ms
     console.print()

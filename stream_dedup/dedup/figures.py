@@ -16,7 +16,8 @@ from typing import Any
 
 from rapidfuzz.distance import Indel
 
-from stream_dedup.dedup.corrections import CHARACTERS, WORDS
+from stream_dedup.dedup.batch import _CHARACTERS as CHARACTERS
+from stream_dedup.dedup.batch import _WORDS as WORDS
 from stream_dedup.dedup.passages import word_key, word_spans
 
 # Alignment is quadratic, as in passages.py.

@@ -11,10 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.batch import are_corrections
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.figures import Figures, compare_figures
 from stream_dedup.dedup.passages import Comparison, compare_texts
 from stream_dedup.dedup.rule import (
     KINSHIP,
@@ -113,7 +112,6 @@ class Explanation:
     verdict: Verdict
     headline: Comparison
     text: Comparison
-    figures: Figures  # of headline and text
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -130,7 +128,6 @@ class Explanation:
             "verdict": self.verdict.as_json(),
             "headline": self.headline.as_json(),
             "text": self.text.as_json(),
-            "figures": self.figures.as_json(),
         }
 
 
@@ -182,7 +179,6 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         verdict=verdict,
         headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text),
-        figures=compare_figures(f"{first.title}\n{first.text}", f"{second.title}\n{second.text}"),
     )
 
 

@@ -22,11 +22,10 @@ from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.sample import Pair, pair_of
 from stream_dedup.evaluate.strata import Drawn, Strata
-from stream_dedup.kafka.topic_reader import TopicReader
+from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.fields import paths_of
+from stream_dedup.news.fields import BOM, paths_of
 from stream_dedup.news.item import Item
-from stream_dedup.news.values import BOM
 from stream_dedup.settings import Settings
 from stream_dedup.worker.records import EVIDENCE
 

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.judge import judge_batches
 from stream_dedup.batch.lines import Line
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.batch import ITEM, Batch, Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
-from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.index.hybrid import HybridIndex

@@ -110,7 +110,8 @@ class Archive:
     def clusters(self, keep: str | None = None) -> "DataFrame":
         """The cluster of each item, in the order of the items: id, cluster (the id of its first item).
 
-        With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is this).
+        With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is
+        this one).
         """
         from pyspark.sql import functions as f
 

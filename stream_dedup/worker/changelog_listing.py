@@ -9,11 +9,11 @@ from typing import Any
 
 from stream_dedup.changelog.entries import SequenceRange
 from stream_dedup.changelog.inspection import StoredBlock
-from stream_dedup.changelog.limits import PARTITIONS
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.records import is_block, span_of
 from stream_dedup.errors import ChangelogError
-from stream_dedup.kafka.topic_reader import TopicReader
+from stream_dedup.kafka.reader import TopicReader
+from stream_dedup.kafka.record_batch import PARTITIONS
 
 
 def changelog_entries(reader: TopicReader, topic: str) -> Iterator[StoredBlock]:

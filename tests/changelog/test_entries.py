@@ -19,11 +19,11 @@ from stream_dedup.changelog.entries import (
     merge_deltas,
     size_of,
 )
-from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.reorder import Resequencer
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock
+from stream_dedup.kafka.record_batch import ENTRY_BYTES
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 from tests.stream.support import made_up

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.changelog.entries import EntryBuilder, SequenceRange, split_delta
 from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
-from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import ChangelogReader
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8")])
 SCHEME = 7

@@ -213,7 +213,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    patch.setattr("stream_dedup.kafka.live_reader.LiveReader", Reader)
+    patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
     patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.run.stop_on_signals", Event)
 
@@ -243,7 +243,7 @@ class _NoTopic(_Context):
 
 
 def _topic(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.kafka.topic_reader.TopicReader", _NoTopic)
+    patch.setattr("stream_dedup.kafka.reader.TopicReader", _NoTopic)
 
 
 def _changelog(patch: pytest.MonkeyPatch) -> None:
@@ -461,7 +461,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         "files": Mode(
             ("corpus.jsonl",),
             {
-                "--topic": refused("leave one of them out", "--topic", "news"),
+                "--topic": refused("a topic with --topic NAME", "--topic", "news"),
                 "--bootstrap": refused("--bootstrap goes with --topic", "--bootstrap", "127.0.0.1:7"),
                 "--items": refused("--items goes with --topic", "--items", "3"),
                 "--format": used("--format", "csv"),

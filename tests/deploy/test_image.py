@@ -17,7 +17,7 @@ from stream_dedup.demo.run import count_committed
 from stream_dedup.settings import Settings
 from tests.deploy import image as images
 from tests.deploy.image import Builder, Container, Image
-from tests.operate import results
+from tests.measured import record
 from tests.stream.support import assert_exactly_once, feed, made_up, make_settings
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
 
 def save_figures(**figures: float | int | str) -> None:
     """Add figures to the results and keep the existing ones."""
-    results.add(figures)
+    record("operate", figures)
 
 
 @pytest.fixture(scope="module")

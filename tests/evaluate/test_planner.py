@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.curve import anchored, proposed
 from stream_dedup.evaluate.planner import Traffic, advise, curve_of, evaluate
-from stream_dedup.fingerprint.anchors import anchor_keys
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.minhash import Bands, band_keys
-from stream_dedup.fingerprint.packed_sets import pack
+from stream_dedup.fingerprint.minhash import Bands, anchor_keys, band_keys
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index import tiers
 from stream_dedup.index.footprint import BOOKKEEPING, Footprint, footprint, peak_bytes, table_bytes
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.run import Run
-from stream_dedup.index.tiers import AliveMask
+from stream_dedup.index.times import AliveMask
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
+from tests.fingerprint.test_packed_sets import pack
 from tests.index.check import merge
 
 DEFAULT, DECISION, TRAFFIC = FingerprintSettings(), DecisionSettings(), Traffic(1_000_000)
@@ -59,7 +58,7 @@ def test_whole_bodies_take_the_bytes_that_were_planned() -> None:
     rows, exact = 2_000, DEFAULT.model_copy(update={"verify": "exact"})
     made = evaluate(Traffic(rows, 12, 300), exact, DECISION)
     random = np.random.default_rng(1)
-    packed = pack([random.integers(0, 2**64, 300, np.uint64).tolist() for _ in range(rows)])
+    packed = [pack(random.integers(0, 2**64, 300, np.uint64).tolist()) for _ in range(rows)]
     assert sum(map(len, packed)) / rows + 4 == pytest.approx(made.body_bytes, rel=0.01)
     sketched = evaluate(Traffic(rows, 12, 300), DEFAULT, DECISION)
     assert made.takes.bytes_per_item - sketched.takes.bytes_per_item == pytest.approx(made.body_bytes - 64)

@@ -9,7 +9,6 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +21,8 @@ from stream_dedup.settings import ItemSettings
 from tests.fuzz.loop import Run, run
 from tests.fuzz.target import Target
 from tests.fuzz.targets import targets
+from tests.measured import record
 
-RESULTS = Path(__file__).parents[1] / "results" / "fuzz.json"
 TARGETS = targets()
 _QUICK = 300
 _ROUND = 100_000
@@ -107,8 +106,6 @@ def test_ten_million_mutants() -> None:
                     name: {"inputs": each.inputs, "accepted": each.accepted} for name, each in by_decoder.items()
                 },
             }
-            RESULTS.write_text(
-                json.dumps(report).replace("}, ", "},\n ").replace('{"decode auto', '{\n "decode auto') + "\n"
-            )
+            record("fuzz", report)
     assert report["inputs"] >= total
     assert report["slowest_s"] < _SLOWEST

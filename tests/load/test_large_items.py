@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from tests.load.process import as_json, highest, resident
-from tests.load.results import record
+from tests.measured import record
 from tests.operate.stage import Member, worked_off
 from tests.stream.support import make_settings, outcome, ready
 
@@ -75,10 +75,8 @@ def test_the_memory_of_a_large_item_is_bounded_and_freed(kind: str) -> None:
     found = json.loads(done.stdout)
     size = found["value"]
     figures = {name: found[name] / size for name in ("first", "most", "kept")}
-    record(
-        f"one item of {MEBIBYTES} MiB, {kind}, without Kafka",
-        {f"bytes_a_byte_{name}": value for name, value in figures.items()},
-    )
+    named = {f"bytes_a_byte_{name}": value for name, value in figures.items()}
+    record("load", {f"one item of {MEBIBYTES} MiB, {kind}, without Kafka": named})
     assert figures["most"] < MOST_PER_BYTE[kind]
     assert figures["most"] < figures["first"] + KEPT, "ten items take more than one"
     assert figures["kept"] < KEPT
@@ -113,15 +111,17 @@ def test_a_worker_holds_few_of_the_largest_items_at_a_time(
         kept = resident(worker.pid) - before
     came = outcome(settings)
     record(
-        f"items of {MEBIBYTES} MiB through the worker",
+        "load",
         {
-            "items": len(came.fates),
-            "mib_before": round(before / 2**20),
-            "mib_more_for_one": round(most[0] / 2**20),
-            "mib_more_for_ten": round(most[1] / 2**20),
-            "mib_more_for_twenty": round(most[2] / 2**20),
-            "mib_kept": round(kept / 2**20),
-            "bytes_a_byte": most[2] / len(value),
+            f"items of {MEBIBYTES} MiB through the worker": {
+                "items": len(came.fates),
+                "mib_before": round(before / 2**20),
+                "mib_more_for_one": round(most[0] / 2**20),
+                "mib_more_for_ten": round(most[1] / 2**20),
+                "mib_more_for_twenty": round(most[2] / 2**20),
+                "mib_kept": round(kept / 2**20),
+                "bytes_a_byte": most[2] / len(value),
+            }
         },
     )
     assert len(came.fates) == 1 + 2 * COUNT

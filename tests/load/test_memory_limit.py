@@ -19,8 +19,8 @@ from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.records import place_of
 from tests.load.cgroup import entering, highest, limited
 from tests.load.process import as_json, flood, metric
-from tests.load.results import record
 from tests.load.test_overload import articles
+from tests.measured import record
 from tests.operate.stage import Member, lost_and_repeated, worked_off
 from tests.stream.support import make_settings, outcome, read_all, ready
 
@@ -66,7 +66,8 @@ def test_records_that_compress_to_nothing_do_not_kill_a_worker_of_the_shipped_si
         worked_off(settings)
         taken["mib_largest"] = highest(group) >> 20
         assert worker.status == "ok", worker.log()
-    record(f"bombs of {BOMB_BYTES // 10**6} MB, and records of {largest >> 20} MiB, in {MEMORY >> 20} MiB", taken)
+    name = f"bombs of {BOMB_BYTES // 10**6} MB, and records of {largest >> 20} MiB, in {MEMORY >> 20} MiB"
+    record("load", {name: taken})
     assert lost_and_repeated(settings) == ([], [])
     assert len(outcome(settings).dead_letters) == BOMBS
 
@@ -106,11 +107,11 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
         statuses.add(worker.status)
         taken = highest(group)
     came = outcome(settings)
-    record(
-        f"a full window, a flood and bombs in {memory >> 20} MiB",
-        {"seconds": SECONDS, "originals": most, "evicted": evicted, "mib_most": taken >> 20,
-         "produced_to_judged": produced / judged, "dead_letters": len(came.dead_letters)},
-    )  # fmt: skip
+    figures = {
+        "seconds": SECONDS, "originals": most, "evicted": evicted, "mib_most": taken >> 20,
+        "produced_to_judged": produced / judged, "dead_letters": len(came.dead_letters),
+    }  # fmt: skip
+    record("load", {f"a full window, a flood and bombs in {memory >> 20} MiB": figures})
     assert evicted > 0, "the window was not full"
     assert produced > 1.2 * judged, "the producer was not faster"
     assert statuses == {"ok"}

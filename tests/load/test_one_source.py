@@ -24,8 +24,8 @@ from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.observer import BatchReport
 from tests.load.process import as_json, resident
-from tests.load.results import record
 from tests.load.texts import START, template, unlike
+from tests.measured import record
 
 ITEMS = int(os.environ.get("LOAD_ITEMS", "1000000"))
 # 20,000: the least that [window] max_originals allows.
@@ -71,16 +71,18 @@ def test_a_million_items_of_one_source() -> None:
     memory = [max(part) / 2**20 for part in parts_of(sizes)]
     series = sum(len(metric.samples) for metric in watch.registry.collect())
     record(
-        "items of one source",
+        "load",
         {
-            "items": ITEMS,
-            "us_an_item_tenths": [round(cost, 1) for cost in costs],
-            "cost_last_to_third_tenth": costs[-1] / costs[2],
-            "resident_mib_tenths": [round(size) for size in memory],
-            "kinds": dict(sorted(kinds.items())),
-            "crowded_keys_an_item": crowded / ITEMS,
-            "evicted": evicted,
-            "series": series,
+            "items of one source": {
+                "items": ITEMS,
+                "us_an_item_tenths": [round(cost, 1) for cost in costs],
+                "cost_last_to_third_tenth": costs[-1] / costs[2],
+                "resident_mib_tenths": [round(size) for size in memory],
+                "kinds": dict(sorted(kinds.items())),
+                "crowded_keys_an_item": crowded / ITEMS,
+                "evicted": evicted,
+                "series": series,
+            }
         },
     )
     assert evicted > 0.7 * ITEMS
@@ -97,9 +99,6 @@ def report(items: Sequence[Any], batch: Batch, some: Sequence[Record], held: int
         verdicts=batch.verdicts,
         counts=batch.counts(),
         seconds=dict.fromkeys(CommitStep, 0.001),
-        bytes_in=sum(len(one.value or b"") for one in some),
-        bytes_out=0,
-        changelog_bytes=0,
         remembered=held,
         watermark=max(batch.delta.watermark, 0),
         lag={0: 0},

@@ -20,7 +20,7 @@ from stream_dedup.index.footprint import footprint, peak_bytes
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.memory import work_bytes
 from tests.load.process import Watch, as_json, flood, metric
-from tests.load.results import record
+from tests.measured import record
 from tests.operate.stage import PATIENCE, Member
 from tests.stream.support import make_settings, ready
 
@@ -84,18 +84,20 @@ def test_a_faster_producer_fills_the_topic_and_not_the_memory(
     seconds = samples[-1].at - samples[0].at
     lags = [max(sample.lag for sample in part) for part in parts]
     record(
-        f"a producer faster than the worker, batches of {mebibytes} MiB",
+        "load",
         {
-            "minutes": MINUTES,
-            "produced": produced,
-            "judged": int(samples[-1].items),
-            "produced_to_judged": produced / samples[-1].items,
-            "items_a_second": (samples[-1].items - samples[0].items) / seconds,
-            "us_of_processor_an_item_thirds": [round(cost * 1e6) for cost in costs],
-            "lag_most_thirds": lags,
-            "resident_mib_thirds": [round(size / 2**20) for size in sizes],
-            "resident_mib_most": round(max(sample.resident for sample in samples) / 2**20),
-            "budget_mib": round(budget / 2**20),
+            f"a producer faster than the worker, batches of {mebibytes} MiB": {
+                "minutes": MINUTES,
+                "produced": produced,
+                "judged": int(samples[-1].items),
+                "produced_to_judged": produced / samples[-1].items,
+                "items_a_second": (samples[-1].items - samples[0].items) / seconds,
+                "us_of_processor_an_item_thirds": [round(cost * 1e6) for cost in costs],
+                "lag_most_thirds": lags,
+                "resident_mib_thirds": [round(size / 2**20) for size in sizes],
+                "resident_mib_most": round(max(sample.resident for sample in samples) / 2**20),
+                "budget_mib": round(budget / 2**20),
+            }
         },
     )
     assert produced > 1.2 * samples[-1].items, "the producer was not faster"

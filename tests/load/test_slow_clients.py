@@ -15,8 +15,8 @@ import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from tests.load.cgroup import DESCRIPTORS, entering, limited
-from tests.load.results import record
 from tests.load.test_memory_limit import MEMORY
+from tests.measured import record
 from tests.observe.slow import slow_clients
 from tests.operate.stage import Load, Member, lost_and_repeated, worked_off
 from tests.stream.support import make_settings, outcome, ready
@@ -92,15 +92,17 @@ def test_slow_clients_cost_neither_items_nor_health(
         assert worker.stop()[0] == 0
     times = np.array(prober.seconds) * 1000
     record(
-        f"{CLIENTS} slow clients on {ports}, {DESCRIPTORS} descriptors",
+        "load",
         {
-            "items_a_second": sent / SECONDS,
-            "probes": len(times),
-            "probe_ms_p50": float(np.percentile(times, 50)),
-            "probe_ms_p99": float(np.percentile(times, 99)),
-            "probe_ms_max": float(times.max()),
-            "descriptors": most,
-            "healthz_on_the_page_port_ok": pages,
+            f"{CLIENTS} slow clients on {ports}, {DESCRIPTORS} descriptors": {
+                "items_a_second": sent / SECONDS,
+                "probes": len(times),
+                "probe_ms_p50": float(np.percentile(times, 50)),
+                "probe_ms_p99": float(np.percentile(times, 99)),
+                "probe_ms_max": float(times.max()),
+                "descriptors": most,
+                "healthz_on_the_page_port_ok": pages,
+            }
         },
     )
     assert not prober.bad

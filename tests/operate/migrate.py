@@ -25,7 +25,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.records import SCHEME
-from tests.operate.results import add
+from tests.measured import record
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
 from tests.stream.support import (
     Member,
@@ -117,7 +117,7 @@ def main() -> None:
         "migration_pause_s": round(first - stopped[0], 2),
     }
     print(results)
-    add(results)
+    record("operate", results)
     sys.exit(1 if lost or repeated or share < _AGREEMENT else 0)
 
 

@@ -23,8 +23,8 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.kafka.topics import create_topics
+from tests.measured import record
 from tests.operate.prometheus import Prometheus
-from tests.operate.results import add
 from tests.operate.stage import PATIENCE, Load, Member
 from tests.stream.support import make_settings, outcome, ready
 
@@ -219,7 +219,7 @@ def refused_batches(stage: Stage) -> Iterator[None]:
 def little_memory(stage: Stage) -> Iterator[None]:
     """A member believes that it has half of the memory that it needs, and then that it has enough."""
     active, _ = stage.active()
-    query = f'stream_dedup_memory_bytes{{part="process",instance="{active.address}"}}'
+    query = f'process_resident_memory_bytes{{instance="{active.address}"}}'
     taken = stage.prometheus.value(query)
     assert taken, query
     active.stop()
@@ -367,7 +367,7 @@ def main() -> None:
     if wanted:
         print(f"not requested, or failed: {sorted(missing)}")
         return
-    add(results)
+    record("operate", results)
     bad = missing or at_rest or results["queries_with_data_share"] != 1 or results["faults_lost"]
     sys.exit(1 if bad or results["faults_repeated"] else 0)
 

@@ -22,7 +22,7 @@ from itertools import pairwise
 from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.settings import Settings
 from tests.benchmarks.restore import ORIGINALS_PER_TRANSACTION, fill_changelog
-from tests.operate.results import add
+from tests.measured import record
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
 from tests.stream.support import Member, make_settings, ready
 
@@ -170,7 +170,7 @@ def main() -> None:
             suffix = "" if name == "flood" else f"_{name}"
             results = {f"{key}{suffix}": value for key, value in results.items()}
             print(results, flush=True)
-            add(results)
+            record("operate", results)
             everything_good &= good
     sys.exit(0 if everything_good else 1)
 

@@ -10,12 +10,13 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any
 
+from tests import measured
 from tests.soak.cluster import SingleNode, ThreeNodes
 from tests.soak.plan import KINDS, plan
-from tests.soak.results import RESULTS, add
 from tests.soak.run import Result, Round
 from tests.stream import clock
 from tests.stream.support import FORK_SERVER_VARIABLES
@@ -37,7 +38,6 @@ def rounds(
     items: int = ITEMS,
     items_s: float = ITEMS_S,
     faults: int = FAULTS,
-    corpus: Path | None = None,
     kinds: Collection[str] = KINDS,
 ) -> Iterator[Result]:
     """Run rounds with consecutive seeds on one cluster while `goes_on(rounds so far)`, and add each to the results."""
@@ -50,13 +50,13 @@ def rounds(
         while goes_on(count):
             made = plan(seed + count, faults, nodes, kinds)
             say(f"{nodes} nodes, {made}")
-            result = Round(made, cluster, items, items_s, corpus).run()
+            result = Round(made, cluster, items, items_s).run()
             report = result.report
             figures = {
                 "items": report.items, "lost": report.lost, "repeated": report.repeated,
                 "violations": len(report.violations), "minutes": result.seconds / 60,
             }  # fmt: skip
-            add(nodes, figures, result.faults)
+            measured.change("soak", partial(_add, nodes, figures, result.faults))
             say(
                 f"  {result.seconds:.0f} s, {report.items} items, {result.faults.total()} faults, {report.lost} lost, "
                 f"{report.repeated} repeated, {len(report.violations)} violations"
@@ -73,6 +73,15 @@ def rounds(
             yield result
 
 
+def _add(nodes: int, figures: Mapping[str, float], faults: Counter[str], known: dict[str, Any]) -> None:
+    """Add a round on this many nodes to what all runs have shown together."""
+    rounds = {"rounds": 1, "rounds_1_node": int(nodes == 1), "rounds_3_nodes": int(nodes == 3)}
+    for name, value in {**rounds, **figures, "faults": faults.total()}.items():
+        known[name] = round(known.get(name, 0) + value, 1)
+    before = known.get("faults_by_kind", {})
+    known["faults_by_kind"] = {kind: before.get(kind, 0) + faults[kind] for kind in KINDS}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Rounds of faults on a real Kafka.")
     parser.add_argument("seed", type=int, nargs="?", default=random.SystemRandom().randrange(10**6))
@@ -80,7 +89,6 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--items", type=int, default=ITEMS, help="per round")
     parser.add_argument("--items-s", type=float, default=ITEMS_S, help="fed per second")
-    parser.add_argument("--corpus", type=Path, help="JSON Lines with id, title, text, source: real items, not made-up")
     parser.add_argument("--faults", type=int, default=FAULTS, help="per round")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of faults; all by default")
     given = parser.parse_args()
@@ -91,7 +99,7 @@ def main() -> int:
     def say(line: str) -> None:
         print(time.strftime("%H:%M:%S"), line, flush=True)
 
-    say(f"seed {given.seed}; the results are added to {RESULTS}")
+    say(f"seed {given.seed}; the results are added to {measured.RESULTS}")
     every = rounds(
         given.nodes,
         given.seed,
@@ -100,7 +108,6 @@ def main() -> int:
         given.items,
         given.items_s,
         given.faults,
-        given.corpus,
         given.kinds,
     )
     return int(sum(len(result.report.violations) for result in every) > 0)

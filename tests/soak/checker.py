@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.worker.records import EVIDENCE, ORIGINAL, VERDICT, place_of
@@ -272,11 +271,8 @@ def check_index(history: History, dedup: Deduplicator, task: int = 0) -> list[st
     """Compare an index that was restored from the changelog with the originals that went out.
 
     Each fingerprint and each id that ever came is probed: the index must name an original exactly if one is remembered.
-    Of real items, each original is.
     """
     remembered = history.originals(task)
-    if history.settings.fingerprint.family != "given":
-        return _check_real(history, dedup, list(remembered.values()))
     holders: dict[int, list[Made]] = defaultdict(list)
     for one in remembered.values():
         holders[one.fingerprint].append(one)
@@ -305,20 +301,6 @@ def check_index(history: History, dedup: Deduplicator, task: int = 0) -> list[st
                     known = history.at(original.partition, original.offset)
                     if not any(one.number in history.forgettable for one in known):
                         wrong.append(f"index: it remembers {original} (probe {name}, {value:016x}), not {allowed}")
-    return wrong
-
-
-def _check_real(history: History, dedup: Deduplicator, originals: Sequence[Made]) -> list[str]:
-    """Each original must be found under its own id and text. What else is remembered, a real fingerprint hides."""
-    decode, wrong = Decoder(history.settings.item), []
-    for start in range(0, len(originals), _PROBES):
-        some = originals[start : start + _PROBES]
-        items = [decode(one.record.value, one.record.key, one.record.timestamp, *one.place[1:]) for one in some]
-        for one, verdict in zip(some, dedup.judge(items).verdicts, strict=True):
-            named = verdict.original
-            found = named is not None and (named.partition, named.offset) == one.place[1:]
-            if not found and one.number not in history.forgettable:
-                wrong.append(f"index: it lacks {one.id} at {one.place[1:]}, and says {verdict.kind} of {named}")
     return wrong
 
 

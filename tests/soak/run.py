@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kafka import KafkaProducer
@@ -62,12 +61,11 @@ class Result:
 class Round:
     """One plan on a cluster."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, items: int, items_s: float, corpus: Path | None = None) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, items: int, items_s: float) -> None:
         self._plan, self._cluster, self._items, self._items_s = plan, cluster, items, items_s
-        self._corpus = corpus
         self._name = name = f"soak-{plan.seed}-{uuid.uuid4().hex[:6]}"
-        self._settings = settings_of(cluster.proxied, plan.scope, name, plan.batch_items, corpus)
-        self._direct = settings_of(cluster.direct, plan.scope, name, plan.batch_items, corpus)
+        self._settings = settings_of(cluster.proxied, plan.scope, name, plan.batch_items)
+        self._direct = settings_of(cluster.direct, plan.scope, name, plan.batch_items)
         self._tasks = plan.partitions if plan.scope == "partition" else 1
         self._partitions = plan.partitions
         self._faulty: set[object] = set()  # broker faults that last
@@ -92,11 +90,8 @@ class Round:
         with ExitStack() as stack:
             self._team = team = stack.enter_context(Team(self._settings, plan.members, at_step, self.faults))
             self._feeder = stack.enter_context(
-                Feeder(
-                    self._direct, plan.seed, self._items, self._items / self._items_s,
-                    plan.partitions, self._corpus,
-                )
-            )  # fmt: skip
+                Feeder(self._direct, plan.seed, self._items, self._items / self._items_s, plan.partitions)
+            )
             # The faults come while it is fed, however long that takes.
             pause = max(0.0, self._items / self._items_s - sum(one.delay for one in others)) / (len(others) + 1)
             for fault in others:

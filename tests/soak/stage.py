@@ -28,7 +28,6 @@ from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings, load_settings
 from tests.model.items import Source
 from tests.soak.checker import Block, Refusal
-from tests.soak.corpus import Corpus
 from tests.soak.plan import Fault
 from tests.stream.clock import set_clock
 from tests.stream.support import Member, read_all
@@ -42,17 +41,17 @@ _PREFERRED = 0  # kafka-python's number of the election of preferred leaders
 _PROCESSES = multiprocessing.get_context("forkserver")
 
 
-def settings_of(bootstrap: str, scope: str, name: str, batch_items: int = 500, corpus: Path | None = None) -> Settings:
+def settings_of(bootstrap: str, scope: str, name: str, batch_items: int = 500) -> Settings:
     """Settings with topics and a group of their own.
 
-    A made-up item brings its fingerprint, so its true verdict is known; those of a `corpus` have real fingerprints.
+    A made-up item brings its fingerprint, so its true verdict is known.
     """
-    given: dict[str, Any] = {"fingerprint": {"family": "given", "layout": "4 choose 1"}, "item": {"fingerprint": "fp"}}
     roles = ("input", "output", "duplicates", "dead_letters", "changelog")
     return load_settings(
         kafka={"bootstrap_servers": bootstrap, "group_id": f"{name}-group"},
         topics={role: f"{name}-{role.replace('_', '-')}" for role in roles},
-        **({} if corpus else given),
+        fingerprint={"family": "given", "layout": "4 choose 1"},
+        item={"fingerprint": "fp"},
         worker={
             "scope": scope,
             "batch_items": batch_items,
@@ -80,21 +79,13 @@ class Feeder:
     no matter: the input topic is the truth.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        seed: int,
-        items: int,
-        seconds: float,
-        partitions: int,
-        corpus: Path | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, seed: int, items: int, seconds: float, partitions: int) -> None:
         self.partitions = _PROCESSES.Value("i", partitions)
         self.sent = _PROCESSES.Value("i", 0)
         self._pause = _PROCESSES.Value("i", _FEEDING)
         self._process = _PROCESSES.Process(
             target=_feed,
-            args=(settings, seed, items, items / seconds, self.partitions, self.sent, self._pause, corpus),
+            args=(settings, seed, items, items / seconds, self.partitions, self.sent, self._pause),
             daemon=True,
         )
 
@@ -127,19 +118,10 @@ class Feeder:
         self._process.join(10)
 
 
-def _feed(
-    settings: Settings,
-    seed: int,
-    items: int,
-    rate: float,
-    partitions: Any,
-    sent: Any,
-    pause: Any,
-    corpus: Path | None = None,
-) -> None:
+def _feed(settings: Settings, seed: int, items: int, rate: float, partitions: Any, sent: Any, pause: Any) -> None:
     topic = settings.topics.input
     rng = random.Random(seed)
-    source = Corpus(corpus, rng) if corpus else Source(rng, wild=0.0, updates=0.03)
+    source = Source(rng, wild=0.0, updates=0.03)
     homes: dict[str, int] = {}  # records of an id stay in order, even after partitions were added
     config: dict[str, Any] = {"bootstrap_servers": settings.kafka.bootstrap_servers, "acks": "all"}
     config |= {"linger_ms": 20, "batch_size": 2**17, "metadata_max_age_ms": 1000}

@@ -7,7 +7,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,9 +20,7 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.records import Router
 from tests.model.items import Made, Source
 from tests.soak.checker import Block, History, Refusal, Span, check, check_index
-from tests.soak.corpus import Corpus
 from tests.soak.stage import settings_of
-from tests.stream.support import made_up
 
 PARTITIONS, BATCH, ITEMS = 3, 40, 1000
 
@@ -339,21 +336,6 @@ def test_an_index_that_did_not_forget_is_found(case: Case) -> None:
     wrong = check_index(case.history(), dedup)
     dedup.close()
     assert any("remembers" in one for one in wrong)
-
-
-def test_real_items_are_clean_and_a_missing_original_is_found(tmp_path: Path) -> None:
-    corpus = tmp_path / "items.jsonl"
-    corpus.write_bytes(b"\n".join(value for _, value in made_up(200)))
-    settings = settings_of("127.0.0.1:9", "global", "real", corpus=corpus)
-    case = run(settings, Corpus(corpus, random.Random(4)).make, 240)
-    assert check(case.history()).violations == []
-    assert check_index(case.history(), case.dedup) == []
-    last = list(case.history().originals(0).values())[-1]
-    dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == last.place)
-    wrong = check_index(case.history(), dedup)
-    assert [one for one in wrong if f"lacks {last.id} " in one] == wrong != []
-    dedup.close()
-    case.dedup.close()
 
 
 def _place(record: Any) -> tuple[int, int]:

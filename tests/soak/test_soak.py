@@ -1,25 +1,21 @@
 """`make soak`: rounds of faults on one node and on three, for SOAK_MINUTES each, from SOAK_SEED on.
 
-SOAK_ITEMS are fed in a round, at 1,000 a second. SOAK_CORPUS names a file of real items (corpus.py) for a further round
-on one node.
-
-The counts are added to tests/results/soak.json. A round of a seed again: python -m tests.soak SEED --nodes N
+SOAK_ITEMS are fed in a round, at 1,000 a second. The counts are added to tests/results/soak.json. A round of a seed
+again: python -m tests.soak SEED --nodes N
 """
 
 import os
 import random
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import IN_CI
-from tests.soak.__main__ import ITEMS, ITEMS_S, rounds
+from tests.soak.__main__ import ITEMS, rounds
 from tests.stream import clock
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "4"))
 ITEMS_A_ROUND = int(os.environ.get("SOAK_ITEMS", ITEMS))
-CORPUS = os.environ.get("SOAK_CORPUS")
 SEED = int(os.environ.get("SOAK_SEED", random.SystemRandom().randrange(10**6)))
 
 
@@ -39,8 +35,4 @@ def test_nothing_is_lost_repeated_or_judged_without_a_reason(
     violations: list[str] = []
     for result in rounds(nodes, SEED, lambda count: not count or time.monotonic() < end, say, ITEMS_A_ROUND):
         violations += result.report.violations
-    if CORPUS and nodes == 1:
-        real = Path(CORPUS)
-        for result in rounds(1, SEED, lambda count: not count, say, ITEMS_A_ROUND // 4, ITEMS_S / 4, corpus=real):
-            violations += result.report.violations
     assert not violations, f"from seed {SEED} on: {violations[:20]}"

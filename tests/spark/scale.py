@@ -27,8 +27,8 @@ import msgspec
 
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.demo.sample import sample_feed
+from tests import measured
 
-RESULTS = Path(__file__).parents[1] / "results" / "spark.json"
 _VOWELS = "aeiou"
 _CONSONANTS = "".join(sorted(set(string.ascii_lowercase) - set(_VOWELS)))
 _FORM_WORDS, _SWAPPED = 300, 20
@@ -133,9 +133,7 @@ def _usage(pid: int) -> tuple[float, int]:
 def record(name: str, figures: dict[str, Any]) -> None:
     """Add the figures of a run to the results, under its name."""
     print(name, json.dumps(figures), flush=True)
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    known[name] = figures
-    RESULTS.write_text(json.dumps(dict(sorted(known.items())), indent=2) + "\n")
+    measured.record("spark", {name: figures})
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.frame import from_kafka
-from stream_dedup.kafka.topic_reader import TopicReader
+from stream_dedup.kafka.reader import TopicReader
 from tests.stream.support import feed, header, made_up, make_settings, outcome, ready, run_until
 
 pytestmark = pytest.mark.kafka

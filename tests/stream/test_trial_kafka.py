@@ -18,7 +18,7 @@ from stream_dedup.cli.main import app
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.errors import InputError, StreamDedupError, StreamError, TopicError, UsageError
-from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.trial import Ended, Trial, run_trial
 from tests.stream.support import (
