@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder, blocks_header
-from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import ChangelogReader
-from stream_dedup.changelog.records import CURE
+from stream_dedup.changelog.records import CURE, RestoreResult, blocks_header
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import CorruptBlock, Outdated, StreamError
 from stream_dedup.kafka import client
@@ -170,7 +169,7 @@ class StateStore:
         number = self._pending[0].before.next if self._pending else self._builder.next
         self._reader.skip_to(ends, number, oldest.headers)
 
-    def rollback(self) -> bool:
+    def roll_back(self) -> bool:
         """Roll all pending batches back. Returns whether the store can still be used."""
         if self._is_consistent:
             self.dedup.rollback()
@@ -181,8 +180,7 @@ class StateStore:
 
     def _skipped(self, record: Any) -> None:
         """Log the first record of another program."""
-        if "foreign" not in self._context.logged:
-            self._context.logged.add("foreign")
+        if self._context.is_first("foreign"):
             log.warning(
                 "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
                 "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",

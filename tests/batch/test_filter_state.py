@@ -13,7 +13,7 @@ from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome
 from tests.batch.feed import feed, story, write
-from tests.stream.support import made_up
+from tests.worker.support import made_up
 
 Run = Callable[..., Outcome]
 DAY = 24
@@ -299,7 +299,7 @@ def test_a_full_disk_is_named_and_after_it_the_same_command_ends_the_work(full: 
     items.write_bytes(b"".join(value + b"\n" for value in articles))
     output, state = tmp_path / "out.jsonl", tmp_path / "state" if full == "state" else None
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (80_000, hard))
     try:
         with pytest.raises(InputError) as caught:
             filter_files([items], output, None, settings=load_settings(), state=state)
