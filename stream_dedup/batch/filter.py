@@ -1,7 +1,7 @@
 """Filter news files: forward what is new, hold back near-duplicates.
 
 In: lines of files and pipes (lines.py). Out: the *output*, the lines of unique items and of updates, bytes unchanged
-(in shadow mode the lines of all items), in the format that its name asks for (writers.py); and, if asked for, the
+(in shadow mode the lines of all items), in the format that its name asks for (outputs.py); and, if asked for, the
 *duplicates*, a JSON row for each other item in input order: `Verdict.as_json()`, the item's file and line (from 1), the
 original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `partition` is the number of the input
 (from 0, counted through all runs of a state) and `offset` the number of the line. Blank lines are skipped. The verdicts
@@ -40,10 +40,9 @@ import msgspec
 
 from stream_dedup.batch.judge import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, Position
-from stream_dedup.batch.outputs import Output, check_free, check_inputs, check_outputs, target
+from stream_dedup.batch.outputs import LineWriter, Output, check_free, check_inputs, check_outputs, target
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
 from stream_dedup.batch.tables import CsvRow, FileFormat
-from stream_dedup.batch.writers import LineWriter
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict

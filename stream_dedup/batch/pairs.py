@@ -10,7 +10,7 @@ window, an id is no evidence (an id that occurs twice is two items), and a clust
 a copy of a copy. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
-candidates (candidates.py). What does not fit in memory is in temporary files beside the pairs. So the run
+candidates (pair_search.py). What does not fit in memory is in temporary files beside the pairs. So the run
 uses no more than `memory` bytes plus eight bytes an item. A killed run is repeated; the outputs grow under temporary
 names, so it leaves none.
 """
@@ -29,15 +29,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.candidates import bucket_pairs, sorted_ranges
 from stream_dedup.batch.clusters import Keep, Merits, cluster_of, parse_keep, representatives, unite
-from stream_dedup.batch.comparer import Codes, PairComparer, bytes_per_pair, pair_rows, row_ranges
 from stream_dedup.batch.corpus import Arrays, BadLine, BatchMaker, Corpus, map_in_order, spill, spilled_parts
 from stream_dedup.batch.filter import file_errors
 from stream_dedup.batch.lines import LineReader
-from stream_dedup.batch.outputs import ROW_FORMATS, Output, check_free, check_inputs, check_outputs, target
+from stream_dedup.batch.outputs import (
+    ROW_FORMATS,
+    Columns,
+    Output,
+    TableWriter,
+    check_free,
+    check_inputs,
+    check_outputs,
+    target,
+)
+from stream_dedup.batch.pair_search import (
+    Codes,
+    PairComparer,
+    bucket_pairs,
+    bytes_per_pair,
+    pair_rows,
+    row_ranges,
+    sorted_ranges,
+)
 from stream_dedup.batch.tables import FileFormat
-from stream_dedup.batch.writers import Columns, TableWriter
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.survey import Summary

@@ -3,12 +3,11 @@
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
 from stream_dedup.cli.console import Bars, print_table, progress_bars
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
@@ -17,7 +16,6 @@ from stream_dedup.errors import UsageError
 if TYPE_CHECKING:
     from stream_dedup.batch.corpus import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
-    from stream_dedup.settings import Settings
 
 # With less, a single batch of items does not fit.
 _LEAST_MEMORY = 2**26
@@ -108,8 +106,10 @@ def pairs_command(
     names the first ones. If an output is standard output, the result is printed on standard error. Exit code 1 if every
     item is bad.
     """
+    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.cli.console import warn
     from stream_dedup.cli.summary import print_warnings
+    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -119,14 +119,22 @@ def pairs_command(
     _check_engine(engine, master, memory, threads)
     console = result_console(*(Path(name) for name in (output, clusters) if name is not None))
     with exit_on_broken_pipe():
+        arguments: dict[str, Any] = {
+            "inputs": inputs, "pairs": output, "clusters": clusters, "settings": settings, "keep": keep,
+            "bucket_limit": bucket_limit or BUCKET_LIMIT, "file_format": file_format, "force": force,
+        }  # fmt: skip
         if engine is Engine.SPARK:
-            result = _find_on_spark(
-                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, master
-            )
+            result = _find_on_spark(arguments, memory_bytes or _SPARK_MEMORY, master)
         else:
-            result = _find(
-                inputs, output, clusters, keep, settings, memory_bytes, bucket_limit, file_format, force, threads
-            )
+            with progress_bars() as bars, report_long_compilation(bars.print):
+
+                def show(progress: "PairsProgress") -> None:
+                    bars(_TITLES[progress.step.name], progress.done, progress.total, counts="")
+
+                result = find_pairs(
+                    **arguments, memory=memory_bytes or DEFAULT_MEMORY, threads=threads, progress=show,
+                    bad_line=_BadLines(bars),
+                )  # fmt: skip
         for name in result.absent_sources:
             text = f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources"
             warn(new_console(stderr=True), text)
@@ -158,42 +166,16 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
         raise UsageError("spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory")
 
 
-def _find(
-    inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
-    bucket_limit: int | None, file_format: FileFormat | None, force: bool, threads: int | None,
-) -> "PairsResult":  # fmt: skip
-    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
-    from stream_dedup.precompile.compilations import report_long_compilation
-
-    with progress_bars() as bars, report_long_compilation(bars.print):
-
-        def show(progress: "PairsProgress") -> None:
-            bars(_TITLES[progress.step.name], progress.done, progress.total, counts="")
-
-        return find_pairs(
-            inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
-            bucket_limit=bucket_limit or BUCKET_LIMIT, file_format=file_format, threads=threads,
-            force=force, progress=show, bad_line=_BadLines(bars),
-        )  # fmt: skip
-
-
-def _find_on_spark(
-    inputs: list[str], output: str, clusters: str | None, keep: str | None, settings: "Settings", memory: int | None,
-    bucket_limit: int | None, file_format: FileFormat | None, force: bool, master: str | None,
-) -> "PairsResult":  # fmt: skip
-    from stream_dedup.batch.pairs import BUCKET_LIMIT
+def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> "PairsResult":
     from stream_dedup.spark.files import find_pairs_on_spark
     from stream_dedup.spark.session import open_session
 
     stderr = new_console(stderr=True)
-    heap = (
-        {"spark.driver.memory": f"{(memory or _SPARK_MEMORY) // 2**20}m"} if (master or "").startswith("local") else {}
-    )
+    heap = {"spark.driver.memory": f"{memory // 2**20}m"} if (master or "").startswith("local") else {}
     spark = open_session(master, **heap, **{"spark.ui.showConsoleProgress": str(stderr.is_terminal).lower()})
     try:
         return find_pairs_on_spark(
-            spark, inputs, output, clusters, settings=settings, keep=keep, bucket_limit=bucket_limit or BUCKET_LIMIT,
-            file_format=file_format, force=force, bad_line=lambda text: stderr.print(text, soft_wrap=True),
+            spark, **arguments, bad_line=lambda text: stderr.print(text, soft_wrap=True)
         )  # fmt: skip
     finally:
         spark.stop()

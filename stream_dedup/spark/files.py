@@ -20,7 +20,9 @@ from stream_dedup.batch.lines import STDIN, Line, check_json_lines, is_blank
 from stream_dedup.batch.outputs import (
     ROW_FORMATS,
     UNWRITABLE,
+    Columns,
     Output,
+    TableWriter,
     check_free,
     check_inputs,
     check_outputs,
@@ -36,7 +38,6 @@ from stream_dedup.batch.pairs import (
     requested_keep,
 )
 from stream_dedup.batch.tables import FileFormat, format_of, objects_of, pyarrow
-from stream_dedup.batch.writers import Columns, TableWriter
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder

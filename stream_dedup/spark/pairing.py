@@ -2,10 +2,10 @@
 
 In: items (items.py). Entries (bucket, row) go to the task of their bucket, which pairs each item with the newest
 `bucket_limit` items before it, so a bucket is never squared. The distinct pairs meet the signatures of their earlier
-items, then the later item with its words; there `decide` (batch/comparer.py) is asked. So an item is sent once for each
-pair as the earlier one (300 bytes, with `verify = "exact"` its body, too) and once as the later one. Each task reduces
-its pairs to a forest, so a family of a thousand copies is a thousand edges and not half a million pairs, and the driver
-unites the forests (batch/clusters.py).
+items, then the later item with its words; there `decide` (batch/pair_search.py) is asked. So an item is sent once for
+each pair as the earlier one (300 bytes, with `verify = "exact"` its body, too) and once as the later one. Each task
+reduces its pairs to a forest, so a family of a thousand copies is a thousand edges and not half a million pairs, and
+the driver unites the forests (batch/clusters.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.candidates import bucket_pairs, distinct
 from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.comparer import Candidates, codes_of, decide, pair_rows, rows_of
 from stream_dedup.batch.corpus import word_sets
+from stream_dedup.batch.pair_search import Candidates, bucket_pairs, codes_of, decide, distinct, pair_rows, rows_of
 from stream_dedup.batch.tables import pyarrow
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from stream_dedup.batch.filter import filter_files
-from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
@@ -67,14 +66,3 @@ def test_filter_writes_what_the_stream_says_however_its_runs_are_cut(tmp_path: P
         (one.id, str(one.kind), str(one.stage)) for one in held
     ]
     assert [row["evidence"] for row in rows] == [one.as_json()["evidence"] for one in held]
-
-
-def test_the_same_few_words_of_the_next_day_are_no_pair(tmp_path: Path) -> None:
-    """As in the stream: one site reports a new event with the words of yesterday."""
-    again = line("later", prose(-2, 8), prose(1, 12), 40, source="wire.example")
-    path = write(tmp_path / "in.jsonl", [notices(3)[1], again])
-    settings = load_settings(**WIDE)
-    (_, later), _ = by_cut(path.read_bytes().splitlines(), settings, (2,))
-    assert later.kind is Kind.UNIQUE
-    find_pairs([path], tmp_path / "pairs.jsonl", None, settings=settings)
-    assert (tmp_path / "pairs.jsonl").read_bytes() == b""

@@ -173,13 +173,6 @@ def test_a_directory_is_no_output(tmp_path: Path) -> None:
     refuse("no directory", path, output=tmp_path / "none" / "u", duplicates=tmp_path / "d")
 
 
-def test_outputs_stay_out_of_the_state_directory(tmp_path: Path) -> None:
-    """`refuse` asserts the error and its message."""
-    path, state = write(tmp_path / "in", feed(5)), tmp_path / "state"
-    state.mkdir()
-    refuse("state directory", path, output=state / "journal", duplicates=tmp_path / "d", state=state)
-
-
 def test_inputs_that_cannot_be_read_are_named_before_anything_is_written(tmp_path: Path) -> None:
     path, out = write(tmp_path / "in", feed(5)), tmp_path / "out"
     out.mkdir()

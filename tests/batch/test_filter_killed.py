@@ -65,19 +65,3 @@ def test_killed_at_random_moments_and_run_again(
     while not runner(inputs, directory, tmp_path / "state", after=chance.uniform(0, 0.15) if kills < 5 else None):
         kills += 1
     assert outputs(directory) == expected
-
-
-@pytest.mark.parametrize(
-    "step", [FilterStep.CUT, FilterStep.JUDGE, FilterStep.WRITE, FilterStep.APPLY, FilterStep.FINISH]
-)
-def test_without_a_state_a_killed_run_leaves_nothing_under_the_outputs_names(
-    runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: FilterStep
-) -> None:
-    directory = tmp_path / "killed"
-    directory.mkdir()
-    assert not runner(inputs, directory, None, kill=(step, 1))
-    assert not (directory / "unique.jsonl").exists()
-    assert not (directory / "duplicates.jsonl").exists()
-    assert runner(inputs, directory, None)
-    assert outputs(directory) == expected
-    assert sorted(one.name for one in directory.iterdir()) == ["duplicates.jsonl", "unique.jsonl"]

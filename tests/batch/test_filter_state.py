@@ -191,27 +191,6 @@ def test_the_beginning_of_a_long_run_can_be_dropped_too(run: Run, tmp_path: Path
 # -- a run that was killed -----------------------------------------------------------------------------------
 
 
-STOPS = [
-    (FilterStep.BEGIN, 1, 0), (FilterStep.CUT, 1, 0),
-    (FilterStep.JUDGE, 1, 0), (FilterStep.WRITE, 1, 0), (FilterStep.COMMIT, 1, 0), (FilterStep.APPLY, 1, 5),
-    (FilterStep.JUDGE, 4, 15), (FilterStep.WRITE, 4, 15), (FilterStep.COMMIT, 4, 15), (FilterStep.APPLY, 4, 20),
-    (FilterStep.FINISH, 1, 66),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("step", "time", "committed"), STOPS)
-def test_a_run_stopped_at_any_step_goes_on_from_its_last_commit(
-    run: Run, tmp_path: Path, state: Path, step: FilterStep, time: int, committed: int
-) -> None:
-    paths = [write(tmp_path / "1", feed(33)), write(tmp_path / "2", feed(33, 2))]
-    undisturbed = run(*paths, to="undisturbed")
-    stop(run, *paths, state=state, step=step, time=time)
-    done = run(*paths, state=state, force=False)  # what the stopped run has written is its own
-    assert done.bytes == undisturbed.bytes
-    assert done.result.resumed == committed
-    assert (done.result.items, done.result.unique) == (66, undisturbed.result.unique)
-
-
 def test_the_rest_of_a_torn_write_is_cut_off(run: Run, tmp_path: Path, state: Path) -> None:
     path = write(tmp_path / "in", feed(60))
     undisturbed = run(path, to="undisturbed")

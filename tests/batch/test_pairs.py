@@ -15,7 +15,6 @@ from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import judge_pairs, thresholds
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.evaluate.exact import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
@@ -23,7 +22,6 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.batch.feed import feed, line, prose, rows, story, write
-from tests.benchmarks.all_pairs import all_pairs
 
 
 @dataclass
@@ -141,25 +139,6 @@ def test_it_finds_what_brute_force_finds(
     assert find(write(tmp_path / "in", corpus), **tables).names == expected
 
 
-@pytest.mark.parametrize("how", [{"body_bins": 4096}, {"verify": "exact"}], ids=["sketched", "whole"])
-def test_alike_bodies_are_found_as_exact_sets_find_them(find: Find, tmp_path: Path, how: dict[str, Any]) -> None:
-    chance = random.Random(5)
-    corpus = []
-    for i in range(200):
-        words = prose(i // 4, 90).split()
-        keep = chance.choice([0, 1, 2, 40])
-        corpus.append(line(f"i{i}", "", " ".join([*words[keep:], *prose(i + 900, keep).split()])))
-    tables = {"decision": {"rule": "jaccard", "body": 0.8}, "fingerprint": how}
-    settings = load_settings(**tables)
-    items = [Decoder(settings.item)(one, None, None) for one in corpus]
-    sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(settings.fingerprint))))  # type: ignore[arg-type]
-    later, earlier, jaccard = all_pairs(sets, 0.8)
-    assert len(later) > 50
-    assert not ((jaccard > 0.78) & (jaccard < 0.83)).any()  # where a sketch might not tell
-    expected = [(f"i{a}", f"i{b}") for b, a in zip(later.tolist(), earlier.tolist(), strict=True)]
-    assert find(write(tmp_path / "in", corpus), **tables).names == expected
-
-
 def test_a_row_has_its_stage_and_similarities(find: Find, tmp_path: Path) -> None:
     run = find(write(tmp_path / "in", [story(1, name="a"), story(2, name="x"), story(1, 1, name="b")]))
     assert run.rows == [
@@ -168,16 +147,6 @@ def test_a_row_has_its_stage_and_similarities(find: Find, tmp_path: Path) -> Non
             "distance": None,
         }
     ]  # fmt: skip
-
-
-def test_what_an_item_lacks_is_null_and_a_simhash_has_a_distance(find: Find, tmp_path: Path) -> None:
-    flashes = [line(name, "The Elm has burst its banks at Pinegrove") for name in ("a", "b")]
-    row = find(write(tmp_path / "in", flashes), fingerprint={"family": "simhash"}).rows[0]
-    assert (row["body"], row["headline"], row["distance"]) == (None, None, None)
-    row = find(
-        write(tmp_path / "in", [story(1, name="a"), story(1, name="b")]), fingerprint={"family": "simhash"}
-    ).rows[0]
-    assert (row["distance"], row["containment"]) == (0, None)
 
 
 def test_a_cluster_is_a_connected_component_named_by_its_first_item(find: Find, tmp_path: Path) -> None:

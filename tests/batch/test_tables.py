@@ -43,11 +43,6 @@ def test_what_spreadsheets_write_is_read(tmp_path: Path, name: str, data: bytes)
     assert read(tmp_path / name, data) == ROWS
 
 
-def test_the_form_that_is_said_wins_over_the_name(tmp_path: Path) -> None:
-    assert read(tmp_path / "a.txt", CSV, FileFormat.CSV) == ROWS
-    assert read(tmp_path / "a.csv", b'{"id": "1"}\n', FileFormat.JSONL) == [{"id": "1"}]
-
-
 def test_rows_are_numbered_as_a_spreadsheet_does_and_keep_their_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(CSV)
     with InputLines(tmp_path / "a.csv") as lines:

@@ -310,10 +310,10 @@ def _local_pairs(patch: pytest.MonkeyPatch) -> None:
 
     find = pairs.find_pairs
 
-    def find_pairs(*values: Any, **options: Any) -> Any:
+    def find_pairs(**options: Any) -> Any:
         # They do not change the pairs of a small corpus.
         reach(options["threads"], options["memory"], options["bucket_limit"])
-        return find(*values, **options)
+        return find(**options)
 
     patch.setattr(pairs, "find_pairs", find_pairs)
 
@@ -325,9 +325,9 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
         reach(master, heap["spark.driver.memory"])
         return SimpleNamespace(stop=lambda: None)
 
-    def find(_spark: object, *values: object, bad_line: object, **options: object) -> PairsResult:
+    def find(_spark: object, *, bad_line: object, **options: object) -> PairsResult:
         del bad_line
-        reach(*values, *options.values())
+        reach(*options.values())
         counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": ()}
         return PairsResult(**counts)  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ import pytest
 
 from stream_dedup.batch.pairs import PairsResult, find_pairs
 from stream_dedup.errors import StreamDedupWarning, UsageError
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.spark import Archive, deduplicate
 from stream_dedup.spark.files import find_pairs_on_spark, read_files
@@ -127,8 +128,9 @@ def test_a_dataframe_of_fields_is_read_as_a_table(spark: "SparkSession", tmp_pat
     assert [(row["a"], row["b"]) for row in listed(Archive(frame).pairs())] == [("s1", "copy")]
     printed = listed(Archive(frame).fingerprints())
     assert [(row["row"], row["id"], row["line"]) for row in printed] == [(0, "s1", 1), (1, "s2", 2), (2, "copy", 3)]
-    assert len(printed[0]["signature"]) == 292
-    assert len(printed[0]["keys"]) == 29
+    scheme = Scheme(Settings().fingerprint)
+    assert len(printed[0]["signature"]) == scheme.signature_dtype.itemsize
+    assert len(printed[0]["keys"]) == scheme.key_columns - 1  # not that of the id
     assert printed[0]["keys"] == printed[2]["keys"] != printed[1]["keys"]
     frame.write.parquet(str(tmp_path / "in.parquet"))
     assert [row["cluster"] for row in listed(Archive(read_files(spark, [f"{tmp_path}/in.parquet"])).clusters())] == [
