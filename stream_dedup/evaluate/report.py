@@ -233,8 +233,7 @@ def _s_curve(points: list[Point], fingerprint: FingerprintSettings) -> Figure:
         axes.plot(x, y, color=_GREY, label="predicted, with words changed one by one")
     if points:
         measured = np.array([point.measured for point in points])
-        # A single cluster has no interval: its bar is the whole scale.
-        low, high = np.array([(0, 1) if np.isnan(point.interval[0]) else point.interval for point in points]).T
+        low, high = np.array([point.interval for point in points]).T
         axes.errorbar(
             [point.jaccard for point in points], measured, [measured - low, high - measured],
             fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured, 95 % interval",

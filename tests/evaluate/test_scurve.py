@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from stream_dedup.evaluate.exact import alike_pairs
-from stream_dedup.evaluate.intervals import clustered, effective_size, wilson
+from stream_dedup.evaluate.intervals import wilson
 from stream_dedup.evaluate.scurve import LOWEST, measured_curve, predicted
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -99,20 +99,8 @@ def test_the_intervals_hold_for_pairs_that_are_copies_of_each_other() -> None:
     assert naive < 0.75 * len(seeds) < 0.9 * len(seeds) <= new
 
 
-def test_one_cluster_has_no_interval() -> None:
+def test_one_cluster_says_next_to_nothing() -> None:
     items = copies(1, [0.3])
     (point,) = measured_curve(items, sets_of(items, Settings()), Fingerprinter(Scheme(Settings().fingerprint)))
     assert (point.pairs, point.clusters) == (1, 1.0)
-    assert np.isnan(point.interval).all()
-
-
-@pytest.mark.parametrize("share", [0.1, 0.95])
-def test_a_few_large_clusters_are_not_taken_for_many(share: float) -> None:
-    random = np.random.default_rng(5)
-    trials = np.array([400.0, 300.0, 200.0, *[10.0] * 80])
-    assert effective_size(trials) == pytest.approx(9.7, abs=0.05)
-    hits = trials * (random.random((100, len(trials))) < share)
-    naive = [wilson(hit.sum() / trials.sum(), trials.sum()) for hit in hits]
-    assert sum(low <= share <= high for low, high in naive) < 50
-    found = [clustered(hit, trials) for hit in hits]
-    assert sum(low <= share <= high for low, high in found) >= 90, "the bootstrap alone: about 78"
+    assert point.interval[1] - point.interval[0] > 0.7
