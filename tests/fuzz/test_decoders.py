@@ -62,7 +62,7 @@ NEEDS_NONE = {
     "spark/blocks.py": "arrays that an executor of the same job has made",
     "spark/parts.py": "what an executor of the same job has made",
     "phrases.py": "what pip has written about its own installation",
-    "precompile/second_process.py": "random numbers of its own",
+    "precompile/kernels.py": "random numbers of its own",
 }
 
 
