@@ -22,7 +22,7 @@ from stream_dedup.cli.main import exit_code
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.client import not_reached, translate
+from stream_dedup.kafka.errors import not_reached, translate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import ItemSettings
 from stream_dedup.worker import task_slot, worker

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.kafka import topic_rules
+from stream_dedup.kafka import topics
 from stream_dedup.news.fields import paths_of
 from stream_dedup.settings import PREFIX, Settings, load_settings, read_from_files, secrets_of
 
@@ -202,7 +202,7 @@ def test_commands_in_messages_name_the_user_s_file(tmp_path: Path) -> None:
     settings = load_settings(path, kafka={"group_id": "mine"})
     assert settings.config_option == f" --config '{path}'"
     assert load_settings().config_option == ""
-    problems = topic_rules.problems(settings, {})
+    problems = topics.problems(settings, {})
     assert problems[0].endswith(f"create it with: stream-dedup topics create --config '{path}'")
 
 

@@ -50,7 +50,7 @@ from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Summary
 from stream_dedup.settings import Settings
 
 

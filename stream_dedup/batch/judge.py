@@ -14,15 +14,13 @@ from typing import NamedTuple
 from stream_dedup.batch.lines import InputLines
 from stream_dedup.batch.rows import TOO_LARGE, FileFormat, SourceRow, format_of
 from stream_dedup.batches import batches
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.batch import Batch, Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
+from stream_dedup.news.survey import Summary, Survey
 from stream_dedup.settings import Settings
 
 

@@ -15,7 +15,7 @@ from typing import IO, Any, BinaryIO
 import msgspec
 
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.news.values import BOM
+from stream_dedup.news.fields import BOM
 from stream_dedup.phrases import install_command
 
 # An item has some dozen members; with more, they are keys of a dictionary instead of columns.

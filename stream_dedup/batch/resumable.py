@@ -25,7 +25,7 @@ from stream_dedup.batch.lines import STDIN
 from stream_dedup.batch.outputs import Output, check_paths, open_output, target
 from stream_dedup.batch.rows import FileFormat
 from stream_dedup.errors import InputError
-from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Summary
 from stream_dedup.settings import Settings
 
 START_OVER = "start over with another state directory (which remembers nothing)"

@@ -22,7 +22,7 @@ import msgspec
 
 from stream_dedup.batch.parquet import bounded_batches, pyarrow
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.values import BOM
+from stream_dedup.news.fields import BOM
 
 TOO_LARGE = "too-large"
 # Bytes of a line that is too large: enough to recognise it by.

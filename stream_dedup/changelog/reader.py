@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from kafka import TopicPartition
 
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
@@ -30,6 +29,7 @@ from stream_dedup.changelog.partitions import IndexPartitions
 from stream_dedup.changelog.records import CURE, RestoreResult, blocks_start, damaged, is_block, span_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
+from stream_dedup.kafka.client import TopicPartition
 
 log = logging.getLogger(__name__)
 

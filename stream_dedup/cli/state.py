@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import print_table
 from stream_dedup.errors import UsageError
-from stream_dedup.news.summary import moment
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.inspection import StoredBlock
@@ -38,8 +37,8 @@ def _open_blocks(settings: "Settings", directory: Path | None, state: Path | Non
     if path := directory or state:
         yield journal_blocks(path)
         return
-    from stream_dedup.changelog.limits import MOST_BYTES
-    from stream_dedup.kafka.topic_reader import TopicReader
+    from stream_dedup.kafka.reader import TopicReader
+    from stream_dedup.kafka.record_batch import MOST_BYTES
 
     with TopicReader(settings, MOST_BYTES) as reader:
         yield topic_blocks(reader, settings.topics.changelog)
@@ -68,10 +67,8 @@ def inspect_command(
     if as_json:
         print_json(counts)
         return
-    table = Table("", "", show_header=False)
-    for name, value in counts.items():
-        table.add_row(name.replace("_", " "), _for_people(name, value))
-    new_console().print(table)
+    rows = [(name.replace("_", " "), _for_people(name, value)) for name, value in counts.items()]
+    print_table(new_console(), (), rows)
     if counts["schemes"] and counts["settings_scheme"] not in counts["schemes"]:
         typer.echo(
             "warning: no block was written under the scheme of these settings, so a worker with these settings would "

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.hashing import GOLDEN, mix_all
+from stream_dedup.fingerprint.bits import GOLDEN, mix_all
 from stream_dedup.settings.judging import MOST_BANDS
 
 _FORM = re.compile(r"(\d+) (choose|x) (\d+)")

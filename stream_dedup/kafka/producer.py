@@ -6,21 +6,121 @@ offsets would go out with the next transaction (P3), and after an epoch bump it 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
+from kafka.producer.producer_batch import FinalState, ProducerBatch
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, StreamError, TransactionFailed
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client_internals import patches
-from stream_dedup.kafka.client_internals.bulk_producer import BulkSender, CompressedBatch, SentBatch
-from stream_dedup.kafka.error_text import error_text
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.errors import error_text
+from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, pack
+
+
+class CompressedBatch(NamedTuple):
+    """Records, and the client's builder of their batch, which is complete."""
+
+    records: Sequence[Outgoing]
+    builder: Any
+
+
+class SentBatch(NamedTuple):
+    """Records that were handed to the client, and the client's batch of them."""
+
+    records: Sequence[Outgoing]
+    batch: ProducerBatch
+
+    @property
+    def has_own_outcome(self) -> bool:
+        """Whether the broker has answered to this batch. When one batch fails, the client gives up those that wait
+        with the same error, which says nothing about their records.
+        """
+        return self.batch.final_state in (FinalState.SUCCEEDED, FinalState.FAILED)
+
+    def failures(self) -> list[tuple[Outgoing, Exception]]:
+        """Each record that is not acknowledged, and why."""
+        future = self.batch.produce_future
+        if not future.is_done:
+            missing = kafka_errors.KafkaTimeoutError("not acknowledged in time")
+            return [(record, missing) for record in self.records]
+        _base_offset, _append_time, error_of = future.value
+        return [] if error_of is None else [(record, error_of(i)) for i, record in enumerate(self.records)]
+
+    @property
+    def end(self) -> int | None:
+        """The offset after the last record, once all are acknowledged; None if the broker has not reported it."""
+        base: int = self.batch.produce_future.value[0]
+        return base + len(self.records) if base >= 0 else None
+
+
+class BulkSender:
+    """Sends records through one KafkaProducer, in batches."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def pack(self, records: Sequence[Outgoing]) -> list[CompressedBatch]:
+        """Pack and compress the records of one partition. O(bytes)."""
+        config = self._producer._accumulator.config
+        batch_bytes, compression = config["batch_size"], config["compression_attrs"]
+        return [
+            CompressedBatch(packed.records, batch_builder(packed, compression, batch_bytes))
+            for packed in pack(records, batch_bytes)
+        ]
+
+    def send(self, topic: str, partition: int, batches: Sequence[CompressedBatch]) -> Iterator[SentBatch]:
+        """Add batches to the open transaction.
+
+        Raises what `KafkaProducer.send` raises: KafkaError if the producer has failed or is closed, ValueError for a
+        partition that does not exist.
+        """
+        producer = self._producer
+        if partition not in (producer.partitions_for(topic) or ()):
+            raise ValueError(f"{topic} has no partition {partition}")
+        accumulator, place = producer._accumulator, TopicPartition(topic, partition)
+        producer._transaction_manager.maybe_add_partition_to_transaction(place)
+        for records, builder in batches:
+            batch = ProducerBatch(place, builder)
+            with accumulator._tp_lock(place):
+                if accumulator._closed:
+                    raise kafka_errors.IllegalStateError("the producer is closed")
+                accumulator._batches[place].append(batch)
+                accumulator._incomplete.add(batch)
+            producer._sender.wakeup()
+            yield SentBatch(records, batch)
+
+
+class _CompressedBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]  # kafka-python ships no types
+    """A builder whose content is compressed before the client closes it."""
+
+    __slots__ = ("_is_compressed",)
+
+    def compress(self) -> None:
+        self._is_compressed = super()._maybe_compress()  # False: compressed it would be larger
+
+    def _maybe_compress(self) -> bool:
+        return bool(self._is_compressed)
+
+
+def batch_builder(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
+    """The client's builder in the state after appending the records one by one, but already compressed."""
+    builder = _CompressedBuilder(2, compression, False, -1, -1, -1, batch_bytes)
+    builder._buffer.extend(packed.body)
+    builder._num_records = len(packed.records)
+    builder._last_offset = len(packed.records) - 1
+    builder._first_timestamp, builder._max_timestamp = packed.first_timestamp, packed.max_timestamp
+    builder.compress()
+    memory = MemoryRecordsBuilder(2, compression, batch_bytes)
+    memory._builder, memory._next_offset = builder, len(packed.records)
+    return memory
+
 
 T = TypeVar("T")
 
@@ -175,7 +275,7 @@ class TaskProducer:
             # A bound of the client's own is the same; it should expire first, because its error tells more.
             return self._calls.call(what, self._bound + 1, function)
         except kafka_errors.KafkaError as error:
-            raise client.translate(error, what) from error
+            raise errors.translate(error, what) from error
         except ValueError as error:  # an unknown partition: the topic has changed
             raise TransactionFailed(f"{what}: {error}", lasting=True) from error
 

@@ -34,11 +34,9 @@ right after the poll (P4); it checks every future before the commit, because an 
 commit would succeed without it (P1, P2); it never uses a producer again after an error (P3); it bounds every call (P5).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, Protocol
-
-import msgspec
 
 
 class CommitStep(IntEnum):
@@ -53,18 +51,6 @@ class CommitStep(IntEnum):
     CHANGELOG = 7
     FLUSH = 8
     COMMIT = 9
-
-
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A record to produce. `source`: index in the batch of the input record it comes from; -1: none."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-    timestamp: int | None
-    source: int = -1
 
 
 class Producer(Protocol):

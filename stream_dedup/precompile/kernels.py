@@ -27,18 +27,16 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.batch.filter import filter_files
+from stream_dedup.dedup.batch import ITEM, Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
-from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.sample import sample_feed
 from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprinter, Fingerprints, Texts
 from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS
-from stream_dedup.fingerprint.numbers import Numbers
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.fingerprint.sentences import Passages
-from stream_dedup.fingerprint.weights import build
-from stream_dedup.fingerprint.word_filter import FILTER_BITS
+from stream_dedup.fingerprint.simhash import build_weights
+from stream_dedup.fingerprint.word_filter import FILTER_BITS, Numbers
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
@@ -191,7 +189,8 @@ def _settings(
         table = directory / "weights"
         plain = load_settings(fingerprint={**fingerprint, "weights": "tf"}, item=item_settings)
         make = Fingerprinter(Scheme(plain.fingerprint))
-        table.write_bytes(build(make.scheme.features_id, (make.features(item["text"]) for item in feed)).to_bytes())
+        weights = build_weights(make.scheme.features_id, (make.features(item["text"]) for item in feed))
+        table.write_bytes(weights.to_bytes())
         fingerprint = {**fingerprint, "idf": table}
     return load_settings(
         fingerprint=dict(fingerprint), item=item_settings, worker={"batch_items": batch}, **_BUSY_INDEX

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kafka.errors import KafkaError
-
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.kafka import client
+from stream_dedup.kafka import errors
 from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.topics import TopicMetadata, check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
@@ -60,9 +59,9 @@ class WorkerContext:
         try:
             return thread.call(what, self.call_timeout, function)
         except KafkaError as error:
-            raise client.translate(error, what) from error
+            raise errors.translate(error, what) from error
         except KeyError as error:
-            raise client.unknown_partition(error, what) from error
+            raise errors.unknown_partition(error, what) from error
 
     def call_once(self, what: str, function: Callable[[], T]) -> T:
         """Make a blocking call of a client that is used only for this call."""

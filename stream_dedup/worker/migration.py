@@ -19,17 +19,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
-
-from stream_dedup.changelog.partitions import log_end_offsets
 from stream_dedup.changelog.records import MigrationCheckpoint
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
@@ -116,9 +114,9 @@ class Migration:
         try:
             return self._run()
         except KafkaError as error:
-            raise client.translate(error, "migrating") from error
+            raise errors.translate(error, "migrating") from error
         except KeyError as error:
-            raise client.unknown_partition(error, "migrating") from error
+            raise errors.unknown_partition(error, "migrating") from error
 
     def _run(self) -> MigrationProgress:
         self._context.topic_metadata()

@@ -28,13 +28,12 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from kafka.partitioner import murmur2
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka import client, record_batch
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import TopicMetadata
-from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -182,7 +181,7 @@ def partition_of(key: bytes, count: int) -> int:
     >>> partition_of(b"key", 4)
     1
     """
-    return int(murmur2(key) & 0x7FFFFFFF) % count
+    return int(client.murmur2(key) & 0x7FFFFFFF) % count
 
 
 def place_of(record: Any) -> tuple[int, int]:

@@ -30,16 +30,16 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka import TopicPartition
-
 from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, StreamError, TransactionFailed
 from stream_dedup.kafka import client
+from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import TopicMetadata, has_had_records
-from stream_dedup.kafka.transaction import CommitStep, Outgoing, begin, commit
+from stream_dedup.kafka.transaction import CommitStep, begin, commit
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings, TopicSettings
 from stream_dedup.worker import resume
@@ -385,9 +385,6 @@ class PartitionTask:
             verdicts=batch.verdicts,
             counts=dict.fromkeys(Kind, 0) | Tally(verdict.kind for verdict in batch.verdicts),
             seconds=clock.seconds(),
-            bytes_in=sum(len(record.value or b"") for record in records),
-            bytes_out=sum(len(record.value or b"") for record in outgoing),
-            changelog_bytes=sum(len(record.value or b"") for record in changelog),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
             odd_times=odd,

@@ -17,8 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from stream_dedup.errors import Interrupted, Outdated, StreamDedupError, StreamError
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.retry import Retry
+from stream_dedup.kafka.bounded import Bounded, Retry
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.observer import TaskState

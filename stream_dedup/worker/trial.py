@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.summary import Summary, span
-from stream_dedup.news.survey import Survey
-from stream_dedup.phrases import counted
+from stream_dedup.news.survey import Summary, Survey
+from stream_dedup.phrases import counted, span
 from stream_dedup.settings import Settings
 from stream_dedup.worker.judge import item_of
 

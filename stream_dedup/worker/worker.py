@@ -32,8 +32,8 @@ from stream_dedup.errors import (
 )
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import FEWEST, most_originals
+from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.record_batch import content_bytes
-from stream_dedup.kafka.retry import Retry
 from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext

@@ -20,7 +20,7 @@ from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import judge_pairs, thresholds
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import ConfigError, InputError, UsageError
-from stream_dedup.evaluate.sets import body_sets, shingle_sets
+from stream_dedup.evaluate.exact import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode, merge_deltas, size_of, split_delta
-from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
 from stream_dedup.dedup.clocks import CLOCK
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
+from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 SCHEME = 0xFEDC_BA98_7654_3210
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8"), ("size", "<u2"), ("sketch", "u1", 5)])

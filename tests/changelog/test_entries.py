@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode, merge_deltas, size_of
 from stream_dedup.changelog.entries import MAX_BLOCKS, ChangelogEntry, EntryBuilder, Resequencer
-from stream_dedup.changelog.limits import ENTRY_BYTES
 from stream_dedup.changelog.records import RestoreResult, SequenceRange, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock
+from stream_dedup.kafka.record_batch import ENTRY_BYTES
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 from tests.stream.support import made_up

@@ -42,7 +42,7 @@ def test_every_later_verdict_is_the_same(
 
     def init(self: deduplicator.Deduplicator, settings: Settings | None = None) -> None:
         made(self, settings)
-        self._max_originals = most  # fewer than the settings allow
+        self.max_originals = most  # fewer than the settings allow
 
     monkeypatch.setattr(deduplicator.Deduplicator, "__init__", init)
     monkeypatch.setattr(saved, "_ROWS", 50)

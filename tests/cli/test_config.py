@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from stream_dedup.cli.config import config_app
 from stream_dedup.cli.reference import reference
 from stream_dedup.errors import ConfigError
-from stream_dedup.observe.reference import metrics_reference
+from stream_dedup.observe.catalogue import metrics_reference
 from stream_dedup.settings import PREFIX, TABLES, Settings, load_settings, variable
 
 CONFIG = Path(__file__).parents[2] / "config"

@@ -24,7 +24,7 @@ from kafka.admin import (
 
 from stream_dedup.demo.embedded import EmbeddedKafka, Listener
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.broker_watch import BrokerProbe

@@ -26,10 +26,10 @@ from stream_dedup.changelog.records import (
 )
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
-from stream_dedup.fingerprint import weights
+from stream_dedup.fingerprint import simhash
+from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from stream_dedup.worker.assignor import _CLAIM, _claimed_generation
 from stream_dedup.worker.resume import Note
 from tests.fuzz.records import NOW
 from tests.fuzz.target import Target
@@ -138,7 +138,7 @@ def _weights(data: bytes) -> None:
     head, content = data[:32].ljust(32, b"\0"), data[32:]
     state = xxhash.xxh3_128(head)
     state.update(content)
-    weights.read(scratch_file("weights", head + state.digest() + content), 7)
+    simhash.read_weights(scratch_file("weights", head + state.digest() + content), 7)
 
 
 def _entries_of(data: bytes, blocks: list[bytes]) -> bytes:
@@ -189,7 +189,7 @@ def stored_targets() -> list[Target]:
     standing = TaskSummary("news.raw", "465bf025", 7).header()[1]
     migration = MigrationCheckpoint([("news.unique", 0, 7)], False).header()[1]
     headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], standing, migration])]
-    table = weights.build(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64)]).to_bytes()
+    table = simhash.build_weights(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64)]).to_bytes()
     plain = [table[:32] + table[48:]]
     damaged = (CorruptBlock, SchemeMismatch)
     exact = b"T" + plain_block(1)[1:]

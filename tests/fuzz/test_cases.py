@@ -27,18 +27,16 @@ from stream_dedup.cli.common import parse_count, parse_size
 from stream_dedup.cli.trial import _begin_ms
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
-from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.sample import Sample
-from stream_dedup.kafka.client_internals.fast_fetch import unpack
-from stream_dedup.kafka.record_batch import Record, pack
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.evaluate.sample import Sample, _decision, _row
+from stream_dedup.kafka.fetch import unpack
+from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
+from stream_dedup.news.clean import text_of_html
 from stream_dedup.news.decode import Decoder, site_of
-from stream_dedup.news.html import text_of_html
+from stream_dedup.news.fields import fullest_uncut
 from stream_dedup.news.item import Item
 from stream_dedup.news.survey import Survey
-from stream_dedup.news.values import fullest_uncut
 from stream_dedup.observe.probe import probe
 from stream_dedup.observe.routes import _given_token
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
@@ -226,7 +224,7 @@ def test_times_beyond_int64_wrap_as_in_java() -> None:
     struct.pack_into(">qq", data, 27, INT64 - 1, INT64 - 1)  # first and highest timestamp
     at = data.index(b"\x00\x00\x00\x02k")  # attributes, timestamp delta 0, offset delta 0, length of the key
     data[at + 1] = 2  # timestamp delta 1
-    from tests.stream.test_fast_fetch import sign
+    from tests.kafka.test_fetch import sign
 
     sign(data)
     batch = MemoryRecords(bytes(data)).next_batch()
@@ -238,7 +236,7 @@ def test_times_beyond_int64_wrap_as_in_java() -> None:
 )
 def test_a_position_that_no_signature_holds_is_a_usage_error(field: str, value: int) -> None:
     """It was an OverflowError of NumPy, from inside of `judge`."""
-    with ScriptDeduplicator() as dedup, pytest.raises(UsageError, match=f"{field} must be below"):
+    with ScriptDeduplicator() as dedup, pytest.raises(UsageError, match=f"{field} must be a whole number below"):
         dedup.judge([Item.of(id="1", title="Elm bridge", **{field: value})])
 
 
@@ -480,10 +478,9 @@ def test_a_count_or_size_beyond_all_machines_is_a_usage_error(text: str) -> None
         assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("moment", ["0001-01-01T00:00+23:59", "1969-12-31T23:59:59.999"])
-def test_a_trial_from_before_1970_begins_with_the_first_record(moment: str) -> None:
+def test_a_trial_from_before_1970_begins_with_the_first_record() -> None:
     """The client refuses negative times with a ValueError, and Kafka takes -1 as a command for the end."""
-    assert _begin_ms(None, moment) == 0
+    assert _begin_ms("99999d") == 0
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://h:99999999/", "http://h:x/", "http://h\0:1/", "http://\udcff/"])

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.dedup.batch import Batch
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.transaction import CommitStep, Producer
 from stream_dedup.settings import Settings
@@ -117,7 +117,7 @@ def no_fencing() -> Iterator[None]:
 def young_partition_ends_worker() -> Iterator[None]:
     """The KeyError of the library about a partition that a broker does not know yet is not taken for a retry."""
 
-    with patch.object(client, "unknown_partition", lambda error, doing: error):
+    with patch.object(errors, "unknown_partition", lambda error, doing: error):
         yield
 
 

@@ -12,8 +12,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import check_topics
-from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.settings import Settings
 
 _PATIENCE = 60.0

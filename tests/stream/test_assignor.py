@@ -6,7 +6,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from stream_dedup.worker.assignor import CooperativeAssignor, SingleActiveAssignor
+from stream_dedup.kafka.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.worker.group import Changes
 
 CLUSTER = SimpleNamespace(partitions_for_topic=lambda topic: {2, 0, 1} if topic == "news" else None)

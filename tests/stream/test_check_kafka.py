@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
-from stream_dedup.kafka.topic_reader import TopicReader
+from stream_dedup.kafka.reader import TopicReader
 from tests.stream.support import feed, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka

@@ -9,9 +9,9 @@ import pytest
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.settings import load_settings
 from tests.certificates import Authority
+from tests.kafka.test_broker_watch import status_after
 from tests.operate.stage import Member
 from tests.stream.support import make_settings, ready
-from tests.stream.test_broker_watch import status_after
 
 pytestmark = pytest.mark.kafka
 

@@ -12,11 +12,10 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.retry import Retry
-from stream_dedup.kafka.tls import Distrusted
+from stream_dedup.kafka.bounded import Retry, no_deadline
+from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.news.item import Item
-from stream_dedup.observe.metrics import _RETRIED
+from stream_dedup.observe.catalogue import RETRIED
 from stream_dedup.settings import load_settings, read_from_files
 from stream_dedup.worker import broker_watch, state_store, topic_watch, worker
 from stream_dedup.worker.broker_watch import BrokerProbe, BrokerWatch
@@ -182,4 +181,4 @@ def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch:
 
 
 def test_every_error_that_is_retried_is_counted_from_zero() -> None:
-    assert set(worker._RETRYABLE) <= set(_RETRIED)
+    assert set(worker._RETRYABLE) <= set(RETRIED)

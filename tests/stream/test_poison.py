@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import Refused, TransactionFailed
-from stream_dedup.kafka import client
+from stream_dedup.kafka.errors import translate
 from stream_dedup.worker.poison import PoisonSearch
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
@@ -181,6 +181,6 @@ def test_records_that_another_member_has_committed_are_cleared() -> None:
     ],
 )
 def test_which_errors_are_lasting(error: kafka_errors.KafkaError, lasting: bool) -> None:
-    ours = client.translate(error, "sending")
+    ours = translate(error, "sending")
     assert isinstance(ours, TransactionFailed)
     assert ours.lasting == lasting

@@ -13,9 +13,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
-from stream_dedup.kafka.client_internals import bulk_producer, fast_fetch
+from stream_dedup.kafka import fetch, producer
+from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
-from stream_dedup.kafka.topic_reader import TopicReader
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
@@ -99,7 +99,7 @@ def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reop
     """The worker does not know that the output is compacted; its records fill several batches of three partitions."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
     compact(settings)
-    monkeypatch.setattr("stream_dedup.kafka.topic_rules.Topic.is_compacted", False)
+    monkeypatch.setattr("stream_dedup.kafka.topics.Topic.is_compacted", False)
     some = [
         (
             b"%d" % i if i % 5 else None,
@@ -179,7 +179,7 @@ def raw(settings: Settings, topic: str) -> list[Any]:
     """The records of partition 0 of a topic, whose header names kafka-python takes for damage."""
     place = TopicPartition(topic, 0)
     consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level="read_committed")
-    fast_fetch.install(consumer)
+    fetch.install(consumer)
     try:
         consumer.assign([place])
         consumer.seek_to_beginning(place)
@@ -230,13 +230,13 @@ POISON = b"POISON"
 
 def damage_batches(monkeypatch: pytest.MonkeyPatch, is_damaged: Callable[[Sequence[Any]], bool]) -> None:
     """Damage batches of these records from now on: the broker refuses them and names no record."""
-    original = bulk_producer.batch_builder
+    original = producer.batch_builder
 
     def builder(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
         body = b"\xff" * len(packed.body) if is_damaged(packed.records) else packed.body
         return original(packed._replace(body=body), compression, batch_bytes)
 
-    monkeypatch.setattr("stream_dedup.kafka.client_internals.bulk_producer.batch_builder", builder)
+    monkeypatch.setattr("stream_dedup.kafka.producer.batch_builder", builder)
 
 
 def test_a_record_that_damages_its_batch_is_isolated(

@@ -22,7 +22,7 @@ from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext

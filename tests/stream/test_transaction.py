@@ -13,7 +13,8 @@ from kafka.structs import ConsumerGroupMetadata, MemberState
 from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.transaction import CommitStep, Outgoing, begin, commit
+from stream_dedup.kafka.record_batch import Outgoing
+from stream_dedup.kafka.transaction import CommitStep, begin, commit
 from stream_dedup.worker.group import Changes, is_member
 
 CONFIG = {"transactional_id": "group-global", "batch_size": 1000, "max_request_size": 1000}
