@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 # Add a command here: its target, and the first line of its own help. The list imports no command module; a command
 # module imports at its top only what its options need.
 COMMANDS = {
-    "run": LazyCommand("run:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
+    "run": LazyCommand("operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
     "demo": LazyCommand("demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
     "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
     "check": LazyCommand("check:check_command", "Show what is understood of a feed, before it is judged."),
@@ -37,10 +37,10 @@ COMMANDS = {
     "evaluate": LazyCommand("evaluate:evaluate_command", "Measure the decision on your own corpus and labels."),
     "sample": LazyCommand("sample:sample_command", "Label borderline decisions; find the threshold for your feed."),
     "plan": LazyCommand("plan:plan_command", "Plan the index: recall, memory, and settings to paste."),
-    "migrate": LazyCommand("migrate:migrate_command", "Build the changelog of new [fingerprint] settings."),
-    "health": LazyCommand("health:health_command", "Ask a running worker for its health."),
-    "warm": LazyCommand("warm:warm_command", "Compile all kernels ahead of the first start."),
-    "topics": LazyCommand("topics:topics_app", "Create and check the topics."),
+    "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
+    "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),
+    "warm": LazyCommand("operate:warm_command", "Compile all kernels ahead of the first start."),
+    "topics": LazyCommand("operate:topics_app", "Create and check the topics."),
     "state": LazyCommand("state:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
     "weights": LazyCommand("weights:weights_app", "Build tables of feature rarity for SimHash."),
