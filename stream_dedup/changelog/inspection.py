@@ -63,7 +63,7 @@ class ChangelogSummary:
 def topic_blocks(reader: Any, topic: str) -> Iterator[StoredBlock]:
     """Every record that a changelog topic has now, in the order in which a restore counts them.
 
-    `reader`: a `TopicReader` (kafka/topic_reader.py). Raises what it raises.
+    `reader`: a `TopicReader` (kafka/reader.py). Raises what it raises.
     """
     existing = set(reader.beginnings(topic))
     for index in range(-(-len(existing) // PARTITIONS)):

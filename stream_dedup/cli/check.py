@@ -11,7 +11,7 @@ from stream_dedup.cli.pipes import FormatOption
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.rows import FileFormat
+    from stream_dedup.batch.tables import FileFormat
     from stream_dedup.news.decode import DecodedRecord
     from stream_dedup.news.survey import Summary, Survey
     from stream_dedup.settings import Settings
@@ -80,15 +80,14 @@ def check_command(
 
 
 def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
-    from stream_dedup.batch.judge import check_items, item_of
-    from stream_dedup.batch.line_reader import LineReader
+    from stream_dedup.batch.judge import item_of
+    from stream_dedup.batch.lines import LineReader
     from stream_dedup.batch.outputs import check_inputs
-    from stream_dedup.batch.resumable import as_text
+    from stream_dedup.batch.state import as_text
     from stream_dedup.cli.console import progress_bars
     from stream_dedup.news.decode import Decoder
 
     check_inputs(inputs, "; if it is a topic, write --topic {}")
-    check_items(inputs, file_format, settings)
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
     survey = _survey(settings, decode.read, place=lambda index, number: f"{names[index]}:{number}")
     with progress_bars() as bars:

@@ -56,7 +56,7 @@ def evaluate_command(
     command also prints the shares missed and repeated, those of a simpler rule, the trade-off between the two, and the
     value of decision.novelty that fits your labels.
     """
-    from stream_dedup.batch.line_reader import LineReader
+    from stream_dedup.batch.lines import LineReader
     from stream_dedup.batch.outputs import check_free, target
     from stream_dedup.evaluate.evaluation import evaluate
     from stream_dedup.evaluate.labels import read_labels

@@ -23,14 +23,14 @@ def filter_command(
         typer.Option(
             "--output",
             help="Lines of new items and updates, unchanged; - is standard output. JSON Lines; or by suffix .csv or "
-            ".tsv (the rows of such inputs), .parquet (rows with columns). Packed if it ends in .gz or .zst.",
+            ".tsv or .parquet (the rows of such inputs). Packed if it ends in .gz or .zst.",
         ),
     ],
     duplicates: Annotated[
         Path | None,
         typer.Option(
             "--duplicates",
-            help="The items held back and why, one JSON row each (or .parquet); - is standard output. Without it they "
+            help="The items held back and why, one JSON row each; - is standard output. Without it they "
             "are only counted.",
         ),
     ] = None,
@@ -93,7 +93,8 @@ _ODD_TIMES = {
     "missing": f"without a date that can be read: {_BEFORE}",
     "future": f"dated in the future: {_BEFORE}",
     "alone": f"dated further than the window from what is around: {_BEFORE}",
-    "late": "older than what came before by more than the window: compared with items of the same time",
+    "late": "older than what came before by more than the window: compared with items of the same time; several files "
+    "are best named in the order of their dates",
 }
 
 
@@ -110,9 +111,6 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
         console.print(f"{held:,} in {display_name(duplicates)}", soft_wrap=True)
     elif held:
         console.print(f"{held:,} held back or bad, not written: name a file with --duplicates", soft_wrap=True)
-    if result.order:
-        names = ", ".join(result.order)
-        console.print(f"read in the order of their dates, not as given: {names}", soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was resumed")
     for kind, count in result.odd_times.items():

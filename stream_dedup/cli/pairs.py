@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from stream_dedup.batch.rows import FileFormat
+from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
 from stream_dedup.cli.console import Bars, print_table, progress_bars
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
+    from stream_dedup.batch.corpus import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
-    from stream_dedup.batch.parts import BadLine
     from stream_dedup.settings import Settings
 
 # With less, a single batch of items does not fit.

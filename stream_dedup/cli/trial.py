@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from stream_dedup.settings import Settings
     from stream_dedup.worker.trial import Ended, TrialResult
 
-# The time of the decision is printed from this many items on.
-_MEASURED_ITEMS = 1000
 _STAGES = {
     "id": "the same id",
     "exact": "the same text",
@@ -158,11 +156,14 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     columns = ("verdict", "items", "share", "what a worker would do")
     print_table(console, columns, [*verdicts, ("all", result.items, "", "")])
     if result.stages:
-        stages = [(_STAGES.get(name, name), count, _share(count, result.held)) for name, count in result.stages.items()]
+        stages = [
+            (_STAGES.get(name, name), count, _share(count, result.held_back)) for name, count in result.stages.items()
+        ]
         print_table(console, ("held back because of", "items", "share"), stages)
     if result.sources:
         sources = [
-            (one_line(name) or "(none)", items, count, _share(count, items)) for name, items, count in result.sources
+            (one_line(one.source) or "(none)", one.items, one.held_back, _share(one.held_back, one.items))
+            for one in result.sources
         ]
         print_table(console, ("source", "items", "held back", "share"), sources)
     _print_examples(console, result)
@@ -176,7 +177,7 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
     if not result.examples:
         return
     console.print(
-        f"\n{len(result.examples)} of the {result.held:,} items that would be held back, each below its original:"
+        f"\n{len(result.examples)} of the {result.held_back:,} items that would be held back, each below its original:"
     )
     for example in result.examples:
         console.print(f"\n{example.reason}", style="bold")
@@ -193,14 +194,13 @@ def _print_notes(console: "Console", result: "TrialResult", settings: "Settings"
 
     window = settings.window.length_ms
     console.print()
-    if result.judging is not None and result.items >= _MEASURED_ITEMS:
-        console.print(f"{result.items:,} items in {seconds:.1f} s; each decision took {1e6 * result.judging:,.0f} µs.")
+    console.print(f"{result.items:,} items in {seconds:.1f} s.")
     if result.last - result.first < window:
         console.print(
             f"The index began empty and covers {span(result.last - result.first)} of the window of {span(window)}; a "
             "worker that has run for longer holds back more."
         )
-    if result.held:
+    if result.held_back:
         console.print(
             "Examples prove little. To measure, run the worker in shadow mode, which lets everything through, and "
             "label its verdicts with `stream-dedup sample DIRECTORY --config FILE`. Its settings:"

@@ -29,10 +29,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from stream_dedup.batch.input_order import order_by_time
-from stream_dedup.batch.judge import Line, LineJudge, batched, item_of
-from stream_dedup.batch.line_reader import LineReader
-from stream_dedup.batch.lines import read_lines
+from stream_dedup.batch.judge import LineJudge, batched, item_of
+from stream_dedup.batch.lines import Line, LineReader, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
@@ -281,11 +279,8 @@ def _iso(milliseconds: int) -> str:
 def from_files(
     inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, report: Report = lambda seen: None
 ) -> Found:
-    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs.
-
-    The inputs are read in the order in which `filter` reads them.
-    """
-    names = order_by_time([str(path) for path in inputs], settings)
+    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs, in its order."""
+    names = [str(path) for path in inputs]
     numbers = {str(Path(name).resolve()): number for number, name in enumerate(names)}
     strata, lost = Strata[tuple[Place, Place, bool]](count, seed, settings), 0
     for row in map(_row, read_lines(duplicates)):

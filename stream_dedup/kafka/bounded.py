@@ -36,17 +36,20 @@ class Bounded:
         self._left = left
         self._name = name
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._given_up = False
+        self.is_given_up = False  # a call has not come back, or no more are accepted
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def call(self, what: str, seconds: float, function: Callable[[], T]) -> T:
         """Run the function and return its result or raise its error. Raises `Stalled` after `seconds` or `left()`."""
-        future = self.start(what, function)
+        return self.wait(what, seconds, self.start(what, function))
+
+    def wait(self, what: str, seconds: float, future: Future[T]) -> T:
+        """The result or the error of a call that was started. Raises `Stalled` after `seconds` or `left()`."""
         end = time.monotonic() + seconds
         while True:
             remaining = min(end - time.monotonic(), self._left())
             if remaining <= 0:
-                self._given_up = True
+                self.is_given_up = True
                 raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s")
             try:
                 return future.result(min(remaining, _SLICE))
@@ -55,8 +58,8 @@ class Bounded:
                     return future.result()
 
     def start(self, what: str, function: Callable[[], T]) -> Future[T]:
-        """Begin a call that has a bound of its own, without waiting. Raises `Stalled` if an earlier call hangs."""
-        if self._given_up:
+        """Begin a call without waiting. Raises `Stalled` if an earlier call hangs."""
+        if self.is_given_up:
             raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
         future: Future[T] = Future()
         self._jobs.put((future, function))
@@ -64,7 +67,7 @@ class Bounded:
 
     def end(self, last: Callable[[], object] | None = None) -> None:
         """Accept no more calls. `last` runs after the current call, and `end` does not wait for it."""
-        self._given_up = True
+        self.is_given_up = True
         if last is not None:
             self._jobs.put((Future(), last))
         self._jobs.put(None)

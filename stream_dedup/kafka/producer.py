@@ -1,4 +1,7 @@
-"""A transactional producer with every call bounded and every error translated.
+"""A transactional producer with a thread of its own, every wait bounded and every error translated.
+
+A transaction is one job in that thread (`start`), which calls `begin` to `commit`; whoever waits for it does so for a
+bounded time (`wait`, P5). When that is over, or after `close`, no further call of the job reaches the client.
 
 A `TaskProducer` is used until its first error, then closed or abandoned. After a failed send_offsets its pending
 offsets would go out with the next transaction (P3), and after an epoch bump it reports success for what never happened
@@ -7,7 +10,8 @@ offsets would go out with the next transaction (P3), and after an epoch bump it 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaProducer, TopicPartition
@@ -17,7 +21,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.structs import OffsetAndMetadata
 
-from stream_dedup.errors import Refused, StreamError, TransactionFailed
+from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.errors import error_text
@@ -167,6 +171,7 @@ class TaskProducer:
         self._topics = topics
         self._bound = bound
         self._sent: list[SentBatch] = []
+        self._is_closed = False
         self._producer: Any = None
         self._sender: BulkSender
         self._calls = Bounded(str(config["transactional_id"]), left)
@@ -177,15 +182,29 @@ class TaskProducer:
             self._producer.init_transactions()
 
         try:
-            self._call(f"fencing the former writer of {config['transactional_id']}", construct)
+            what = f"fencing the former writer of {config['transactional_id']}"
+            with self._translated(what):
+                self.wait(what, self._calls.start(what, construct))
         except StreamError:
             self.close()
             raise
 
+    def start(self, what: str, job: Callable[[], T]) -> Future[T]:
+        """Begin a job in the producer's thread."""
+        return self._calls.start(what, job)
+
+    def wait(self, what: str, job: Future[T]) -> T:
+        """The result or the error of a job. Raises Stalled if it takes too long; then the producer is of no use."""
+        # A bound of the client's own is the same; it should expire first, because its error tells more.
+        return self._calls.wait(what, self._bound + 1, job)
+
+    # -- the calls of a transaction, in a job ----------------------------------------------------------------
+
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent.clear()
-        self._call("beginning a transaction", self._producer.begin_transaction)
+        with self._translated("beginning a transaction"):
+            self._producer.begin_transaction()
 
     def pack(self, records: Sequence[Outgoing]) -> list[Parcel]:
         """Prepare records for `send`; those of one partition keep their order. Computes only, in any thread."""
@@ -196,8 +215,7 @@ class TaskProducer:
 
     def send(self, parcels: Sequence[Parcel]) -> None:
         """Hand packed records to the client."""
-
-        def hand_over() -> None:
+        with self._translated("sending"):
             try:
                 for parcel in parcels:
                     self._sent.extend(self._sender.send(*parcel))
@@ -205,24 +223,20 @@ class TaskProducer:
                 self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
                 raise
 
-        self._call("sending", hand_over)
-
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
         """Add the input offsets to the transaction, under a membership of the group (P4)."""
         commits = {place: OffsetAndMetadata(offset, self.note(), -1) for place, offset in offsets.items()}
-        self._call("sending the input offsets", lambda: self._producer.send_offsets_to_transaction(commits, membership))
+        with self._translated("sending the input offsets"):
+            self._producer.send_offsets_to_transaction(commits, membership)
 
     def flush(self) -> None:
         """Return once every record is acknowledged; raise if one is not (P1)."""
-
-        def confirm() -> None:
+        with self._translated("waiting for the acknowledgements"):
             self._producer.flush(self._bound)
             self._raise_failure()
             for sent in self._sent:
                 for _record, error in sent.failures():
                     raise error
-
-        self._call("waiting for the acknowledgements", confirm)
 
     def ends_in(self, topic: str) -> dict[TopicPartition, int | None]:
         """Where the flushed transaction ends in each partition of a topic that got records of it; None: unknown."""
@@ -231,18 +245,15 @@ class TaskProducer:
 
     def commit(self) -> None:
         """Commit the transaction."""
-
-        def commit() -> None:
+        with self._translated("committing"):
             self._producer.commit_transaction()
             with suppress(kafka_errors.KafkaError):  # the commit stands; without new numbers the old ones are used
                 known = {topic: self._producer.partitions_for(topic) for topic in self._topics}
                 self.partitions = {topic: len(numbers) for topic, numbers in known.items() if numbers}
 
-        self._call("committing", commit)
-
     def close(self) -> None:
         """Release the client. An open transaction stays open, for the next owner of the id to abort (P10)."""
-        producer = self._producer
+        self._is_closed, producer = True, self._producer
         if producer is None:  # the constructor failed or hangs; what it still makes is closed once it is made
             self._calls.end(lambda: self._close(self._producer))
             return
@@ -270,10 +281,13 @@ class TaskProducer:
         if error is not None:
             raise error
 
-    def _call(self, what: str, function: Callable[[], T]) -> T:
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        """Make a call of the client, unless it was given up meanwhile. Raises a StreamError in place of its errors."""
+        if self._is_closed or self._calls.is_given_up:
+            raise Stalled(f"{what} was not begun, the producer was given up")
         try:
-            # A bound of the client's own is the same; it should expire first, because its error tells more.
-            return self._calls.call(what, self._bound + 1, function)
+            yield
         except kafka_errors.KafkaError as error:
             raise errors.translate(error, what) from error
         except ValueError as error:  # an unknown partition: the topic has changed

@@ -1,4 +1,4 @@
-"""What all parts of a worker share: settings, observer, clock, poison search, and time limits for Kafka's clients."""
+"""What all parts of a worker share: settings, observer, clock, and time limits for the calls of Kafka's clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +11,6 @@ from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.topics import TopicMetadata, check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.poison import PoisonSearch
 
 T = TypeVar("T")
 
@@ -21,8 +20,7 @@ class WorkerContext:
     """Shared by the worker loop, the partition tasks and their state stores.
 
     `clock()`: wall time in seconds. `deduplicator` makes an empty index. `remaining()`: seconds until the worker must
-    have ended. `poison`: the search for records that fail again and again; it outlives a task. `logged`: warnings that
-    were logged and are not repeated.
+    have ended.
     """
 
     settings: Settings
@@ -30,7 +28,6 @@ class WorkerContext:
     clock: Callable[[], float]
     deduplicator: Callable[[Settings], Deduplicator]
     remaining: Callable[[], float]
-    poison: PoisonSearch = field(default_factory=PoisonSearch)
     logged: set[str] = field(default_factory=set)
 
     @property
@@ -49,6 +46,12 @@ class WorkerContext:
     def transactional_id(self, task: str) -> str:
         """The transactional id of a task's producer."""
         return f"{self.settings.kafka.group_id}-{task}"
+
+    def is_first(self, warning: str) -> bool:
+        """Whether a warning of this name is to be logged: once since the worker started."""
+        is_first = warning not in self.logged
+        self.logged.add(warning)
+        return is_first
 
     def thread(self, name: str) -> Bounded:
         """Start a thread for the calls of one client."""

@@ -248,12 +248,16 @@ class Migration:
     ) -> None:
         batch = store.dedup.judge(items, self._context.latest_event_time())
         next_offsets = [(*source.place, source.next_offset) for source in self._sources]
-        producer.begin()
         records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete).header())
         store.apply(batch)
-        producer.send(producer.pack(records))
-        producer.flush()
-        producer.commit()
+
+        def transaction() -> None:
+            producer.begin()
+            producer.send(producer.pack(records))
+            producer.flush()
+            producer.commit()
+
+        producer.wait("committing", producer.start("committing", transaction))
         store.confirm(producer.ends_in(store.topic))
         self._read += len(items)
 

@@ -168,7 +168,7 @@ class StateStore:
         number = self._pending[0].before.next if self._pending else self._builder.next
         self._reader.skip_to(ends, number, oldest.headers)
 
-    def rollback(self) -> bool:
+    def roll_back(self) -> bool:
         """Roll all pending batches back. Returns whether the store can still be used."""
         if self._is_consistent:
             self.dedup.rollback()
@@ -179,8 +179,7 @@ class StateStore:
 
     def _skipped(self, record: Any) -> None:
         """Log the first record of another program."""
-        if "foreign" not in self._context.logged:
-            self._context.logged.add("foreign")
+        if self._context.is_first("foreign"):
             log.warning(
                 "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
                 "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",

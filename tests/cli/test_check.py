@@ -1,4 +1,4 @@
-"""`stream-dedup check` on files: what it shows, and how it ends. On topics: tests/stream/test_check_kafka.py."""
+"""`stream-dedup check` on files: what it shows, and how it ends. On topics: tests/worker/test_check_kafka.py."""
 
 import gzip
 import json

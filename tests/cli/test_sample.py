@@ -198,26 +198,6 @@ def test_a_pair_that_was_drawn_twice_is_asked_twice_and_each_answer_has_its_weig
     assert f"precision of all items held back, estimated with weights: {same / (same + other):.3f}" in shown
 
 
-def test_files_are_judged_again_in_the_order_in_which_filter_read_them(tmp_path: Path) -> None:
-    """Without ids, items have their positions as ids; those, too, hang on the order."""
-    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
-    items = [{"title": f"Elm bridge opens {word}", "text": f"{text} {word}."} for word in ("today", "again", "now")]
-    late, early = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    for path, year in ((late, 2024), (early, 2022)):
-        dated = [item | {"published": f"{year}-03-0{day}T00:00:00Z"} for day, item in enumerate(items, 1)]
-        path.write_text("\n".join(map(json.dumps, dated)), "utf-8")
-    files = [str(late), str(early)]
-    held = tmp_path / "held.jsonl"
-    assert "in the order of their dates" in run(
-        "filter", *files, "--output", str(tmp_path / "out"), "--duplicates", str(held)
-    )
-    assert rows(held)
-    inputs = [part for name in files for part in ("--input", name)]
-    run("sample", str(tmp_path / "sample"), "--duplicates", str(held), *inputs, keys="q")
-    drawn = {(pair["earlier"]["id"], pair["later"]["id"]) for pair in rows(tmp_path / "sample" / "pairs.jsonl")}
-    assert drawn == {(row["original"]["id"], row["id"]) for row in rows(held)}
-
-
 def test_items_let_through_are_drawn_too(place: Place) -> None:
     place.label("q", "--count", "60")
     let_through = [pair for pair in place.pairs if pair["forward"]]

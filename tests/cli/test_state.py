@@ -15,8 +15,8 @@ from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.benchmarks.memory import deltas
-from tests.stream.remembered import Remembering
-from tests.stream.support import article, feed, made_up, make_settings, ready, run_until
+from tests.worker.remembered import Remembering
+from tests.worker.support import article, feed, made_up, make_settings, ready, run_until
 
 
 def run(*arguments: object, code: int = 0) -> str:

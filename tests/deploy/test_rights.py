@@ -33,7 +33,7 @@ from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.trial import Ended, Trial, run_trial
 from stream_dedup.worker.worker import Worker
 from tests.deploy.files import DEPLOY
-from tests.stream.support import START, article, feed
+from tests.worker.support import START, article, feed
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka]
 PASSWORD = "open sesame"  # noqa: S105 - of this test's broker

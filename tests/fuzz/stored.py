@@ -13,8 +13,7 @@ import numpy as np
 import xxhash
 import zstandard
 
-from stream_dedup.batch.resumable import Source
-from stream_dedup.batch.state import Begin, Commit, FilterState, Finish
+from stream_dedup.batch.state import Begin, Commit, FilterState, Finish, Source
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.files import MAGIC, Journal, packed, read_entries, write_entries
 from stream_dedup.changelog.records import (

@@ -19,7 +19,7 @@ from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
 
 from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.rows import FileFormat, csv_rows
+from stream_dedup.batch.tables import FileFormat, csv_rows
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.changelog.records import RestoreResult, SequenceRange

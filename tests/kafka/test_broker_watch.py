@@ -18,7 +18,7 @@ from stream_dedup.worker import broker_watch
 from stream_dedup.worker.broker_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer
 from tests.operate.stage import Member
-from tests.stream.support import make_settings, ready
+from tests.worker.support import make_settings, ready
 
 
 class Recorder(Observer):

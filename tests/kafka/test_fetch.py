@@ -19,7 +19,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.kafka import fetch
 from stream_dedup.kafka.fetch import FastPartitionRecords
 from stream_dedup.kafka.record_batch import Record
-from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 PLACE = TopicPartition("news", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

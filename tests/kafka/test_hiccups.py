@@ -19,7 +19,7 @@ from stream_dedup.worker.group import Group
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import (
+from tests.worker.support import (
     Member,
     assert_exactly_once,
     feed,

@@ -11,7 +11,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings, load_settings
-from tests.stream.support import START, article, feed, make_settings, ready
+from tests.worker.support import START, article, feed, make_settings, ready
 
 pytestmark = pytest.mark.kafka
 
@@ -61,7 +61,7 @@ def test_begins_at_a_given_time(settings: Settings) -> None:
 
 
 def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.stream import support
+    from tests.worker import support
 
     for partition, starts in ((0, (START, START + 10**10, START + 2)), (1, (START + 1, START + 3))):
         for i, start in enumerate(starts):

@@ -12,7 +12,7 @@ from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.migration import Migration
-from tests.stream.test_endurance import context
+from tests.worker.test_endurance import context
 
 UNKNOWN = [None, set[int]()]  # of kafka-python, by version
 

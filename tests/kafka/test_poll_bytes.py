@@ -12,7 +12,7 @@ from stream_dedup.kafka.assignor import CooperativeAssignor
 from stream_dedup.kafka.record_batch import content_bytes
 from stream_dedup.settings import Settings
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import feed, make_settings, ready
+from tests.worker.support import feed, make_settings, ready
 
 PARTITIONS = 2
 RECORD_BYTES = 2**18

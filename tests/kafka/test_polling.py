@@ -14,7 +14,7 @@ from stream_dedup.worker import worker
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.stream.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

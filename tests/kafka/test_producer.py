@@ -20,7 +20,7 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.producer import BulkSender, SentBatch, TaskProducer, _by_partition, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound, varint
-from tests.stream.support import make_settings, read_all, ready
+from tests.worker.support import make_settings, read_all, ready
 
 BATCH = 2000
 LZ4 = DefaultRecordBatchBuilder.CODEC_LZ4

@@ -24,7 +24,7 @@ from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings, load_settings
 from tests import kafka_version
 from tests.certificates import Authority
-from tests.stream.support import article, feed, make_settings, ready, run_until
+from tests.worker.support import article, feed, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka
 

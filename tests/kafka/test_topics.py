@@ -15,7 +15,7 @@ from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
 from tests import kafka_version
-from tests.stream.support import make_settings
+from tests.worker.support import make_settings
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -13,7 +13,6 @@ from kafka.structs import ConsumerGroupMetadata
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.transaction import CommitStep, Producer
 from stream_dedup.settings import Settings
 from stream_dedup.worker import task
 from stream_dedup.worker.group import Group
@@ -25,17 +24,14 @@ from tests.model.world import Index
 def commit_before_flush() -> Iterator[None]:
     """The transaction is committed before every record is known to be acknowledged (P1)."""
 
-    def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[CommitStep], None]) -> None:
-        announce(CommitStep.SEND)
-        producer.send(records)
-        announce(CommitStep.CHANGELOG)
-        producer.send(changelog)
-        announce(CommitStep.COMMIT)
-        producer.commit()
-        announce(CommitStep.FLUSH)
-        producer.flush()
+    class Hasty(TaskProducer):
+        def flush(self) -> None:
+            super().commit()
+            super().flush()
 
-    with patch.object(task, "commit", commit):
+        def commit(self) -> None: ...
+
+    with patch.object(task, "TaskProducer", Hasty):
         yield
 
 

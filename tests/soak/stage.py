@@ -21,13 +21,13 @@ from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.changelog.records import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, index_partitions, span_of
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.commit import CommitStep
 from tests.model.items import Source
 from tests.soak.checker import Block, Refusal
 from tests.soak.plan import Fault
-from tests.stream.clock import set_clock
-from tests.stream.support import Member, read_all
+from tests.worker.clock import set_clock
+from tests.worker.support import Member, read_all
 
 TRANSACTION_SECONDS = 6.0
 # For a broker that has just been restarted.
