@@ -90,15 +90,13 @@ def test_a_wrong_item_is_refused_in_one_line(given: Any, message: str, dedup: De
     assert isinstance(caught.value, StreamDedupError)
 
 
-@pytest.mark.parametrize("given", [None, 7, {"id": "1"}, an_item("1")], ids=repr)
-def test_values_other_than_lists_of_items_are_refused(given: Any, dedup: Deduplicator) -> None:
-    with pytest.raises(UsageError, match="is not a list of items; for a single item write"):
-        dedup.judge(given)
-
-
-@pytest.mark.parametrize("given", ["news.jsonl", Path("news.jsonl")], ids=repr)
-def test_the_error_for_a_file_name_explains_how_to_read_files(given: Any, dedup: Deduplicator) -> None:
-    with pytest.raises(UsageError, match="is not a list of items; to make an item of a line of a file use Decoder"):
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(given, "for a single item write") for given in (None, 7, {"id": "1"}, an_item("1"))]
+    + [(given, "to make an item of a line of a file use Decoder") for given in ("news.jsonl", Path("news.jsonl"))],
+)
+def test_values_other_than_lists_of_items_are_refused(given: Any, message: str, dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match=f"is not a list of items; {message}"):
         next(dedup.filter(given))
 
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import decode, read_head
 from stream_dedup.changelog.files import Entry, Journal, open_locked
-from stream_dedup.changelog.partitions import index_partitions
-from stream_dedup.changelog.records import is_block, span_of
+from stream_dedup.changelog.records import index_partitions, is_block, span_of
 from stream_dedup.errors import ChangelogError, CorruptBlock, InputError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka.record_batch import PARTITIONS

@@ -25,8 +25,15 @@ import numpy as np
 
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
-from stream_dedup.changelog.partitions import IndexPartitions
-from stream_dedup.changelog.records import CURE, RestoreResult, blocks_start, damaged, is_block, span_of
+from stream_dedup.changelog.records import (
+    CURE,
+    IndexPartitions,
+    RestoreResult,
+    blocks_start,
+    damaged,
+    is_block,
+    span_of,
+)
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
 from stream_dedup.kafka.client import TopicPartition

@@ -19,6 +19,8 @@ import msgspec
 
 from stream_dedup.changelog.block import MAGIC
 from stream_dedup.errors import ChangelogError, CorruptBlock
+from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.record_batch import PARTITIONS
 
 Header = tuple[str, bytes]
 Parsed = TypeVar("Parsed")
@@ -36,6 +38,22 @@ CURE = (
     "[topics] changelog, create it with: stream-dedup topics create --config FILE, and run `stream-dedup migrate "
     "--config FILE` before the workers. In scope partition, or without the last step, they begin with an empty index"
 )
+
+
+class IndexPartitions(NamedTuple):
+    """The partition of blocks and the partition of merged blocks (entries.py)."""
+
+    blocks: TopicPartition
+    merged: TopicPartition
+
+
+def index_partitions(topic: str, index: int) -> IndexPartitions:
+    """The partitions of the index with this number: two neighbours, so that the input topic can gain partitions.
+
+    >>> [one.partition for one in index_partitions("news.dedup-changelog", 3)]
+    [6, 7]
+    """
+    return IndexPartitions(TopicPartition(topic, PARTITIONS * index), TopicPartition(topic, PARTITIONS * index + 1))
 
 
 class SequenceRange(NamedTuple):

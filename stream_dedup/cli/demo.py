@@ -15,7 +15,7 @@ import typer
 from rich.live import Live
 
 from stream_dedup.cli.common import ConfigOption, new_console, print_json, version_text
-from stream_dedup.cli.run import stop_on_signals
+from stream_dedup.cli.operate import stop_on_signals
 from stream_dedup.errors import StreamError
 from stream_dedup.phrases import counted
 

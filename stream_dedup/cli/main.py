@@ -1,5 +1,8 @@
 """`stream-dedup`: the list of commands, and the only place that turns an error into a message and an exit code.
 
+A command is imported when it is used. Importing every command would load the compiled kernels, numba and the Kafka
+client: over a second of processor time, which `--help`, `--version`, a TAB and a health check do not need.
+
 Exit codes: 0 done; 1 the work failed (input, changelog, topics, broker); 2 wrong usage or settings; 130 interrupted.
 An error of this project prints one line without a traceback; a bug prints its traceback. If the log is JSON, both are
 log records.
@@ -12,21 +15,32 @@ import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from stream_dedup.cli.common import new_console, version_text
-from stream_dedup.cli.lazy import LazyCommand, lazy_group
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.observe import logs
 from stream_dedup.observe.terminal import CleanStream
 
 log = logging.getLogger(__name__)
 
+
+class LazyCommand(NamedTuple):
+    """A command to import later: `target` is `module:name` within `stream_dedup.cli`, `help` its line in the list."""
+
+    target: str
+    help: str
+
+
 # Add a command here: its target, and the first line of its own help. The list imports no command module; a command
 # module imports at its top only what its options need.
 COMMANDS = {
-    "run": LazyCommand("run:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
+    "run": LazyCommand("operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
     "demo": LazyCommand("demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
     "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
     "check": LazyCommand("check:check_command", "Show what is understood of a feed, before it is judged."),
@@ -37,18 +51,51 @@ COMMANDS = {
     "evaluate": LazyCommand("evaluate:evaluate_command", "Measure the decision on your own corpus and labels."),
     "sample": LazyCommand("sample:sample_command", "Label borderline decisions; find the threshold for your feed."),
     "plan": LazyCommand("plan:plan_command", "Plan the index: recall, memory, and settings to paste."),
-    "migrate": LazyCommand("migrate:migrate_command", "Build the changelog of new [fingerprint] settings."),
-    "health": LazyCommand("health:health_command", "Ask a running worker for its health."),
-    "warm": LazyCommand("warm:warm_command", "Compile all kernels ahead of the first start."),
-    "topics": LazyCommand("topics:topics_app", "Create and check the topics."),
+    "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
+    "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),
+    "warm": LazyCommand("operate:warm_command", "Compile all kernels ahead of the first start."),
+    "topics": LazyCommand("operate:topics_app", "Create and check the topics."),
     "state": LazyCommand("state:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
     "weights": LazyCommand("weights:weights_app", "Build tables of feature rarity for SimHash."),
 }
 
+
+class LazyGroup(TyperGroup):
+    """A group that lists its commands without importing them, and imports one when it is run or asked for its help."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, command in COMMANDS.items():
+            # A placeholder with a name and a help text: resolve_command replaces it with the command.
+            self.add_command(TyperCommand(name, help=command.help, rich_markup_mode=self.rich_markup_mode))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Import and return the command that these arguments name."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if command is None or name is None else self.load(name), rest
+
+    def load(self, name: str) -> Any:
+        """Import and return the command or subgroup of this name."""
+        module, attribute = COMMANDS[name].target.split(":")
+        target = getattr(import_module(f"stream_dedup.cli.{module}"), attribute)
+        # Typer builds commands only from an app, so make one that has this command alone.
+        app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
+        app.callback()(_no_options)
+        if isinstance(target, typer.Typer):
+            app.add_typer(target, name=name)
+        else:
+            app.command(name)(target)
+        return get_command(app).commands[name]  # type: ignore[attr-defined]  # a group, because it has a callback
+
+
+def _no_options() -> None:
+    """A callback; an app that has one is a group even with a single command."""
+
+
 app = typer.Typer(
     name="stream-dedup",
-    cls=lazy_group(COMMANDS),
+    cls=LazyGroup,
     help="Holds back near-duplicate news: on Kafka exactly once, or on files. "
     "Exit codes: 0 done, 1 the work failed, 2 wrong usage or settings, 130 interrupted.",
     no_args_is_help=True,

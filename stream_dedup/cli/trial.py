@@ -63,7 +63,7 @@ def trial_command(
     Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them
     can be judged.
     """
-    from stream_dedup.cli.run import stop_on_signals
+    from stream_dedup.cli.operate import stop_on_signals
     from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings

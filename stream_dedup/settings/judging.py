@@ -58,7 +58,7 @@ class WindowSettings(Table):
         timedelta(hours=1),
         ge=timedelta(0),
         description="How far a record's timestamp may be ahead of the clock. Beyond it the timestamp is ignored, and "
-        "the item gets the current time of its partition.",
+        "the item gets the current time of its partition. Raise it for feeds with announced articles.",
     )
     max_originals: int | None = Field(
         None,
@@ -174,7 +174,13 @@ class FingerprintSettings(SecretTable):
     body_rows: int = Field(4, ge=1, le=_MOST_ROWS, description="Rows per band. More rows give fewer false candidates.")
     headline_bands: int = Field(2, ge=1, le=MOST_BANDS, description="minhash: bands of the headline.")
     headline_rows: int = Field(3, ge=1, le=_MOST_ROWS, description="minhash: rows per band of the headline.")
-    seed: int = Field(1, ge=0, lt=2**32, description="Seed of every hash function.")
+    seed: int = Field(
+        1,
+        ge=0,
+        lt=2**32,
+        description="Seed of every hash function. Another one shows how much of a "
+        "measurement is chance; against people who write colliding items set `salt`.",
+    )
     salt: SecretStr | None = Field(
         None,
         description="Secret that every hash function depends on, at least 16 characters, such as the output of "
@@ -261,7 +267,9 @@ class DecisionSettings(Table):
     )
     body: Share = Field(0.5, description="jaccard: least Jaccard similarity of two bodies that are the same.")
     cosmetic: Share = Field(
-        0.9, description="Same id: a new version is cosmetic from this Jaccard similarity of body and headline."
+        0.9,
+        description="Same id: a new version is cosmetic from this "
+        "Jaccard similarity of body and headline. Raise it if small corrections must pass.",
     )
 
     @property
@@ -292,7 +300,11 @@ class IndexSettings(Table):
     # The recent tree's filter takes 8 bytes an entry: 256 KB with 30 tables, which fits the L2 cache. Adding a row at a
     # time takes 30 µs with 256, 31 with 1024 and 41 with 4096.
     recent_limit: int = Field(
-        1024, ge=16, le=1_000_000, description="Entries that the recent tree holds before it becomes a sorted run."
+        1024,
+        ge=16,
+        le=1_000_000,
+        description="Entries that the recent tree holds before it "
+        "becomes a sorted run. Lower it to see merges in a small test.",
     )
     # With 64, items of one template took 92 µs each instead of 58, and on the labelled streams .077 instead of .075 of
     # the items with nothing new were let through.

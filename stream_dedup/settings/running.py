@@ -165,7 +165,11 @@ class WorkerSettings(Table):
     # The records of a transaction share its cost, some 45 ms of round trips. A backlog of 40,000 articles took, in µs
     # an item: 119 with 1,000, 96 with 2,000, 101 with 3,000.
     batch_items: int = Field(
-        2000, ge=1, le=20_000, description="Most records in a transaction. A slow stream makes smaller transactions."
+        2000,
+        ge=1,
+        le=20_000,
+        description="Most records in a transaction. A slow stream "
+        "makes smaller transactions. Lower it where a reader of the output cannot wait for 2,000 items of a backlog.",
     )
     memory: Size = Field(
         default_factory=available,
@@ -183,12 +187,13 @@ class WorkerSettings(Table):
         timedelta(seconds=30),
         ge=timedelta(seconds=5),
         description="After this time the broker aborts the transaction of a dead member. Also the time limit of a "
-        "commit.",
+        "commit. Raise it for slow brokers that need more than half of it.",
     )
     session_timeout: Duration = Field(
         timedelta(seconds=10),
         ge=timedelta(seconds=1),
-        description="A member that is silent for this long loses its partitions, and another one takes over.",
+        description="A member that is silent for this long loses its partitions, and another one takes over. Raise it "
+        "where machines stand still for seconds.",
     )
     max_record_bytes: Size = Field(
         default_factory=lambda data: record_bytes(data.get("memory", 0)),

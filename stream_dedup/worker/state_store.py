@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
-from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import ChangelogReader
-from stream_dedup.changelog.records import CURE, RestoreResult, blocks_header
+from stream_dedup.changelog.records import CURE, RestoreResult, blocks_header, index_partitions
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import CorruptBlock, Outdated, StreamError
 from stream_dedup.kafka import client

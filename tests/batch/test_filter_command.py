@@ -104,8 +104,7 @@ def test_it_says_that_it_compiles(command: str, tmp_path: Path, monkeypatch: pyt
         event.broadcast(event.Event("numba:compile", event.EventStatus.START, {"dispatcher": dispatcher}))
         raise InputError("no further")
 
-    timer = SimpleNamespace(Timer=lambda _, say: SimpleNamespace(start=say, cancel=lambda: None))
-    monkeypatch.setattr("stream_dedup.precompile.compilations.threading", timer)
+    monkeypatch.setattr("stream_dedup.precompile.compilations._PATIENCE_SECONDS", -1)
     monkeypatch.setattr("stream_dedup.batch.filter.filter_files", compiling)
     monkeypatch.setattr("stream_dedup.batch.pairs.find_pairs", compiling)
     both = typer.Typer()

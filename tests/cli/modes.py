@@ -148,7 +148,7 @@ def _run(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr("stream_dedup.observe.watch.Watch", watch)
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_: None)
-    patch.setattr("stream_dedup.cli.run.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.operate.stop_on_signals", Event)
 
 
 def _demo(patch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
     patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
-    patch.setattr("stream_dedup.cli.run.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.operate.stop_on_signals", Event)
 
 
 class _Terminal:
@@ -282,7 +282,7 @@ def _health(patch: pytest.MonkeyPatch) -> None:
         reach(url, sorted(values.items()))
         return True, "ok"
 
-    patch.setattr("stream_dedup.cli.health.probe", probe)
+    patch.setattr("stream_dedup.cli.operate.probe", probe)
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner
 
-from stream_dedup.cli import migrate
+from stream_dedup.cli import operate
 from stream_dedup.cli.main import app
 from stream_dedup.settings import Settings
 from stream_dedup.worker import migration
@@ -39,7 +39,7 @@ def test_without_a_terminal_each_phase_is_a_line_on_standard_error(monkeypatch: 
 
 def test_a_long_phase_is_logged_again_every_minute(capsys: pytest.CaptureFixture[str]) -> None:
     now = iter([0.0, 59.0, 61.0, 61.0, 62.0])
-    with migrate._log_lines(lambda: next(now)) as report:
+    with operate._log_lines(lambda: next(now)) as report:
         for _ in range(4):
             report(migration.MigrationProgress("wait", 1, 1, 1))
 

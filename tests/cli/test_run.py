@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.cli import run
+from stream_dedup.cli import operate
 from stream_dedup.observe import logs, watch
 from stream_dedup.worker import cluster_watch, worker
 
@@ -33,9 +33,9 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "Worker", Idle)
     monkeypatch.setattr(watch, "Watch", Idle)
     monkeypatch.setattr(cluster_watch, "BrokerWatch", lambda *_: nullcontext())
-    monkeypatch.setattr(run, "stop_on_signals", threading.Event)
+    monkeypatch.setattr(operate, "stop_on_signals", threading.Event)
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
-    monkeypatch.setattr(run, "_exit", lambda: None)
+    monkeypatch.setattr(operate, "_exit", lambda: None)
 
 
 @pytest.mark.parametrize("shadow", [True, False])
@@ -43,7 +43,7 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
     """Nothing else in the log shows that the worker holds nothing back."""
     monkeypatch.setenv("STREAM_DEDUP_POLICY__SHADOW", str(shadow).lower())
     with caplog.at_level(logging.INFO):
-        run.run_command(None)
+        operate.run_command(None)
 
     messages = [record.getMessage() for record in caplog.records]
     warnings = [message for message in messages if message.startswith("shadow mode: the worker holds nothing back")]

@@ -90,7 +90,7 @@ def _topics(patch: pytest.MonkeyPatch) -> None:
 
 
 def _health(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.cli.health.probe", lambda *_, **__: (False, HOSTILE))
+    patch.setattr("stream_dedup.cli.operate.probe", lambda *_, **__: (False, HOSTILE))
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:

@@ -176,8 +176,7 @@ def outside_targets() -> list[Target]:
     toml = [b"[kafka]\nbootstrap_servers = 'h:1'\n[window]\nlength = '7d'\n[item]\nfields = {title = 'a.b'}\n"]
     environment = [
         b"KAFKA__BOOTSTRAP_SERVERS=h:1\nWINDOW__LENGTH=7d\nWORKER__BATCH_ITEMS=10",
-        b'ITEM={"preset": "rss", "fields": {"title": "a.b"}}\nITEM__FIELDS__TEXT=c',
-        b'ITEM__FIELDS={"title": "a"}\nFINGERPRINT={"seed": 1}',
+        b"ITEM__PRESET=rss\nITEM__FIELDS__TITLE=a.b\nITEM__FIELDS__TEXT=c",
     ]
     names = [b"KAFKA", b"ITEM", b"FIELDS", b"TITLE", b"__", b"=", b"\n", b"WINDOW={", b"OBSERVE__PORT=", b"DECISION__"]
     arguments = [b"\0002,000,000", b"\0002e6", b"\0014 GiB", b"\00290m"]

@@ -60,7 +60,7 @@ NEEDS_NONE = {
     "spark/parts.py": "what an executor of the same job has made",
     "kafka/errors.py": "an address in the settings",
     "phrases.py": "what pip has written about its own installation",
-    "precompile/second_process.py": "random numbers of its own",
+    "precompile/kernels.py": "random numbers of its own",
 }
 
 

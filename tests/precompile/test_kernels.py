@@ -16,8 +16,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.precompile import kernels
 from stream_dedup.precompile.compilations import count_compilations
-from stream_dedup.precompile.kernels import compile_all, compile_for
-from stream_dedup.precompile.second_process import judge_synthetic
+from stream_dedup.precompile.kernels import compile_all, compile_for, judge_synthetic
 from stream_dedup.settings import load_settings
 
 # Run in a process with an empty cache, this prints the cacheable kernels that the cache lacks after `compile_all`. A
@@ -43,19 +42,6 @@ for part in ("fingerprint", "index", "dedup"):
                 print(info.name, name)
 assert compile_all() == 0
 """
-
-
-def test_each_compilation_is_counted_once() -> None:
-    from numba import njit
-
-    @njit
-    def twice(n):  # type: ignore[no-untyped-def]
-        return n + n
-
-    with count_compilations() as names:
-        assert twice(2) == 4
-        assert twice(3) == 6
-    assert [name.rpartition(".")[2] for name in names] == ["twice"]
 
 
 def test_after_precompilation_the_decision_compiles_nothing() -> None:
@@ -127,27 +113,19 @@ def patch_compilation(monkeypatch: pytest.MonkeyPatch, returncode: int = 0) -> l
     return started
 
 
-def test_compiled_kernels_need_no_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_process_starts_with_the_first_compilation_where_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_for(load_settings())
     monkeypatch.setattr(kernels, "_start_second_process", None)
-    assert compile_for(load_settings()) == 0
-
-
-def test_the_first_compilation_starts_a_second_process_and_each_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_for(load_settings())
+    assert compile_for(load_settings()) == 0, "all kernels are compiled"
     started, reported = patch_compilation(monkeypatch), list[int]()
     compiled = compile_for(load_settings(), reported.append)
     assert len(started) == 1
     assert compiled == len(reported) + 7
     assert reported == list(range(1, len(reported) + 1))
-
-
-def test_one_processor_or_another_family_needs_no_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = patch_compilation(monkeypatch)
     compile_for(load_settings(fingerprint={"family": "simhash", "bits": 64}))
     monkeypatch.setattr(kernels.os, "cpu_count", lambda: 1)
     compile_for(load_settings())
-    assert started == []
+    assert len(started) == 1
 
 
 def test_a_second_process_that_fails_costs_only_time_and_is_logged(
@@ -168,7 +146,7 @@ def test_the_second_process_compiles_most_kernels_behind_the_fingerprints(tmp_pa
     code = """
 from stream_dedup.precompile.compilations import count_compilations
 from stream_dedup.precompile.kernels import compile_for
-from stream_dedup.precompile.second_process import judge_synthetic
+from stream_dedup.precompile.kernels import judge_synthetic
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item

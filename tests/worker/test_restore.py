@@ -12,8 +12,14 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import entries
 from stream_dedup.changelog import reader as changelog
-from stream_dedup.changelog.partitions import index_partitions
-from stream_dedup.changelog.records import SEQUENCE_HEADER, RestoreResult, SequenceRange, TaskSummary, offsets_header
+from stream_dedup.changelog.records import (
+    SEQUENCE_HEADER,
+    RestoreResult,
+    SequenceRange,
+    TaskSummary,
+    index_partitions,
+    offsets_header,
+)
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka

@@ -1,0 +1,281 @@
+"""The commands of a worker on Kafka: `run`, `health`, `topics create|check`, `migrate`, and `warm` at install.
+
+Each takes the worker's settings file. What the work needs is imported within the commands, so that a health check does
+not load the compiled kernels.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from stream_dedup.cli.common import ConfigOption, JsonOption, print_json, version_text
+from stream_dedup.errors import ConfigError
+from stream_dedup.observe import logs
+from stream_dedup.observe.probe import default_certfile, default_token, default_url, probe, url_of
+from stream_dedup.phrases import counted
+
+if TYPE_CHECKING:
+    from stream_dedup.worker.migration import MigrationProgress
+
+log = logging.getLogger("stream_dedup.run")
+
+_SHADOW = (
+    "shadow mode: the worker holds nothing back; items that it would hold back are marked in headers and copied to %s. "
+    "To hold them back, set [policy] shadow to false"
+)
+_PHASES = {
+    "fill": "filling the new changelog",
+    "wait": "keeping up: stop the old workers now",
+    "complete": "reading the rest",
+    "done": "complete: start the new workers",
+}
+# Between two log lines of the same phase; the interval at which `run` repeats that no broker answers.
+_LOG_INTERVAL_SECONDS = 60.0
+topics_app = typer.Typer(help="Create and check the topics.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def run_command(config: ConfigOption = None) -> None:
+    """Run the worker on Kafka, until SIGTERM or Ctrl-C.
+
+    Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
+    """
+    from stream_dedup.observe.watch import Watch
+    from stream_dedup.precompile.compilations import report_long_compilation
+    from stream_dedup.settings import load_settings
+    from stream_dedup.worker.cluster_watch import BrokerWatch
+    from stream_dedup.worker.worker import Worker
+
+    settings = load_settings(config)
+    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
+    stop = stop_on_signals()
+    with Watch(settings, version_text()) as watch:
+        log.info(
+            "group %s, %s -> %s, scope %s",
+            settings.kafka.group_id,
+            settings.topics.input,
+            settings.topics.output,
+            settings.worker.scope,
+        )
+        if settings.policy.shadow:
+            log.warning(_SHADOW, settings.topics.duplicates)
+        with report_long_compilation(log.info), BrokerWatch(settings, watch):
+            Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
+    log.info("stopped; each batch in work is committed or will be read again")
+    _exit()
+
+
+def _exit() -> NoReturn:
+    """End the process at once with exit code 0; call it after everything is closed.
+
+    A regular interpreter exit frees every object first: with the compiled kernels loaded this takes .6 to 1.5 s of
+    processor time, 15 s on an overloaded machine, and it waits for a running merge of the index. Container runtimes
+    kill the process ten seconds after SIGTERM.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def stop_on_signals() -> threading.Event:
+    """Return an event that SIGTERM and Ctrl-C set; a second signal ends the process at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
+    return stop
+
+
+# -- health ----------------------------------------------------------------------------------------------
+
+
+def health_command(
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url", metavar="URL", help="The worker's /healthz (or /livez), instead of the one from the settings."
+        ),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Ask a running worker for its health.
+
+    Exit code 0 if the worker is active or stands by, 1 otherwise. The settings give the worker's address
+    (`observe.host`, `observe.health_port`), certificate and token: use its --config and environment.
+
+    For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL or PATH]`, which prints the
+    same and starts faster. With the path /livez it asks whether the worker is stuck, and only then should be restarted.
+    """
+    certfile: Path | str | None
+    if config is None:
+        certfile, token = default_certfile(), default_token()
+    else:
+        from stream_dedup.settings import load_settings
+
+        observe = load_settings(config).observe
+        certfile, token = observe.tls_certfile, observe.secret("token")
+    healthy, report = probe(_url_of(config) if url is None else url, certfile=certfile, token=token)
+    typer.echo(report, err=not healthy)
+    raise typer.Exit(0 if healthy else 1)
+
+
+def _url_of(config: Path | None) -> str:
+    """Return the /healthz of a worker with these settings. Raises ConfigError if it has none, or on any free port."""
+    if config is None:
+        return default_url()
+    from stream_dedup.settings import load_settings
+
+    observe = load_settings(config).observe
+    if not observe.enabled:
+        raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
+    if observe.probed_port == 0:
+        raise ConfigError(
+            "[observe] health_port is 0, any free port, as it is if port is: take the URL from the worker's log and "
+            "pass it with --url"
+        )
+    return url_of(observe.host, observe.probed_port, "https" if observe.tls_certfile else "http")
+
+
+# -- topics ----------------------------------------------------------------------------------------------
+
+
+@topics_app.command("create")
+def create_command(
+    config: ConfigOption = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=1, help="Partitions of a new input topic; the other topics get as many."),
+    ] = None,
+    replication: Annotated[
+        int | None, typer.Option(metavar="NUMBER", min=1, help="Replication factor; default: the brokers' default.")
+    ] = None,
+) -> None:
+    """Create those of the five topics that are missing.
+
+    Each gets the configuration with which no data is lost.
+    """
+    from stream_dedup.kafka.topics import check_topics, create_topics
+    from stream_dedup.settings import load_settings
+
+    settings = load_settings(config)
+    created = create_topics(settings, partitions, replication)
+    typer.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
+    source = settings.topics.input
+    if source in created:
+        typer.echo(
+            f"{source}, the input, is new and empty. If your feed writes to another topic, set [topics] input to that "
+            "topic and run this command again",
+            err=True,
+        )
+    if replication is not None and not created:
+        typer.echo(
+            f"--replication {replication} was not used, because nothing was created. To change it for an existing "
+            "topic, use kafka-reassign-partitions.sh",
+            err=True,
+        )
+    metadata = check_topics(settings)
+    if partitions is not None and metadata.partitions[source] != partitions:
+        present = counted(metadata.partitions[source], "partition")
+        typer.echo(
+            f"--partitions {partitions} was not used: the input {source} has {present}, and the other topics get as "
+            "many. To add partitions, use kafka-topics.sh --alter",
+            err=True,
+        )
+
+
+@topics_app.command("check")
+def check_command(config: ConfigOption = None) -> None:
+    """Check the topics as the worker does at its start.
+
+    Each problem comes with the command that fixes it.
+    """
+    from stream_dedup.kafka.topics import check_topics
+    from stream_dedup.settings import load_settings
+
+    metadata = check_topics(load_settings(config))
+    for name, count in metadata.partitions.items():
+        typer.echo(f"{name}: {counted(count, 'partition')}, ok")
+
+
+# -- migrate ---------------------------------------------------------------------------------------------
+
+
+def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Build the changelog of new [fingerprint] settings.
+
+    Judges the items in the output topic again, and fills the new changelog. Use the settings of the new workers: the
+    same group and topics, but a new name in [topics] changelog (create it with `topics create`). It runs while the old
+    workers run, says when to stop them, and ends when the new workers may start. An interrupted run continues where it
+    stopped.
+    """
+    from stream_dedup.settings import load_settings
+    from stream_dedup.worker.migration import Migration
+
+    settings = load_settings(config)
+    with _bars() if sys.stderr.isatty() and not as_json else _log_lines() as report:
+        result = Migration(settings, report).run()
+    if as_json:
+        print_json(asdict(result))
+    else:
+        typer.echo(
+            f"{settings.topics.changelog} is complete: {result.remembered:,} remembered of {result.read:,} read. "
+            "Start the new workers with these settings; do not start the old ones again."
+        )
+
+
+@contextmanager
+def _bars() -> "Iterator[Callable[[MigrationProgress], None]]":
+    from stream_dedup.cli.console import progress_bars
+
+    with progress_bars() as bars:
+        yield lambda now: bars(_PHASES[now.phase], now.read, now.total, f"{now.remembered:,} remembered")
+
+
+@contextmanager
+def _log_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Callable[[MigrationProgress], None]]":
+    """Without a terminal: print a line to stderr at the start of each phase and every minute after it."""
+    previous: tuple[str, float] | None = None
+
+    def report(progress: "MigrationProgress") -> None:
+        nonlocal previous
+        if previous is not None and previous[0] == progress.phase and clock() - previous[1] < _LOG_INTERVAL_SECONDS:
+            return
+        previous = progress.phase, clock()
+        counts = f"{progress.read:,} of {progress.total:,} read, {progress.remembered:,} remembered"
+        typer.echo(f"{_PHASES[progress.phase]} ({counts})", err=True)
+
+    yield report
+
+
+# -- warm ------------------------------------------------------------------------------------------------
+
+
+def warm_command() -> None:
+    """Compile all kernels ahead of the first start.
+
+    The first run takes a minute or more, later runs seconds. The kernels are stored beside the code, or in
+    NUMBA_CACHE_DIR. They fit this machine's processor, or the one that NUMBA_CPU_NAME names.
+    """
+    from stream_dedup.precompile.kernels import compile_all
+
+    began = time.monotonic()
+    compiled = compile_all()
+    typer.echo(
+        f"{counted(compiled, 'kernel')} compiled in {time.monotonic() - began:.0f} s"
+        if compiled
+        else "nothing to compile"
+    )
