@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from stream_dedup.observe.terminal import escape_controls
+from stream_dedup.observe.logs import escape_controls
 
 
 class CleanConsole(Console):

@@ -19,7 +19,7 @@ from stream_dedup.cli.common import new_console, version_text
 from stream_dedup.cli.lazy import LazyCommand, lazy_group
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.observe import logs
-from stream_dedup.observe.terminal import CleanStream
+from stream_dedup.observe.logs import CleanStream
 
 log = logging.getLogger(__name__)
 

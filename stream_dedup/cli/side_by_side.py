@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.dedup.passages import Comparison, Passage, Side, word_spans
-from stream_dedup.observe.terminal import escape_controls
+from stream_dedup.observe.logs import escape_controls
 
 _STYLES = {Side.BOTH: "dim", Side.FIRST: "bold red", Side.SECOND: "bold green"}
 # Words of a common passage that stay beside a difference, to show where it is.

@@ -9,8 +9,7 @@ both texts side by side, `_differences` says what to mark, `_evidence` what was 
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -27,6 +26,7 @@ from stream_dedup.news.presets import FIELDS
 from stream_dedup.news.summary import Summary, rows_of, share
 from stream_dedup.observe.board import HEIGHT, WIDTH, Board, Numbers, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
+from stream_dedup.observe.http import Answer
 from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
 from stream_dedup.settings import Settings, read_from_files, secrets_of
 
@@ -72,15 +72,6 @@ _INDEX = (
 _UP_TO_DATE_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The response to a request for a path."""
-
-    content_type: str
-    body: bytes
-    headers: Mapping[str, str]
-
-
 class Page:
     """Responds to requests for the page and its files. Safe on any thread."""
 
@@ -116,11 +107,11 @@ class Page:
         self._template = environment.get_template("status.html")
         self._kept = float("-inf"), b""  # when it was rendered, monotonic seconds, and the page
 
-    def respond(self, path: str, query: str) -> Response | None:
+    def respond(self, path: str, query: str) -> Answer | None:
         """Return the response for a path; None if there is no such path."""
         if path in self._files:
             content_type, body = self._files[path]
-            return Response(content_type, body, _HEADERS)
+            return Answer(content_type, body, _HEADERS)
         if path != "/":
             return None
         requested_id, (rendered_at, body) = _requested_id(query), self._kept
@@ -128,7 +119,7 @@ class Page:
             body = self._html(requested_id).encode("utf-8", "replace")
             if not requested_id:
                 self._kept = time.monotonic(), body
-        return Response("text/html; charset=utf-8", body, _HEADERS)
+        return Answer("text/html; charset=utf-8", body, _HEADERS)
 
     def _html(self, requested_id: str | None) -> str:
         now, state = self._board.snapshot(), self._state()

@@ -24,9 +24,9 @@ from stream_dedup.evaluate.sample import Sample
 from stream_dedup.evaluate.strata import Strata
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
+from stream_dedup.observe.http import Routes
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
-from stream_dedup.observe.routes import Routes
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.schema import PREFIX
 from stream_dedup.worker.records import EVIDENCE

@@ -17,15 +17,14 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe.health import HealthState, Status
-from stream_dedup.observe.http import ObserveServer
-from stream_dedup.observe.page import Response
+from stream_dedup.observe.http import Answer, ObserveServer
 from stream_dedup.observe.probe import main, probe
 from stream_dedup.settings import load_settings
 from tests.certificates import Authority, Identity
 
 TOKEN = "0123456789abcdef-of-the-page"  # noqa: S105
 STATE = HealthState(Status.DEGRADED, 1_700_000_000.0, "no broker at kafka.internal answers", worked=True)
-PAGE = Response("text/plain", b"items", {})
+PAGE = Answer("text/plain", b"items", {})
 
 
 def serve(**settings: object) -> ObserveServer:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stream_dedup.cli import main as command
-from stream_dedup.demo.embedded import EmbeddedKafka, Listener, free_ports
+from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
 from stream_dedup.settings import load_settings
+from tests.broker import EmbeddedKafka, Listener
 from tests.stream.support import make_settings, ready
 
 SECRET = 'open "sesame" \\ 7'  # noqa: S105
