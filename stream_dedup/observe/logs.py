@@ -41,17 +41,14 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
     return chosen
 
 
-def secrets_of(settings: "Settings") -> list[str]:
-    """Return the settings that no line may show."""
-    from stream_dedup.settings import secrets_of as read
-
-    return read(settings)
-
-
-def _from_files() -> frozenset[str]:
-    """Return the secrets that were read from files; none before the settings are imported, which takes time."""
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Replace these secrets, and those that were read from files, by stars."""
+    # None before the settings are imported, which takes time. A file may have got a new secret since the last line.
     module = sys.modules.get("stream_dedup.settings.secrets")
-    return module.read_from_files() if module is not None else frozenset()
+    from_files = module.read_from_files() if module is not None else ()
+    for secret in sorted({*secrets, *from_files} - {""}, key=len, reverse=True):  # one may contain another
+        text = text.replace(secret, STARS)
+    return text
 
 
 def set_up(form: Form, secrets: Iterable[str] = ()) -> None:
@@ -115,22 +112,17 @@ class _Redact:
     """Replaces secrets in every text of a record."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._given = frozenset(secret for secret in secrets if secret)
+        self._secrets = tuple(secrets)
 
     def __call__(self, _logger: Any, _method: str, event: Event) -> Event:
-        # The longest first: one may contain another. A file may have got a new secret since the last line.
-        secrets = sorted(self._given | _from_files(), key=len, reverse=True)
-        return {name: self._clean(value, secrets) for name, value in event.items() if name not in _FORMATTER_FIELDS}
+        return {name: self._clean(value) for name, value in event.items() if name not in _FORMATTER_FIELDS}
 
-    def _clean(self, value: Any, secrets: Iterable[str]) -> Any:
+    def _clean(self, value: Any) -> Any:
         if isinstance(value, (bool, int, float, type(None))):
             return value
         if isinstance(value, (list, tuple)):
-            return [self._clean(element, secrets) for element in value]
-        text = str(value)
-        for secret in secrets:
-            text = text.replace(secret, STARS)
-        return text
+            return [self._clean(element) for element in value]
+        return without_secrets(str(value), self._secrets)
 
 
 def _text(_logger: Any, _method: str, event: Event) -> str:

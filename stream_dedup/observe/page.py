@@ -11,7 +11,7 @@ both texts side by side, `_differences` says what to mark, `_evidence` what was 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
@@ -27,8 +27,9 @@ from stream_dedup.news.summary import Summary, rows_of, share
 from stream_dedup.observe.board import HEIGHT, WIDTH, Board, Numbers, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer
+from stream_dedup.observe.logs import without_secrets
 from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
-from stream_dedup.settings import Settings, read_from_files, secrets_of
+from stream_dedup.settings import Settings, secrets_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -86,7 +87,6 @@ class Page:
         survey: Callable[[], tuple[float, Summary] | None],
     ) -> None:
         self._settings, self._version, self._survey = settings, version, survey
-        self._secrets = frozenset(secrets_of(settings))
         self._state, self._board, self._recent, self._registry = state, board, recent, registry
         static = resources.files("stream_dedup.observe") / "static"
         self._files = {path: (kind, (static / name).read_bytes()) for path, (kind, name) in _FILES.items()}
@@ -99,7 +99,7 @@ class Page:
         )
         environment.filters |= {
             "clock": _clock, "moment": _moment, "event": _event, "words": describe_verdict, "duration": duration,
-            "bytes": _bytes, "secretless": self._without_secrets,
+            "bytes": _bytes, "secretless": partial(without_secrets, secrets=secrets_of(settings)),
         }  # fmt: skip
         environment.globals |= {
             "rows": self._evidence, "differences": _differences, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "PAIRS": PAIRS,
@@ -216,11 +216,6 @@ class Page:
             ("novelty: how likely it has something new", e.novelty, d.threshold),
         ]
         return [(name, _share(value), _share(needed)) for name, value, needed in rows if value is not None]
-
-    def _without_secrets(self, text: str) -> str:
-        for secret in sorted({*self._secrets, *read_from_files()}, key=len, reverse=True):
-            text = text.replace(secret, "**********")
-        return text
 
 
 def _standby_lag(now: Numbers) -> str:
