@@ -71,7 +71,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
         "README.md": {"speeds": lambda: speeds(measured)},
         "docs/decision.md": {
             "entries": lambda: tables.entries(found["entries"]),
-            "readers": lambda: tables.readers(found["readers"], measured["readers"]),
+            "readers": lambda: tables.readers(found["readers"]),
             "families": lambda: tables.families(found["families"]),
             "proposed": lambda: tables.proposed(found["families"]),
             "short": lambda: tables.short(found["short"]),

@@ -1,12 +1,15 @@
-"""Phrases that several messages need: counted nouns, and commands that a reader can run as they stand."""
+"""Phrases that several messages need: counted nouns, times, and commands that a reader can run as they stand."""
 
 import json
 import shlex
 import sys
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
 
 def counted(count: int, noun: str) -> str:
@@ -16,6 +19,30 @@ def counted(count: int, noun: str) -> str:
     ('1 tombstone', '12,345 items', '0 updates')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def moment(milliseconds: int) -> str:
+    """Format a time in ms since 1970.
+
+    >>> moment(1_700_000_000_000), moment(10**17)
+    ('2023-11-14 22:13 UTC', 'out of any calendar')
+    """
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):
+        return "out of any calendar"
+
+
+def span(milliseconds: int) -> str:
+    """Format a duration in ms by its largest unit.
+
+    >>> span(90_000_000), span(3_600_000), span(10)
+    ('1 day', '1 hour', 'under a second')
+    """
+    for unit, size in _UNITS:
+        if milliseconds >= size:
+            return counted(milliseconds // size, unit)
+    return "under a second"
 
 
 def install_command(extra: str) -> str:

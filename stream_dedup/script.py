@@ -14,13 +14,11 @@ from typing import Any, Self, TypeVar
 
 from stream_dedup.changelog import saved
 from stream_dedup.dedup import deduplicator
-from stream_dedup.dedup.batch import Batch, Delta
+from stream_dedup.dedup.batch import Batch, Delta, Prepared
 from stream_dedup.dedup.clocks import FAR_FUTURE
-from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupWarning, UsageError
-from stream_dedup.news.given import DECODED, SURE, fitting, looks_like
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import DECODED, SURE, Item, Tombstone, fitting, looks_like
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
@@ -120,7 +118,8 @@ class Deduplicator(deduplicator.Deduplicator):
         >>> with Deduplicator() as dedup:
         ...     dedup.judge([None])
         Traceback (most recent call last):
-        stream_dedup.errors.UsageError: item 0 of those given: None is no item; leave it out, or give an Item
+        stream_dedup.errors.UsageError: item 0 of those given: None is no item; Item.of(...) makes one of \
+values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
         """
         given = items if isinstance(items, Prepared) else self._checked(items)
         ready = given if isinstance(given, Prepared) else super().prepare(given)

@@ -22,7 +22,7 @@ from stream_dedup.cli.main import exit_code
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.client import not_reached, translate
+from stream_dedup.kafka.errors import not_reached, translate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import ItemSettings
 from stream_dedup.worker import task_slot, worker
@@ -32,9 +32,9 @@ from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.resume import resume_offsets
 from stream_dedup.worker.state_store import StateStore
 from tests.deploy.files import DEPLOY
-from tests.stream.test_resume import committed, facts
-from tests.stream.test_task_slot import FakeStore, FakeTask, TaskSlot
-from tests.stream.test_transaction import FakeClient, run
+from tests.worker.test_resume import committed, facts
+from tests.worker.test_task_slot import FakeStore, FakeTask, TaskSlot
+from tests.worker.test_transaction import FakeClient, run
 
 TROUBLES = DEPLOY.parent / "docs" / "troubles.md"
 ROOT = Path(__file__).parents[1]
@@ -148,16 +148,22 @@ def migration_of_partitions(_: Path) -> None:
 
 def stopped_opening(_: Path) -> None:
     """The worker is stopped while a task opens; the error ends only the opening's thread."""
+
+    def until_stopped(check: Callable[[], None]) -> None:
+        while True:
+            check()
+
     with pytest.MonkeyPatch.context() as patch:
         FakeStore.made = []
         patch.setattr(task_slot, "StateStore", FakeStore)
         patch.setattr(task_slot, "PartitionTask", FakeTask)
         is_stopping = threading.Event()
         slot = TaskSlot("global", 0, context(), is_stopping)
-        patch.setattr(FakeTask, "how", staticmethod(lambda check: check()), raising=False)
+        patch.setattr(FakeTask, "how", staticmethod(until_stopped), raising=False)
+        slot._begin_opening(None)  # type: ignore[arg-type]
         is_stopping.set()
-        opening = task_slot._Opening(context().thread("opener"), frozenset({0}))
-        slot.open_task(None, opening)  # type: ignore[arg-type]
+        assert slot._opening is not None
+        slot._opening.result(30)
 
 
 def context() -> WorkerContext:
@@ -186,7 +192,7 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], None], tuple
 }
 # Class -> the test that raises it on a real Kafka.
 ON_KAFKA = {
-    errors.ChangelogError: "tests/stream/test_state_store.py::test_it_refuses_the_changelog_of_another_group",
+    errors.ChangelogError: "tests/worker/test_state_store.py::test_it_refuses_the_changelog_of_another_group",
 }
 
 

@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 
 from stream_dedup.dedup.verdict import Stage
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.observe.catalogue import CATALOGUE
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from tests.cli.test_docs import COMMANDS
 from tests.modules import load_module
 

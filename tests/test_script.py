@@ -65,18 +65,18 @@ WRONG = [
     ("text", "str 'text' is no item; Item.of"),
     (7, "int 7 is no item"),
     (an_item(None), "id must be a string, not None"),  # type: ignore[arg-type]
-    (an_item(7), "id must be a string, not int 7; give str"),  # type: ignore[arg-type]
-    (an_item("1", None), "item '1': title must be a string, not None; give ''"),  # type: ignore[arg-type]
+    (an_item(7), "id must be a string, not int 7; give str(...) of it"),  # type: ignore[arg-type]
+    (an_item("1", None), "item '1': title must be a string, not None; give str(...) of it, or ''"),  # type: ignore[arg-type]
     (an_item("1", text=None), "text must be a string, not None"),
-    (an_item("1", text=b"x"), "give value.decode()"),
+    (an_item("1", text=b"x"), "text must be a string, not bytes"),
     (an_item("1", source=None), "source must be a string"),
-    (an_item("1", time=None, partition="0"), "partition must be a whole number, not str '0'"),
+    (an_item("1", time=None, partition="0"), "partition must be a whole number below"),
     (an_item("1", time=datetime(2026, 3, 1)), "has no time zone, so it is ambiguous"),
     (an_item("1", time=date(2026, 3, 1)), "time must be milliseconds since 1970 or an aware datetime"),
     (an_item("1", time="2026-03-01"), "datetime.fromisoformat"),
     (an_item("1", time=True), "time must be milliseconds"),
     (an_item("1", time=float("nan")), "time must be milliseconds"),
-    (an_item("1", time=2**62), "is no date"),
+    (an_item("1", time=2**62), "time must be milliseconds"),
     (Tombstone("1", datetime(2026, 3, 1)), "has no time zone"),  # type: ignore[arg-type]
 ]
 

@@ -1,12 +1,9 @@
 """The two changelog partitions of an index, one for blocks and one for merged blocks, and their ends."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafka import TopicPartition
-from kafka.admin import OffsetSpec
-
-from stream_dedup.changelog.limits import PARTITIONS
+from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.record_batch import PARTITIONS
 
 
 class IndexPartitions(NamedTuple):
@@ -23,9 +20,3 @@ def index_partitions(topic: str, index: int) -> IndexPartitions:
     [6, 7]
     """
     return IndexPartitions(TopicPartition(topic, PARTITIONS * index), TopicPartition(topic, PARTITIONS * index + 1))
-
-
-def log_end_offsets(admin: Any, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """The log end offset of each, committed or not. `admin`: a KafkaAdminClient."""
-    offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    return {partition: int(offsets[partition].offset) for partition in partitions}

@@ -1,8 +1,7 @@
 """`stream-dedup check FILE...` (or `--topic NAME`): show how the program understands a feed, before it decides."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,18 +11,13 @@ from stream_dedup.cli.pipes import FormatOption
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from stream_dedup.batch.rows import FileFormat
+    from stream_dedup.batch.tables import FileFormat
     from stream_dedup.news.decode import DecodedRecord
-    from stream_dedup.news.summary import Summary
-    from stream_dedup.news.survey import Survey
+    from stream_dedup.news.survey import Summary, Survey
     from stream_dedup.settings import Settings
 
 # The number of records that a survey reads in full before it samples (news/survey.py).
 _ITEMS = 1000
-# Records between two updates of the progress display.
-_REPORT_EVERY = 1000
 
 
 def check_command(
@@ -56,22 +50,22 @@ def check_command(
 ) -> None:
     """Show what is understood of a feed, before it is judged.
 
-    Fields, dates, languages, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
+    Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
     from stream_dedup.cli.summary import print_summary
     from stream_dedup.settings import load_settings
 
-    if inputs and topic is not None:
-        raise UsageError("check reads files or, with --topic NAME, a topic: leave one of them out")
-    if not inputs and topic is None:
+    if bool(inputs) == (topic is not None):
         raise UsageError("name one or more files (or - for standard input), or a topic with --topic NAME")
-    if bootstrap is not None and topic is None:
-        raise UsageError("--bootstrap goes with --topic NAME")
-    if items is not None and topic is None:
-        raise UsageError("--items goes with --topic NAME: a file is read to its end; leave it out")
-    if file_format is not None and topic is not None:
-        raise UsageError("--format says what files hold; a topic has records: leave it out")
+    wrong = {
+        "--bootstrap goes with --topic NAME": bootstrap is not None and topic is None,
+        "--items goes with --topic NAME: a file is read to its end": items is not None and topic is None,
+        "--format says what files hold; a topic has records": file_format is not None and topic is not None,
+    }
+    for reason, applies in wrong.items():
+        if applies:
+            raise UsageError(f"{reason}: leave it out")
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
     if topic is not None:
         summary = _of_topic(settings, topic, _ITEMS if items is None else items)
@@ -86,36 +80,37 @@ def check_command(
 
 
 def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
-    from stream_dedup.batch.judge import check_items, item_of
-    from stream_dedup.batch.line_reader import LineReader
+    from stream_dedup.batch.judge import item_of
+    from stream_dedup.batch.lines import LineReader
     from stream_dedup.batch.outputs import check_inputs
-    from stream_dedup.batch.resumable import as_text
+    from stream_dedup.batch.state import as_text
+    from stream_dedup.cli.console import progress_bars
     from stream_dedup.news.decode import Decoder
 
     check_inputs(inputs, "; if it is a topic, write --topic {}")
-    check_items(inputs, file_format, settings)
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
     survey = _survey(settings, decode.read, place=lambda index, number: f"{names[index]}:{number}")
-    with _progress() as count_record:
-        for line in LineReader(inputs, file_format, most=settings.worker.max_record_bytes):
+    with progress_bars() as bars:
+        for count, line in enumerate(LineReader(inputs, file_format, most=settings.worker.max_record_bytes), 1):
             survey.add(item_of(decode, line), line.value, line.input, line.number)
-            count_record()
+            bars("records", count)
     return survey.summary()
 
 
 def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
-    from stream_dedup.kafka.topic_reader import TopicReader  # loading the client takes as long as reading a file
+    from stream_dedup.cli.console import progress_bars
+    from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
     from stream_dedup.news.decode import Decoder
 
     decode = Decoder(settings.item)
     survey = _survey(
         settings, decode.read, is_record=True, place=lambda partition, offset: f"{topic}/{partition}/{offset}"
     )
-    with _progress() as count_record, TopicReader(settings) as reader:
-        for record in reader.last(topic, items):
+    with progress_bars() as bars, TopicReader(settings) as reader:
+        for count, record in enumerate(reader.last(topic, items), 1):
             place = record.partition, record.offset
             survey.add(decode(record.value, record.key, record.timestamp, *place), record.value, *place)
-            count_record()
+            bars("records", count)
     return survey.summary()
 
 
@@ -124,25 +119,3 @@ def _survey(settings: "Settings", read: "Callable[[bytes], DecodedRecord]", **op
 
     latest = settings.window.latest(int(time.time() * 1000))
     return Survey(read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
-
-
-class _RecordCounter:
-    """Counts records and shows their number."""
-
-    def __init__(self, bars: "Progress") -> None:
-        self._bars, self._task, self._count = bars, bars.add_task("check", total=None, records="0"), 0
-
-    def __call__(self) -> None:
-        self._count += 1
-        if self._count % _REPORT_EVERY == 0:
-            self._bars.update(self._task, records=f"{self._count:,}")
-
-
-@contextmanager
-def _progress() -> Iterator[_RecordCounter]:
-    from rich.progress import Progress, TextColumn
-
-    console = new_console(stderr=True)
-    column = TextColumn("{task.fields[records]} records read")
-    with Progress(column, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield _RecordCounter(bars)

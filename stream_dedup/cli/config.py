@@ -12,9 +12,10 @@ import os
 from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.console import print_table
 
 if TYPE_CHECKING:
     from stream_dedup.settings import Settings
@@ -46,12 +47,13 @@ def show(
             tables.setdefault(row.table, {})[row.name] = entry
         typer.echo(json.dumps(tables, ensure_ascii=False, indent=2))
         return
-    table = Table("setting", "value", "origin", box=None, pad_edge=False)
+    shown = []
     for row in rows:
         origin = row.origin if not row.source else f"{row.origin}: {row.source}"
         style = "dim" if row.origin == "default" else "bold"
-        table.add_row(f"{row.table}.{row.name}", to_toml(row.value) or "unset", origin, style=style)
-    new_console().print(table)
+        cells = f"{row.table}.{row.name}", to_toml(row.value) or "unset", origin
+        shown.append([Text(cell, style) for cell in cells])
+    print_table(new_console(), ("setting", "value", "origin"), shown)
 
 
 def _check_scheme(settings: "Settings") -> None:

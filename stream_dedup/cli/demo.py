@@ -173,7 +173,7 @@ def feed_command(
     Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
     from stream_dedup.demo.run import Feed
-    from stream_dedup.kafka.error_text import error_text
+    from stream_dedup.kafka.errors import error_text
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)

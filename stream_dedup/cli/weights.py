@@ -41,7 +41,7 @@ def build_command(
     from stream_dedup.batch.outputs import check_free, target
     from stream_dedup.fingerprint.fingerprint import Fingerprinter
     from stream_dedup.fingerprint.scheme import Scheme
-    from stream_dedup.fingerprint.weights import build
+    from stream_dedup.fingerprint.simhash import build_weights
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
     from stream_dedup.settings import load_settings
@@ -59,7 +59,7 @@ def build_command(
             if isinstance(item, Item):
                 yield fingerprinter.features(item.text)
 
-    table = build(fingerprinter.scheme.features_id, documents())
+    table = build_weights(fingerprinter.scheme.features_id, documents())
     data = table.to_bytes()
     try:
         output.write_bytes(data)

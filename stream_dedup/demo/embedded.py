@@ -23,11 +23,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
-
 from stream_dedup.demo.jars import Say, ready_runtime
 from stream_dedup.errors import StreamError
+from stream_dedup.kafka.client import KafkaAdminClient
+from stream_dedup.kafka.errors import KafkaError
 
 # A start takes 3 s on two idle cores and took 12 s on busy ones; five times that is a failure.
 START_SECONDS = 60.0

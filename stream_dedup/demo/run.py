@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError
-
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.demo.screen import Screen
 from stream_dedup.errors import StreamError
 from stream_dedup.kafka import client
-from stream_dedup.kafka.error_text import error_text
+from stream_dedup.kafka.client import KafkaConsumer, KafkaProducer, TopicPartition
+from stream_dedup.kafka.errors import KafkaError, error_text, not_reached
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
@@ -90,7 +88,7 @@ class Feed:
         try:
             return client.make(KafkaProducer, client.connection(self._settings) | config)
         except KafkaError as error:
-            raise client.not_reached(error, self._settings) from error
+            raise not_reached(error, self._settings) from error
 
     def _run(self) -> None:
         try:

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.item import Item
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 
 # Held-back items that fit on a small terminal below the counts.

@@ -12,34 +12,25 @@ import numpy as np
 from numba import njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.anchors import Anchors, anchor_keys
-from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
-from stream_dedup.fingerprint.letters import spell
-from stream_dedup.fingerprint.minhash import Bands, band_keys, sketch
-from stream_dedup.fingerprint.numbers import Numbers, begins_number, find_numbers
-from stream_dedup.fingerprint.packed_sets import append_set, packing_space
-from stream_dedup.fingerprint.sentences import (
-    Passages,
-    Sentences,
-    cut_passages,
-    grown,
-    grown_passages,
-    passages_for,
-    split_sentences,
-)
-from stream_dedup.fingerprint.shingles import (
-    ShingleWidths,
-    any_character,
-    distinct,
-    every_shingle,
-    headline_features,
-    mark_words,
-    slots_for,
-    write_words,
-)
+from stream_dedup.fingerprint.bits import GOLDEN, M1, mix
+from stream_dedup.fingerprint.minhash import Anchors, Bands, anchor_keys, band_keys, sketch
+from stream_dedup.fingerprint.packed_sets import append_set
+from stream_dedup.fingerprint.sentences import PASSAGE_FIELDS, Sentences, cut_passages, split_sentences
+from stream_dedup.fingerprint.shingles import ShingleWidths, any_character, distinct, every_shingle, slots_for, spell
 from stream_dedup.fingerprint.simhash import UNIFORM, simhash
 from stream_dedup.fingerprint.tokens import tokenise, tokens_for
-from stream_dedup.fingerprint.word_filter import NO_WORD, bit_of_word, narrowed, second_bit, set_bit
+from stream_dedup.fingerprint.word_filter import (
+    NO_WORD,
+    begins_number,
+    bit_of_word,
+    find_numbers,
+    headline_features,
+    mark_words,
+    narrowed,
+    second_bit,
+    set_bit,
+    write_words,
+)
 
 VERSION = 3
 """Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
@@ -81,12 +72,25 @@ class Outputs(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What the texts of a kernel call consist of, concatenated: see `fingerprint.Texts`."""
+    """What the texts of a kernel call consist of, concatenated; see `fingerprint.Texts`.
+
+    words: uint16; shingles: uint64; numbers: (n, 2) int64, value and first token; passages: (n, PASSAGE_FIELDS) int64.
+    """
 
     words: NDArray[np.uint16]
     shingles: NDArray[np.uint64]
-    numbers: Numbers
-    passages: Passages
+    numbers: NDArray[np.int64]
+    passages: NDArray[np.int64]
+
+
+@njit(nogil=True, cache=True)
+def _grown(array, used, more):
+    """The array, or a copy of array[:used] with room for `more` elements, and half as much again as before."""
+    if used + more <= len(array):
+        return array
+    larger = np.empty((max(used + more, len(array) + len(array) // 2), *array.shape[1:]), array.dtype)
+    larger[:used] = array[:used]
+    return larger
 
 
 @njit(nogil=True, cache=True)
@@ -113,7 +117,7 @@ def _fingerprint_headline(i, tokens, count, numbers, slots, features, out):
         h = mix((h ^ (uint64(1) if masked else tokens.hashes[j])) * GOLDEN)
     out.forms[i] = max(h >> uint64(56), uint64(1)) if size > 1 else uint64(0)
     for j in range(out.headline_numbers.shape[1]):
-        out.headline_numbers[i, j] = numbers.values[j] if j < found else uint32(0)
+        out.headline_numbers[i, j] = numbers[j, 0] if j < found else 0
     return size
 
 
@@ -129,18 +133,20 @@ def _fill_filter(i, words, numbers, found, out):
         if h:
             set_bit(bits, bit_of_word(h))
     for k in range(found + out.headline_numbers.shape[1]):
-        h = numbers[k] if k < found else out.headline_numbers[i, k - found]
+        h = uint32(numbers[k, 0]) if k < found else out.headline_numbers[i, k - found]
         if h:
             set_bit(bits, bit_of_word(h))
             set_bit(bits, second_bit(h))
 
 
 @njit(nogil=True, cache=True)
-def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
+def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, letters):
     """Fingerprint the items of a `TextBatch` into `out` (`Outputs`).
 
-    tables: `TokenTables`; recipe: `Recipe`; simhashes: a `SimHashSink` or None; set_ends: (n + 1,) int64 to pack the
-    sets of body shingles (packed_sets.py), or None; letters: scratch (`Letters`) for shingles of letters, or None.
+    tables: `TokenTables`; recipe: `Recipe`; before: how many words, shingles, numbers and passages the calls before
+    had, (4,) int64, from which all positions count; simhashes: a `SimHashSink` or None; set_ends: (n + 1,) int64 to
+    pack the sets of body shingles (packed_sets.py), or None; letters: scratch (`Letters`) for shingles of letters, or
+    None.
 
     Returns the rows that are not filled, because the tables cannot fold one of their views; the `Parts` of all texts,
     none of families with a SimHash; and the packed sets: that of the k-th item of the batch is bytes set_ends[k] to
@@ -150,19 +156,18 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
     tokens = tokens_for(bounds)
     longest = tokens.hashes.size
     headline_slots, features = np.empty(128, np.uint64), np.empty(64, np.uint64)
+    headline_numbers = np.empty((longest, 2), np.int64)
     slots, members = np.empty(slots_for(longest), np.uint32), np.empty(longest, np.uint64)
-    narrow = np.empty(longest, np.uint32)
-    figures = Numbers(np.empty(longest, np.uint32), np.empty(longest, np.int32))
+    narrow, own_words = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
     body_minima = np.empty(2 * out.bodies.shape[1], np.uint64)
     sentences = Sentences(np.empty(longest, np.int32), np.empty(longest, np.bool_))
     # A word has some six bytes, a passage at least eight words; where that is too little, the arrays grow.
     shingles, shingle_count = np.empty(batch.data.size // 4, np.uint64), 0
-    words, word_count, own = np.empty(batch.data.size // 4, np.uint16), 0, np.empty(longest, np.uint32)
-    numbers, number_tokens, number_count = np.empty(1024, np.uint32), np.empty(1024, np.int32), 0
-    passages, passage_count = passages_for(batch.data.size // 64), 0
+    words, word_count = np.empty(batch.data.size // 4, np.uint16), 0
+    numbers, number_count = np.empty((1024, 2), np.int64), 0
+    passages, passage_count = np.empty((batch.data.size // 64, PASSAGE_FIELDS), np.int64), 0
     packed, packed_size = np.empty(0, np.uint8), 0
     if set_ends is not None:
-        space = packing_space(longest)
         set_ends[0] = 0
     if simhashes is not None:
         votes = np.empty((simhashes.out.shape[1], 64), np.int64)
@@ -172,7 +177,7 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
         count = tokenise(batch, bounds[k, 0], bounds[k, 1], tables, tokens)
         is_headline_folded = count >= 0
         digest = _digest(tables.seed, tokens, count)
-        headline_size = _fingerprint_headline(i, tokens, count, figures, headline_slots, features, out)
+        headline_size = _fingerprint_headline(i, tokens, count, headline_numbers, headline_slots, features, out)
         if simhashes is None:
             band_keys(features, headline_size, recipe.headline, narrow, out.keys[i])
 
@@ -198,24 +203,18 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             continue
 
         # -- words and numbers
-        if word_count + count > words.size:
-            words = grown(words, word_count, word_count + count)
-        own_words = own[:count]
-        write_words(tokens, count, own_words)
+        words = _grown(words, word_count, count)
+        own = own_words[:count]
+        write_words(tokens, count, own)
         for j in range(count):
-            words[word_count + j] = bit_of_word(own_words[j]) if own_words[j] else NO_WORD
-        found = find_numbers(tokens, count, figures)
-        if number_count + found > numbers.size:
-            numbers = grown(numbers, number_count, number_count + found)
-            number_tokens = grown(number_tokens, number_count, number_count + found)
-        out.firsts[i, 1], out.lasts[i, 1] = number_count, number_count + found
-        for j in range(found):
-            numbers[number_count + j] = figures.values[j]
-            number_tokens[number_count + j] = word_count + figures.tokens[j]
-        number_count += found
-        _fill_filter(i, own_words, figures.values, found, out)
+            words[word_count + j] = bit_of_word(own[j]) if own[j] else NO_WORD
+        numbers = _grown(numbers, number_count, count)
+        own_numbers = numbers[number_count:]
+        found = find_numbers(tokens, count, own_numbers)
+        own_numbers[:found, 1] += before[0] + word_count
+        _fill_filter(i, own, own_numbers, found, out)
         bits = out.words[i]
-        mark_words(own_words, bits)
+        mark_words(own, bits)
         out.headlines[i, :] = 0
         for j in range(min(headline_size, out.headlines.shape[1])):
             place = features[j] >> uint64(49)
@@ -223,8 +222,7 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
             out.headlines[i, j] = (place << uint64(1)) | uint64(in_text)
 
         # -- shingles
-        if shingle_count + unit_count > shingles.size:
-            shingles = grown(shingles, shingle_count, shingle_count + unit_count)
+        shingles = _grown(shingles, shingle_count, unit_count)
         windows = shingles[shingle_count:]
         if letters is None:
             windows = windows[: every_shingle(tokens, count, widths, windows)]
@@ -238,29 +236,22 @@ def fingerprint_batch(batch, tables, recipe, out, simhashes, set_ends, letters):
         sketch(members, size, body_minima, out.bodies[i])
         band_keys(members, size, recipe.body, narrow, out.keys[i])
         if set_ends is not None:
-            packed, packed_size = append_set(members, size, space, packed, packed_size)
+            packed, packed_size = append_set(members, size, packed, packed_size)
             set_ends[k + 1] = packed_size
 
         # -- passages
-        if passage_count + count > passages.ends.size:
-            passages = grown_passages(passages, passage_count, passage_count + count)
+        passages = _grown(passages, passage_count, count)
         width = max(widths.words, widths.characters) if has_characters else widths.words
-        cut = passage_count
-        passage_count = cut_passages(
-            tokens, count, own_words, word_count, letters, width, shingle_count, sentences,
-            split_sentences(tokens, count, sentences), passages, cut,
+        sentence_count = split_sentences(tokens, count, sentences)
+        cut = cut_passages(
+            tokens, own, before[0] + word_count, letters, width, before[1] + shingle_count, sentences, sentence_count,
+            passages[passage_count:],
         )  # fmt: skip
-        out.firsts[i, 0], out.lasts[i, 0] = cut, passage_count
+        out.firsts[i] = before[3] + passage_count, before[2] + number_count
+        out.lasts[i] = before[3] + passage_count + cut, before[2] + number_count + found
+        passage_count += cut
+        number_count += found
         shingle_count += windows.size
         word_count += count
-    parts = Parts(
-        words[:word_count],
-        shingles[:shingle_count],
-        Numbers(numbers[:number_count], number_tokens[:number_count]),
-        Passages(
-            passages.ends[:passage_count], passages.hashes[:passage_count], passages.is_prose[:passage_count],
-            passages.is_last[:passage_count], passages.first_shingles[:passage_count],
-            passages.last_shingles[:passage_count],
-        ),
-    )  # fmt: skip
+    parts = Parts(words[:word_count], shingles[:shingle_count], numbers[:number_count], passages[:passage_count])
     return unfolded[:unfolded_count].copy(), parts, packed[:packed_size]

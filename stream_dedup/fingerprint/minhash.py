@@ -1,7 +1,16 @@
-"""MinHash: the sketch of a set of shingles, and its band keys.
+"""MinHash: the sketch of a set of shingles, its band keys, and anchors.
+
+Band keys are index keys that two sets share with a probability that rises with their Jaccard. Anchors are index keys
+that two texts share if one contains part of the other: the k smallest hashes of the runs of eight words (ten
+characters) of a text, all in one table of the index in which any may meet any. If one text holds a share c of the
+other's runs, each anchor of the smaller text is in the larger one with probability c, and it is an anchor there too if
+it is small enough. So the index proposes what is contained, which MinHash bands miss: with k = 16, of the pairs of
+which one holds .6 of the other at a Jaccard below .5, .98 to .996 on five of eight corpora and .95 to 1.0 on all where
+one text is at most eight times the other; and all pairs from a Jaccard of .3 on.
 
 Sources: bands, Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", chapter 3; one-permutation hashing with empty
-bins, Li, Owen, Zhang 2012; b-bit values, Li, König 2010.
+bins, Li, Owen, Zhang 2012; b-bit values, Li, König 2010; anchors, the bottom-k sketch of Broder, "On the resemblance
+and containment of documents", 1997, used as keys.
 """
 
 from typing import NamedTuple
@@ -10,7 +19,7 @@ import numpy as np
 from numba import njit, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.hashing import M1, mix
+from stream_dedup.fingerprint.bits import M1, mix, rolled
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 # A nibble is 0 for an empty bin, or 1..15: log2(15) bits of the bin's minimum.
@@ -83,3 +92,48 @@ def band_keys(shingles, count, bands, narrow, keys):
             h = mix(h ^ uint64(least))
         key = uint32(h >> uint64(32))
         out[band] = key if key else uint32(1)
+
+
+class Anchors(NamedTuple):
+    """How anchors are made. keys: k, the first columns of an item's keys; step, last: an anchor's run consists of the
+    shingles i, i + step and i + last, for texts with characters of scripts without spaces, and for other texts.
+    """
+
+    keys: int
+    step: int
+    last: int
+    character_step: int
+    character_last: int
+
+
+@njit(nogil=True, cache=True)
+def anchor_keys(shingles, size, step, last, keys):
+    """Write the smallest distinct keys of the runs in shingles[:size] to keys, (k,) uint32, ascending; 0 for the rest.
+
+    A text shorter than a run is one run. The hash is mixed once more, so that anchors are independent of the bins of a
+    sketch. O(size + k² log size).
+    """
+    k, found = keys.size, 0
+    keys[:] = uint32(0)
+    if k == 0 or size == 0:
+        return
+    if size <= last:
+        h = uint64(0)
+        for i in range(size):
+            h = rolled(h, shingles[i])
+        keys[0] = max(uint32(mix(h) >> uint64(32)), uint32(1))
+        return
+    for i in range(size - last):
+        h = mix(rolled(rolled(shingles[i], shingles[i + step]), shingles[i + last]))
+        key = max(uint32(h >> uint64(32)), uint32(1))
+        if found == k and key >= keys[k - 1]:
+            continue
+        place = found
+        while place > 0 and keys[place - 1] >= key:
+            place -= 1
+        if place < found and keys[place] == key:
+            continue
+        for move in range(min(found, k - 1), place, -1):
+            keys[move] = keys[move - 1]
+        keys[place] = key
+        found = min(found + 1, k)

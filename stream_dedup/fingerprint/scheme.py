@@ -18,9 +18,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.fingerprint import kernel, packed_sets, simhash, weights
+from stream_dedup.fingerprint import kernel, packed_sets, simhash
 from stream_dedup.fingerprint import layout as layouts
-from stream_dedup.fingerprint.segmentation import segmenter_id
+from stream_dedup.fingerprint.characters import segmenter_id
 from stream_dedup.fingerprint.shingles import ShingleWidths
 from stream_dedup.fingerprint.word_filter import FILTER_BITS
 from stream_dedup.news.item import WORDLESS
@@ -171,12 +171,12 @@ class Scheme:
         return xxhash.xxh3_64_intdigest(text.encode())
 
     @cached_property
-    def weights(self) -> weights.Weights | None:
+    def weights(self) -> simhash.Weights | None:
         """The idf table, or None without one. Raises ConfigError if the table is unusable."""
         s = self.settings
         if s.family != "simhash" or s.weights != "idf" or s.idf is None:
             return None
-        return weights.read(s.idf, self.features_id)
+        return simhash.read_weights(s.idf, self.features_id)
 
     @cached_property
     def signature_dtype(self) -> np.dtype[np.void]:

@@ -15,8 +15,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.byte_blocks import MASKED, break_mask, newline_mask, trailing_zeros
-from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
+from stream_dedup.fingerprint.bits import GOLDEN, M1, MASKED, break_mask, mix, trailing_zeros
 from stream_dedup.fingerprint.shingles import any_character
 from stream_dedup.fingerprint.word_filter import narrowed
 
@@ -47,12 +46,15 @@ class Sentences(NamedTuple):
     is_sentence: NDArray[np.bool_]
 
 
+PASSAGE_FIELDS = 6
+
+
 class Passages(NamedTuple):
     """Passages of a batch, (n,) each. They cut each text without a gap.
 
     ends: int64, the token after each, of all texts of the batch; hashes: uint32, of its tokens; is_prose: it is part of
     a sentence of prose; is_last: it ends its sentence or line. first_shingles, last_shingles: int64, the shingles that
-    begin in the passage and end in its sentence.
+    begin in the passage and end in its sentence. The kernel writes them as rows of PASSAGE_FIELDS int64.
     """
 
     ends: NDArray[np.int64]
@@ -64,38 +66,16 @@ class Passages(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def passages_for(size):
-    """Allocate `size` passages."""
-    flags, places = np.empty((2, size), np.bool_), np.empty((3, size), np.int64)
-    return Passages(places[0], np.empty(size, np.uint32), flags[0], flags[1], places[1], places[2])
-
-
-@njit(nogil=True, cache=True)
-def grown(array, used, least):
-    """A copy of array[:used] with room for at least `least` elements, and half as much again as before."""
-    larger = np.empty(max(least, array.size + array.size // 2), array.dtype)
-    larger[:used] = array[:used]
-    return larger
-
-
-@njit(nogil=True, cache=True)
-def grown_passages(p, used, least):
-    """`grown` for each array of passages."""
-    return Passages(
-        grown(p.ends, used, least), grown(p.hashes, used, least), grown(p.is_prose, used, least),
-        grown(p.is_last, used, least), grown(p.first_shingles, used, least), grown(p.last_shingles, used, least),
-    )  # fmt: skip
-
-
-@njit(nogil=True, cache=True)
 def _is_wrapped(text, stop):
     """Whether the lines of text[:stop] are wrapped, see above."""
     start, lines, full = 0, 0, 0
     for base in range(0, stop, MASKED):
-        mask = newline_mask(text, base)
+        mask = break_mask(text, base)
         while mask:
             at = base + trailing_zeros(mask)
             mask &= mask - uint64(1)
+            if text[at] != _NEWLINE:
+                continue
             if at - start > _LONGEST_LINE:
                 return False
             lines += 1
@@ -151,14 +131,14 @@ def split_sentences(tokens, count, sentences):
 
 
 @njit(nogil=True, cache=True)
-def cut_passages(tokens, count, words, first_token, letters, width, first_shingle, sentences, n, passages, found):
-    """Append the passages of one text to passages[:found]; return the new number of passages.
+def cut_passages(tokens, words, first_token, letters, width, first_shingle, sentences, n, passages):
+    """Write the passages of one text to `passages`, (tokens, PASSAGE_FIELDS) int64; return their number.
 
-    words: (count,) uint32, of this text, which begin at first_token of the batch. Its shingles, `width` long, begin at
-    first_shingle: one for each token or, with `letters`, for each letter. sentences, n: see `split_sentences`.
+    words: uint32, of each token of this text, which begin at first_token of the call. Its shingles, `width` long, begin
+    at first_shingle: one for each token or, with `letters`, for each letter. sentences, n: see `split_sentences`.
     """
-    kinds = tokens.kinds
-    has_characters, has_marks = any_character(kinds, count), sentences.is_sentence[:n].any()
+    kinds, found = tokens.kinds, 0
+    has_characters, has_marks = any_character(kinds, words.size), sentences.is_sentence[:n].any()
     start = 0
     for sentence in range(n):
         begin, end = start, sentences.ends[sentence]
@@ -174,10 +154,10 @@ def cut_passages(tokens, count, words, first_token, letters, width, first_shingl
             for i in range(begin, until):  # each place has its own term, so that the order matters
                 h += (uint64(words[i]) + uint64(i - begin) * GOLDEN) * M1
             first, last = (begin, until) if letters is None else (letters.starts[begin], letters.starts[until])
-            passages.ends[found], passages.hashes[found] = first_token + until, narrowed(mix(h))
-            passages.is_prose[found], passages.is_last[found] = is_prose, until == end
-            passages.first_shingles[found] = first_shingle + first
-            passages.last_shingles[found] = first_shingle + max(min(last, stop), first)
+            row = passages[found]
+            row[0], row[1] = first_token + until, narrowed(mix(h))
+            row[2], row[3] = is_prose, until == end
+            row[4], row[5] = first_shingle + first, first_shingle + max(min(last, stop), first)
             found += 1
             begin = until
     return found

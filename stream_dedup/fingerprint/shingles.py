@@ -1,22 +1,27 @@
-"""The sets that represent a text: its distinct shingles, its headline features and its words.
+"""Shingles: the hashes of each few adjacent words, letters or characters of a text, and the distinct ones among them.
 
-All functions are compiled and take the tokens of one text (`tokens.Tokens`) and their number. No hash in a set is 0,
-which marks a free slot.
+All functions are compiled and take the tokens of one text (`tokens.Tokens`) and their number. No hash is 0, which marks
+a free slot. For shingles of letters, `spell` turns the tokens into letters first, one space between two words: a typing
+error changes n shingles of n letters, but three shingles of three words, which is all that a short post has around it.
+Characters of scripts without spaces stay as they are: their shingles are of characters in any case.
 
-Source: Broder, "On the resemblance and containment of documents", 1997 (shingles).
+Source: Broder, "On the resemblance and containment of documents", 1997 (shingles over any kind of token).
 """
 
 from typing import NamedTuple
 
+import numpy as np
 from numba import njit, uint8, uint32, uint64
+from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.hashing import mix, rolled, rotated
+from stream_dedup.fingerprint.bits import GOLDEN, mix, rolled
+from stream_dedup.fingerprint.tokens import decode, space_for
 
 
 class ShingleWidths(NamedTuple):
     """Tokens of a shingle that begins with a word, and of one that begins with a character.
 
-    With `letters.Letters` in place of tokens, `words` is its number of letters.
+    With `Letters` in place of tokens, `words` is its number of letters.
     """
 
     words: int
@@ -107,62 +112,53 @@ def distinct_shingles(tokens, count, widths, slots, out):
     return distinct(out, every_shingle(tokens, count, widths, out), slots, out)
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _feature(tokens, count, i):
-    """The feature that begins at token i: a word, or a pair of adjacent characters; 0 if there is none."""
-    hashes, kinds = tokens.hashes, tokens.kinds
-    h = hashes[i]
-    if kinds[i] == 1:
-        if i + 1 < count and kinds[i + 1] == 1:
-            h = mix(rotated(h) ^ hashes[i + 1])
-        elif i and kinds[i - 1] == 1:
-            return uint64(0)  # the last character is part of the pair before
-    return h | uint64(1)
+_SPACE = np.uint64(0x20)
+
+
+class Letters(NamedTuple):
+    """The letters of one text. The arrays are longer than the text and are reused for the next one.
+
+    hashes: uint64 and kinds: uint8 of each letter, as those of `tokens.Tokens`; starts: int32, the first letter of each
+    token, and then the number of letters.
+    """
+
+    hashes: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+    starts: NDArray[np.int32]
 
 
 @njit(nogil=True, cache=True)
-def headline_features(tokens, count, slots, out):
-    """Write the distinct features of a headline to `out`, ascending; return their number, at most out.size.
+def letters_for(bounds):
+    """Allocate `Letters` for the longest view of a batch; bounds: see `TextBatch`."""
+    size = space_for(bounds)
+    return Letters(np.empty(size, np.uint64), np.empty(size, np.uint8), np.empty(size, np.int32))
 
-    slots: uint64 scratch, a power of two and larger than `out`.
-    """
-    slots[:] = uint64(0)
-    mask = uint64(slots.size - 1)
+
+@njit(nogil=True, cache=True)
+def spell(tokens, count, seed, letters):
+    """Write the letters of the first `count` tokens to `letters` and return their number. O(letters)."""
+    text, places = tokens.text, tokens.places
+    hashes, kinds, starts = letters.hashes, letters.kinds, letters.starts
     size = 0
-    for i in range(count):
-        h = _feature(tokens, count, i)
-        if h == 0 or size == out.size:
-            continue
-        slot = h & mask
-        while slots[slot] and slots[slot] != h:
-            slot = (slot + uint64(1)) & mask
-        if slots[slot] == 0:
-            slots[slot] = h
-            out[size] = h
+    for token in range(count):
+        starts[token] = size
+        if tokens.kinds[token] == 1:
+            hashes[size] = tokens.hashes[token]
+            kinds[size] = 1
             size += 1
-    out[:size].sort()
+            continue
+        at, end = places[2 * token], places[2 * token + 1]
+        while at < end:
+            code, width = uint32(text[at]), 1
+            if code >= 0x80:
+                code, width = decode(text, at)
+            hashes[size] = mix((uint64(code) ^ seed) * GOLDEN)
+            kinds[size] = uint8(0)
+            size += 1
+            at += width
+        if token + 1 < count and tokens.kinds[token + 1] == 0:
+            hashes[size] = mix((_SPACE ^ seed) * GOLDEN)
+            kinds[size] = uint8(0)
+            size += 1
+    starts[count] = size
     return size
-
-
-@njit(nogil=True, cache=True)
-def write_words(tokens, count, out):
-    """Write the feature of each of the first `count` tokens to `out`, (count,) uint32; 0 where none begins."""
-    if not any_character(tokens.kinds, count):
-        for i in range(count):
-            out[i] = max(uint32(tokens.hashes[i] >> uint64(32)), uint32(1))
-        return
-    for i in range(count):
-        h = _feature(tokens, count, i)
-        out[i] = max(uint32(h >> uint64(32)), uint32(1)) if h else uint32(0)
-
-
-@njit(nogil=True, cache=True)
-def mark_words(words, bits):
-    """Set the bit of each word of a text in `bits`, (4096,) uint8: a set of 2^15 short hashes.
-
-    It tells whether the text contains a headline word, with a false-positive rate of some 1 %.
-    """
-    bits[:] = uint8(0)
-    for h in words:
-        if h:
-            bits[h >> uint32(20)] |= uint8(1 << ((h >> uint32(17)) & uint32(7)))

@@ -2,7 +2,7 @@
 
 A word is a token, and so is each character of a script without spaces. The tokeniser makes two passes over bytes that
 stay in the first-level cache. The first pass folds the text (ASCII 32 bytes at a time, the rest by table, see
-folding.py), drops ignored characters and writes a space for each separator beyond ASCII ("!" for one that ends a
+characters.py), drops ignored characters and writes a space for each separator beyond ASCII ("!" for one that ends a
 sentence). The second pass can therefore find words with one bit a byte; it reads only texts of scripts without spaces
 character by character. It hashes a word eight bytes at a time. Measured on 3.7 KB of English news with typographic
 quotes and dashes: 4 µs a text, against 30 character by character.
@@ -14,10 +14,31 @@ import numpy as np
 from numba import njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.byte_blocks import LOWERED, MASKED, load64, lower_block, trailing_zeros, word_mask
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
-from stream_dedup.fingerprint.folding import CLASS_SHIFT, CODE_MASK, CONTEXT, EXPANDS, GROWTH, INERT, KIND_SHIFT, MARK
-from stream_dedup.fingerprint.hashing import GOLDEN, M1, mix
+from stream_dedup.fingerprint.bits import (
+    GOLDEN,
+    LOWERED,
+    M1,
+    MASKED,
+    load64,
+    lower_block,
+    mix,
+    trailing_zeros,
+    word_mask,
+)
+from stream_dedup.fingerprint.characters import (
+    CHARACTER,
+    CLASS_SHIFT,
+    CODE_MASK,
+    CONTEXT,
+    EXPANDS,
+    GROWTH,
+    IGNORED,
+    INERT,
+    KIND_SHIFT,
+    MARK,
+    SEPARATOR,
+    WORD,
+)
 
 SLACK = 2 * MASKED
 """Readable bytes after every text, because the tokeniser reads whole blocks."""
@@ -32,7 +53,7 @@ class TextBatch(NamedTuple):
 
     data: uint8, valid UTF-8, with SLACK bytes after the last view; bounds: (n, 4) int64, start and end of the headline
     and of the text; rows: (n,) int64, the output row of each item; is_folded: the views are folded already, see
-    `views.fold_with_python`.
+    `characters.fold_with_python`.
     """
 
     data: NDArray[np.uint8]
@@ -44,7 +65,7 @@ class TextBatch(NamedTuple):
 class TokenTables(NamedTuple):
     """Constant inputs of the tokeniser.
 
-    classes: (code points,) uint8, see characters.py; folds (code points,) uint32 and expansions uint8: see folding.py;
+    classes: (code points,) uint8, folds (code points,) uint32 and expansions uint8: see characters.py;
     seed of the token hashes.
     """
 
@@ -90,7 +111,7 @@ def tokens_for(bounds):
 def tokenise(batch, start, end, tables, tokens):
     """Tokenise batch.data[start:end] into `tokens` and return the number of tokens.
 
-    Returns -1 if the tables cannot fold the text: fold it with `views.fold_with_python` and call again with
+    Returns -1 if the tables cannot fold the text: fold it with `characters.fold_with_python` and call again with
     `is_folded`.
     """
     size, has_characters = _normalise(batch, start, end, tables, tokens.text)

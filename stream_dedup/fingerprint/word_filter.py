@@ -1,19 +1,28 @@
-"""The words and numbers of an item as a Bloom filter, in its signature.
+"""The words and numbers of an item: what they are, and a Bloom filter of them in its signature.
 
-In: the hashes of the distinct words of headline and text, and of their numbers. Out: a filter of 96 bytes, which tells
-which words and numbers of a later item an original lacks. New words tell news from rewording better than new shingles
-do, because a synonym changes three shingles and one word.
+In: the tokens of one headline or text. Out: hashes of its distinct words and numbers, and a filter of 96 bytes, which
+tells which words and numbers of a later item an original lacks. New words tell news from rewording better than new
+shingles do, because a synonym changes three shingles and one word. A word of a script without spaces is a pair of
+characters. Numbers are read in any script: 1,000, 1.000 and १००० are one number; so are the halves of a score (3:1,
+3-1) and the groups of a date. To tell dates and times from other numbers gains nothing: with both among them, the
+decision has a log loss of .2285, without them .2310.
 
-A word sets one bit; a number sets two, so that it is rarely found by chance. `absence` corrects for chance: if a share
-`fill` of the bits is set, a word that the original lacks is still found absent in a share 1 - fill of all cases.
+A word sets one bit of the filter; a number sets two, so that it is rarely found by chance. `absence` corrects for
+chance: if a share `fill` of the bits is set, a word that the original lacks is still found absent in a share 1 - fill
+of all cases.
 
 Source: Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit, uint8, uint32, uint64
+from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.byte_blocks import bit_count, load64
+from stream_dedup.fingerprint.bits import GOLDEN, bit_count, load64, mix, rotated
+from stream_dedup.fingerprint.shingles import any_character
+from stream_dedup.fingerprint.tokens import decode
 
 FILTER_BITS = 768
 """Bits of a filter. Fitted with 512, 768, 1,024 bits and with exact sets, the decision has a log loss of .254, .249,
@@ -64,7 +73,7 @@ def absence(bits):
     """How many words, and how many numbers, one that is found absent stands for; at least 1."""
     ones = uint64(0)
     for k in range(0, bits.size, 8):
-        ones += bit_count(load64(bits, k))  # type: ignore[call-arg]
+        ones += bit_count(load64(bits, k))
     fill = ones / FILTER_BITS
     return 1 / (1 - min(fill, _FULLEST)), 1 / (1 - min(fill * fill, _FULLEST))
 
@@ -85,3 +94,144 @@ def write_absent(bits, absent):
 def narrowed(h):
     """The upper half of a 64-bit hash, never 0."""
     return max(uint32(h >> uint64(32)), uint32(1))
+
+
+# -- words ----------------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _feature(tokens, count, i):
+    """The feature that begins at token i: a word, or a pair of adjacent characters; 0 if there is none."""
+    hashes, kinds = tokens.hashes, tokens.kinds
+    h = hashes[i]
+    if kinds[i] == 1:
+        if i + 1 < count and kinds[i + 1] == 1:
+            h = mix(rotated(h) ^ hashes[i + 1])
+        elif i and kinds[i - 1] == 1:
+            return uint64(0)  # the last character is part of the pair before
+    return h | uint64(1)
+
+
+@njit(nogil=True, cache=True)
+def headline_features(tokens, count, slots, out):
+    """Write the distinct features of a headline to `out`, ascending; return their number, at most out.size.
+
+    slots: uint64 scratch, a power of two and larger than `out`.
+    """
+    slots[:] = uint64(0)
+    mask = uint64(slots.size - 1)
+    size = 0
+    for i in range(count):
+        h = _feature(tokens, count, i)
+        if h == 0 or size == out.size:
+            continue
+        slot = h & mask
+        while slots[slot] and slots[slot] != h:
+            slot = (slot + uint64(1)) & mask
+        if slots[slot] == 0:
+            slots[slot] = h
+            out[size] = h
+            size += 1
+    out[:size].sort()
+    return size
+
+
+@njit(nogil=True, cache=True)
+def write_words(tokens, count, out):
+    """Write the feature of each of the first `count` tokens to `out`, (count,) uint32; 0 where none begins."""
+    if not any_character(tokens.kinds, count):
+        for i in range(count):
+            out[i] = max(uint32(tokens.hashes[i] >> uint64(32)), uint32(1))
+        return
+    for i in range(count):
+        h = _feature(tokens, count, i)
+        out[i] = max(uint32(h >> uint64(32)), uint32(1)) if h else uint32(0)
+
+
+@njit(nogil=True, cache=True)
+def mark_words(words, bits):
+    """Set the bit of each word of a text in `bits`, (4096,) uint8: a set of 2^15 short hashes.
+
+    It tells whether the text contains a headline word, with a false-positive rate of some 1 %.
+    """
+    bits[:] = uint8(0)
+    for h in words:
+        if h:
+            bits[h >> uint32(20)] |= uint8(1 << ((h >> uint32(17)) & uint32(7)))
+
+
+# -- numbers --------------------------------------------------------------------------------------------
+
+# The digits 0 of the scripts that NFKC does not fold to ASCII: Arabic, Persian, Devanagari, Bengali.
+_ZEROS = (0x0660, 0x06F0, 0x0966, 0x09E6)
+_MARKS = tuple(np.uint8(ord(mark)) for mark in ".,:/-")
+
+
+class Numbers(NamedTuple):
+    """The numbers of a text, in order. values: uint32 hashes, never 0; tokens: int32, the first token of each."""
+
+    values: NDArray[np.uint32]
+    tokens: NDArray[np.int32]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _digit(text, i):
+    """The value of the digit at text[i], or -1, and its length in bytes."""
+    byte = text[i]
+    if byte < 0x80:
+        return (np.int64(byte) - 0x30 if 0x30 <= byte <= 0x39 else -1), 1
+    code, width = decode(text, i)
+    for zero in _ZEROS:
+        if zero <= code < zero + 10:
+            return np.int64(code) - zero, width
+    return -1, width
+
+
+@njit(nogil=True, cache=True)
+def find_numbers(tokens, count, numbers):
+    """Write value and first token of each number among the first `count` tokens to `numbers`, (count, 2) int64.
+
+    Returns how many there are. O(tokens).
+    """
+    text, places = tokens.text, tokens.places
+    found, i = 0, 0
+    while i < count:
+        if tokens.kinds[i] == 1 or not begins_number(text, places[2 * i]):
+            i += 1
+            continue
+        first, h, is_found = i, uint64(0), False
+        while i < count:  # the groups of one number
+            at, end, rolled = places[2 * i], places[2 * i + 1], h
+            while at < end:
+                digit, width = _digit(text, at)
+                if digit < 0:
+                    break
+                rolled = rolled * uint64(11) + uint64(digit + 1)
+                at += width
+            if at < end:
+                break  # a word that begins with digits
+            h, is_found = rolled, True
+            i += 1
+            if i == count or places[2 * i] - end != 1 or not _is_mark(text[end]):
+                break
+        i = max(i, first + 1)
+        if is_found:
+            numbers[found, 0] = max(uint32(mix(h * GOLDEN) >> uint64(32)), uint32(1))
+            numbers[found, 1] = first
+            found += 1
+    return found
+
+
+@njit(nogil=True, cache=True, inline="always")
+def begins_number(text, at):
+    """Whether the token at text[at] begins with a digit."""
+    return _digit(text, at)[0] >= 0
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _is_mark(byte):
+    """Whether a byte may join two groups of digits."""
+    joins = False
+    for mark in _MARKS:
+        joins |= byte == mark
+    return joins

@@ -10,14 +10,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka import errors as kafka_errors
+# Redundant aliases: the names that the rest of the package gets from here.
+from kafka import ConsumerRebalanceListener as ConsumerRebalanceListener
+from kafka import KafkaConsumer as KafkaConsumer
+from kafka import KafkaProducer as KafkaProducer
+from kafka import TopicPartition as TopicPartition
+from kafka.admin import KafkaAdminClient as KafkaAdminClient
+from kafka.partitioner import murmur2 as murmur2
+from kafka.structs import MemberState as MemberState
 
-from stream_dedup.errors import Fenced, StreamError, TransactionFailed
-from stream_dedup.kafka.addresses import diagnose_addresses
-from stream_dedup.kafka.client_internals import fast_fetch, login_errors
-from stream_dedup.kafka.error_text import error_text
-from stream_dedup.kafka.tls import CertificateProblem, make_context
+from stream_dedup.kafka import fetch, patches
+from stream_dedup.kafka.errors import KafkaTimeoutError, diagnose_addresses, make_context
 from stream_dedup.settings import KafkaSettings, Settings
 
 # Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
@@ -78,7 +81,7 @@ def connection(settings: Settings) -> dict[str, Any]:
     config: dict[str, Any] = {
         "bootstrap_servers": [server.strip() for server in kafka.bootstrap_servers.split(",")],
         "client_id": client_id(settings),
-        "kafka_client": login_errors.network,
+        "kafka_client": patches.network,
         "security_protocol": kafka.security_protocol,
         "bootstrap_timeout_ms": _BOOTSTRAP_MS,
         "reconnect_backoff_max_ms": _RECONNECT_MAX_MS,
@@ -201,7 +204,7 @@ def make_consumer(config: Mapping[str, Any], most_of_record: int = sys.maxsize) 
     less of it.
     """
     made = make(KafkaConsumer, config)
-    fast_fetch.install(made, most_of_record)
+    fetch.install(made, most_of_record)
     return made
 
 
@@ -224,102 +227,6 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         for network in networks:
             with suppress(RuntimeError):  # its thread could not be started; that error says more
                 network.close()
-        if isinstance(error, kafka_errors.KafkaTimeoutError):  # its text names the addresses, but no cause
-            raise kafka_errors.KafkaTimeoutError(diagnose_addresses(config["bootstrap_servers"], config)) from error
+        if isinstance(error, KafkaTimeoutError):  # its text names the addresses, but no cause
+            raise KafkaTimeoutError(diagnose_addresses(config["bootstrap_servers"], config)) from error
         raise
-
-
-# Errors that say nothing about the records: an outage, a rebalance, or a client that is being closed.
-_PASSING = (
-    kafka_errors.RetriableError,
-    kafka_errors.RebalanceInProgressError,
-    kafka_errors.BrokerNotAvailableError,
-    kafka_errors.TransactionAbortedError,
-    kafka_errors.IllegalStateError,
-)
-_FENCED = (
-    kafka_errors.ProducerFencedError,
-    kafka_errors.InvalidProducerEpochError,
-    kafka_errors.CommitFailedError,
-    kafka_errors.FencedInstanceIdError,
-    kafka_errors.IllegalGenerationError,
-    kafka_errors.UnknownMemberIdError,
-)
-# Errors that a retry cannot fix: a setting, a right or the cluster must change.
-_FATAL = (
-    kafka_errors.AuthorizationError,
-    kafka_errors.SaslAuthenticationFailedError,
-    kafka_errors.UnsupportedSaslMechanismError,
-    kafka_errors.UnsupportedVersionError,
-    kafka_errors.KafkaConfigurationError,
-    kafka_errors.InvalidSessionTimeoutError,
-    kafka_errors.InvalidTransactionTimeoutError,
-    kafka_errors.InconsistentGroupProtocolError,
-    kafka_errors.GroupMaxSizeReachedError,
-)
-
-
-_LOGIN = "sasl_mechanism, sasl_username and sasl_password"
-_GRANT = (
-    "this user lacks a right{}: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
-    "Topics and rights"
-)
-# The right that an error is about, where the error tells.
-_RIGHTS = (
-    (kafka_errors.GroupAuthorizationFailedError, " (Read on the group)"),
-    (kafka_errors.TransactionalIdAuthorizationFailedError, " (Write on the transactional ids, prefixed)"),
-    (kafka_errors.TopicAuthorizationFailedError, " (Read on input and changelog, Write on all but the input)"),
-)
-
-
-def not_reached(error: kafka_errors.KafkaError, settings: Settings) -> StreamError:
-    """Why a client could not be made, for a command, which ends; a worker tries again."""
-    servers = settings.kafka.bootstrap_servers
-    translated = translate(error, f"connecting to {servers}")
-    if not isinstance(translated, TransactionFailed):  # such as a refused login, whose message names the cure
-        return translated
-    return StreamError(f"no broker answers at {servers}: {error.args[0] if error.args else type(error).__name__}")
-
-
-def unknown_partition(error: KeyError, doing: str) -> TransactionFailed:
-    """The error for a KeyError of the client, which looks up what a broker left out of its answer; raises any other."""
-    if not error.args or not isinstance(error.args[0], TopicPartition):
-        raise error
-    place = error.args[0]
-    return TransactionFailed(
-        f"{doing}: the broker does not know partition {place.partition} of {place.topic}. If it was added a moment "
-        "ago, the next attempt finds it; otherwise look at the brokers' log"
-    )
-
-
-def translate(error: kafka_errors.KafkaError, doing: str) -> StreamError:
-    """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain StreamError, which is final."""
-    # After a failure in the background the next call raises a plain error that wraps the cause.
-    error = next((cause for cause in error.args if isinstance(cause, kafka_errors.KafkaError)), error)
-    text = f"{doing}: {error_text(error)}"
-    if isinstance(error, (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)):
-        return Fenced(
-            f"{text.rstrip('.')}; another member has taken over. If this goes on, a second deployment uses the same "
-            "[kafka] group_id, from which the transactional id follows: give each its own"
-        )
-    if isinstance(error, _FENCED):
-        return Fenced(text)
-    if isinstance(error, kafka_errors.InconsistentGroupProtocolError):
-        return StreamError(
-            f"{text}; the group has members of another kind: every member must run with the same [worker] scope, "
-            "and no other program may use the group"
-        )
-    if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        is_about_token = "OAUTHBEARER" in text or '"status"' in text  # the second: RFC 7628, section 3.2.2
-        checked = "sasl_oauth_token: has it expired, and is it for this cluster?" if is_about_token else _LOGIN
-        return StreamError(f"{text}; check [kafka] {checked}")
-    if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
-        return StreamError(f"{text}; check [kafka] sasl_mechanism")
-    if isinstance(error, CertificateProblem):
-        return StreamError(f"{doing}: {error.args[0]}")
-    if isinstance(error, kafka_errors.AuthorizationError):
-        right = next((name for kind, name in _RIGHTS if isinstance(error, kind)), "")
-        return StreamError(f"{text}; {_GRANT.format(right)}")
-    if isinstance(error, _FATAL):
-        return StreamError(text)
-    return TransactionFailed(text, lasting=not isinstance(error, _PASSING))

@@ -1,4 +1,7 @@
-"""A transactional producer with every call bounded and every error translated.
+"""A transactional producer with a thread of its own, every wait bounded and every error translated.
+
+A transaction is one job in that thread (`start`), which calls `begin` to `commit`; whoever waits for it does so for a
+bounded time (`wait`, P5). When that is over, or after `close`, no further call of the job reaches the client.
 
 A `TaskProducer` is used until its first error, then closed or abandoned. After a failed send_offsets its pending
 offsets would go out with the next transaction (P3), and after an epoch bump it reports success for what never happened
@@ -6,21 +9,122 @@ offsets would go out with the next transaction (P3), and after an epoch bump it 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
+from kafka.producer.producer_batch import FinalState, ProducerBatch
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.structs import OffsetAndMetadata
 
-from stream_dedup.errors import Refused, StreamError, TransactionFailed
-from stream_dedup.kafka import client
+from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
+from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client_internals import patches
-from stream_dedup.kafka.client_internals.bulk_producer import BulkSender, CompressedBatch, SentBatch
-from stream_dedup.kafka.error_text import error_text
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.errors import error_text
+from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, pack
+
+
+class CompressedBatch(NamedTuple):
+    """Records, and the client's builder of their batch, which is complete."""
+
+    records: Sequence[Outgoing]
+    builder: Any
+
+
+class SentBatch(NamedTuple):
+    """Records that were handed to the client, and the client's batch of them."""
+
+    records: Sequence[Outgoing]
+    batch: ProducerBatch
+
+    @property
+    def has_own_outcome(self) -> bool:
+        """Whether the broker has answered to this batch. When one batch fails, the client gives up those that wait
+        with the same error, which says nothing about their records.
+        """
+        return self.batch.final_state in (FinalState.SUCCEEDED, FinalState.FAILED)
+
+    def failures(self) -> list[tuple[Outgoing, Exception]]:
+        """Each record that is not acknowledged, and why."""
+        future = self.batch.produce_future
+        if not future.is_done:
+            missing = kafka_errors.KafkaTimeoutError("not acknowledged in time")
+            return [(record, missing) for record in self.records]
+        _base_offset, _append_time, error_of = future.value
+        return [] if error_of is None else [(record, error_of(i)) for i, record in enumerate(self.records)]
+
+    @property
+    def end(self) -> int | None:
+        """The offset after the last record, once all are acknowledged; None if the broker has not reported it."""
+        base: int = self.batch.produce_future.value[0]
+        return base + len(self.records) if base >= 0 else None
+
+
+class BulkSender:
+    """Sends records through one KafkaProducer, in batches."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def pack(self, records: Sequence[Outgoing]) -> list[CompressedBatch]:
+        """Pack and compress the records of one partition. O(bytes)."""
+        config = self._producer._accumulator.config
+        batch_bytes, compression = config["batch_size"], config["compression_attrs"]
+        return [
+            CompressedBatch(packed.records, batch_builder(packed, compression, batch_bytes))
+            for packed in pack(records, batch_bytes)
+        ]
+
+    def send(self, topic: str, partition: int, batches: Sequence[CompressedBatch]) -> Iterator[SentBatch]:
+        """Add batches to the open transaction.
+
+        Raises what `KafkaProducer.send` raises: KafkaError if the producer has failed or is closed, ValueError for a
+        partition that does not exist.
+        """
+        producer = self._producer
+        if partition not in (producer.partitions_for(topic) or ()):
+            raise ValueError(f"{topic} has no partition {partition}")
+        accumulator, place = producer._accumulator, TopicPartition(topic, partition)
+        producer._transaction_manager.maybe_add_partition_to_transaction(place)
+        for records, builder in batches:
+            batch = ProducerBatch(place, builder)
+            with accumulator._tp_lock(place):
+                if accumulator._closed:
+                    raise kafka_errors.IllegalStateError("the producer is closed")
+                accumulator._batches[place].append(batch)
+                accumulator._incomplete.add(batch)
+            producer._sender.wakeup()
+            yield SentBatch(records, batch)
+
+
+class _CompressedBuilder(DefaultRecordBatchBuilder):  # type: ignore[misc]  # kafka-python ships no types
+    """A builder whose content is compressed before the client closes it."""
+
+    __slots__ = ("_is_compressed",)
+
+    def compress(self) -> None:
+        self._is_compressed = super()._maybe_compress()  # False: compressed it would be larger
+
+    def _maybe_compress(self) -> bool:
+        return bool(self._is_compressed)
+
+
+def batch_builder(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
+    """The client's builder in the state after appending the records one by one, but already compressed."""
+    builder = _CompressedBuilder(2, compression, False, -1, -1, -1, batch_bytes)
+    builder._buffer.extend(packed.body)
+    builder._num_records = len(packed.records)
+    builder._last_offset = len(packed.records) - 1
+    builder._first_timestamp, builder._max_timestamp = packed.first_timestamp, packed.max_timestamp
+    builder.compress()
+    memory = MemoryRecordsBuilder(2, compression, batch_bytes)
+    memory._builder, memory._next_offset = builder, len(packed.records)
+    return memory
+
 
 T = TypeVar("T")
 
@@ -67,6 +171,7 @@ class TaskProducer:
         self._topics = topics
         self._bound = bound
         self._sent: list[SentBatch] = []
+        self._is_closed = False
         self._producer: Any = None
         self._sender: BulkSender
         self._calls = Bounded(str(config["transactional_id"]), left)
@@ -77,15 +182,29 @@ class TaskProducer:
             self._producer.init_transactions()
 
         try:
-            self._call(f"fencing the former writer of {config['transactional_id']}", construct)
+            what = f"fencing the former writer of {config['transactional_id']}"
+            with self._translated(what):
+                self.wait(what, self._calls.start(what, construct))
         except StreamError:
             self.close()
             raise
 
+    def start(self, what: str, job: Callable[[], T]) -> Future[T]:
+        """Begin a job in the producer's thread."""
+        return self._calls.start(what, job)
+
+    def wait(self, what: str, job: Future[T]) -> T:
+        """The result or the error of a job. Raises Stalled if it takes too long; then the producer is of no use."""
+        # A bound of the client's own is the same; it should expire first, because its error tells more.
+        return self._calls.wait(what, self._bound + 1, job)
+
+    # -- the calls of a transaction, in a job ----------------------------------------------------------------
+
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent.clear()
-        self._call("beginning a transaction", self._producer.begin_transaction)
+        with self._translated("beginning a transaction"):
+            self._producer.begin_transaction()
 
     def pack(self, records: Sequence[Outgoing]) -> list[Parcel]:
         """Prepare records for `send`; those of one partition keep their order. Computes only, in any thread."""
@@ -96,8 +215,7 @@ class TaskProducer:
 
     def send(self, parcels: Sequence[Parcel]) -> None:
         """Hand packed records to the client."""
-
-        def hand_over() -> None:
+        with self._translated("sending"):
             try:
                 for parcel in parcels:
                     self._sent.extend(self._sender.send(*parcel))
@@ -105,24 +223,20 @@ class TaskProducer:
                 self._raise_failure()  # the failure of an earlier batch is often the cause, and tells more
                 raise
 
-        self._call("sending", hand_over)
-
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
         """Add the input offsets to the transaction, under a membership of the group (P4)."""
         commits = {place: OffsetAndMetadata(offset, self.note(), -1) for place, offset in offsets.items()}
-        self._call("sending the input offsets", lambda: self._producer.send_offsets_to_transaction(commits, membership))
+        with self._translated("sending the input offsets"):
+            self._producer.send_offsets_to_transaction(commits, membership)
 
     def flush(self) -> None:
         """Return once every record is acknowledged; raise if one is not (P1)."""
-
-        def confirm() -> None:
+        with self._translated("waiting for the acknowledgements"):
             self._producer.flush(self._bound)
             self._raise_failure()
             for sent in self._sent:
                 for _record, error in sent.failures():
                     raise error
-
-        self._call("waiting for the acknowledgements", confirm)
 
     def ends_in(self, topic: str) -> dict[TopicPartition, int | None]:
         """Where the flushed transaction ends in each partition of a topic that got records of it; None: unknown."""
@@ -131,18 +245,15 @@ class TaskProducer:
 
     def commit(self) -> None:
         """Commit the transaction."""
-
-        def commit() -> None:
+        with self._translated("committing"):
             self._producer.commit_transaction()
             with suppress(kafka_errors.KafkaError):  # the commit stands; without new numbers the old ones are used
                 known = {topic: self._producer.partitions_for(topic) for topic in self._topics}
                 self.partitions = {topic: len(numbers) for topic, numbers in known.items() if numbers}
 
-        self._call("committing", commit)
-
     def close(self) -> None:
         """Release the client. An open transaction stays open, for the next owner of the id to abort (P10)."""
-        producer = self._producer
+        self._is_closed, producer = True, self._producer
         if producer is None:  # the constructor failed or hangs; what it still makes is closed once it is made
             self._calls.end(lambda: self._close(self._producer))
             return
@@ -170,12 +281,15 @@ class TaskProducer:
         if error is not None:
             raise error
 
-    def _call(self, what: str, function: Callable[[], T]) -> T:
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        """Make a call of the client, unless it was given up meanwhile. Raises a StreamError in place of its errors."""
+        if self._is_closed or self._calls.is_given_up:
+            raise Stalled(f"{what} was not begun, the producer was given up")
         try:
-            # A bound of the client's own is the same; it should expire first, because its error tells more.
-            return self._calls.call(what, self._bound + 1, function)
+            yield
         except kafka_errors.KafkaError as error:
-            raise client.translate(error, what) from error
+            raise errors.translate(error, what) from error
         except ValueError as error:  # an unknown partition: the topic has changed
             raise TransactionFailed(f"{what}: {error}", lasting=True) from error
 

@@ -1,7 +1,7 @@
 """Kafka's record batch format 2: the bytes of records, and how large a batch of them is.
 
 In: records, those that were read or `Outgoing` ones. Out: the content of record batches (`pack`), which the client
-frames, numbers and sends (client_internals/bulk_producer.py), and sizes, by which records.py decides what Kafka can
+frames, numbers and sends (producer.py), and sizes, by which records.py decides what Kafka can
 take. The format is part of Kafka's protocol; nothing here depends on the client but its LZ4 codec.
 
 The format allows more than `KafkaProducer.send`: names of headers that are not UTF-8, headers without a value, records
@@ -13,10 +13,16 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import lz4.frame
 import msgspec
-from kafka.codec import lz4_encode
 
-from stream_dedup.kafka.transaction import Outgoing
+PARTITIONS = 2
+"""Per index: one of blocks, one of merged blocks."""
+# Topics take records of 1 MiB by default. Counted before compression, which hardly shrinks sketches.
+ENTRY_BYTES = 900_000
+MOST_BYTES = 2**26
+"""No worker writes a larger record: an entry has `ENTRY_BYTES`, or one row. A larger one is another program's, and a
+gigabyte may come in 33 kB, so it is not read. A constant: less memory here must not make a changelog lack a block."""
 
 ESCAPED = "surrogateescape"
 """Error handler for names of headers: each byte that is not UTF-8 becomes one character, which no text has."""
@@ -52,6 +58,18 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     cut: int = 0
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """A record to produce. `source`: index in the batch of the input record it comes from; -1: none."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp: int | None
+    source: int = -1
 
 
 def content_bytes(record: Any) -> int:
@@ -127,7 +145,7 @@ def batch_sizes(record: Any) -> tuple[int, int]:
     """Bytes of a batch that holds only this record: uncompressed, and as the producer compresses it. O(bytes)."""
     outgoing = Outgoing("", 0, record.key, record.value, record.headers, 0)
     [packed] = pack([outgoing], 0)
-    compressed = min(len(packed.body), len(lz4_encode(packed.body)))
+    compressed = min(len(packed.body), len(lz4.frame.compress(packed.body, block_linked=False)))
     return HEADER_BYTES + len(packed.body), HEADER_BYTES + compressed
 
 

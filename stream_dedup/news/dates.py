@@ -5,8 +5,8 @@ days, or a time in an unknown zone, counts as no date and has a reason that is c
 offset is in UTC.
 """
 
-import math
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -31,6 +31,7 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _CALENDAR = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}(?:\d\d)?)?\Z", re.ASCII)
 # Length of a calendar date with minutes. As a number it could also be milliseconds in 1976, so only a string counts.
 _MINUTES = 12
+_MOST_DIGITS = 20  # int() refuses thousands of digits
 # Forms that datetime.fromisoformat refuses: slashes, a space before the offset, a named offset.
 _ISO = re.compile(
     r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?:[T ]\s*(\d\d?:\d\d\S*))?\s*([A-Za-z]{1,5}|[+-]\d\d:?\d\d)?\Z", re.ASCII
@@ -65,10 +66,8 @@ def milliseconds_of(published: Any) -> int:
     if published is None:
         return NO_TIME
     if type(published) is str and published[4:5] == "-":  # nearly all dates have this form
-        try:
+        with suppress(ValueError, OverflowError):
             return _after_1970(datetime.fromisoformat(published))
-        except ValueError:
-            pass
     try:
         return _read(published)
     except _UnreadableError:
@@ -95,38 +94,41 @@ class _UnreadableError(ValueError):
 
 
 def _read(published: Any) -> int:
-    if isinstance(published, bool):
-        raise _UnreadableError(NOT_A_DATE)
-    if isinstance(published, int | float):
-        return _of_number(published)
-    if not isinstance(published, str):
-        raise _UnreadableError(NOT_A_DATE)
-    text = published.strip()
+    try:
+        if isinstance(published, (int, float)) and not isinstance(published, bool):
+            return _of_number(published)
+        if isinstance(published, str):
+            return _of_text(published.strip())
+    except (_UnreadableError, OverflowError) as error:
+        raise _UnreadableError(OUT_OF_RANGE if isinstance(error, OverflowError) else str(error)) from None
+    except ValueError:  # no such day, hour or number
+        pass
+    raise _UnreadableError(NOT_A_DATE)
+
+
+def _of_text(text: str) -> int:
     if len(text) == _MINUTES and _CALENDAR.match(text):
         return _of_digits(text)
     if _NUMBER.match(text):
-        return _of_number(float(text) if not text.lstrip("+-").isdecimal() else _integer(text))
+        digits = text.lstrip("+-").isdecimal()
+        return _of_number(int(text) if digits and len(text) <= _MOST_DIGITS else float(text))
     try:
-        return _after_1970(datetime.fromisoformat(text))
-    except _UnreadableError:
-        raise
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        return _of_iso_like(text) if _ISO.match(text) else _of_words(text)
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 20:  # int() refuses thousands of digits
-        raise _UnreadableError(OUT_OF_RANGE)
-    return int(digits)
+        iso = _ISO.match(text)
+        if iso is None:
+            return _of_words(text)
+        year, month, day, clock, zone = iso.groups()
+        return _moment(int(year), int(month), int(day), clock or "00:00", zone, None)
+    return _after_1970(moment)
 
 
 def _of_number(number: int | float) -> int:
-    if isinstance(number, float) and math.isnan(number):
-        raise _UnreadableError(NOT_A_DATE)
     if not 0 <= number < _UNITS[-1][1]:
-        raise _UnreadableError(OUT_OF_RANGE)
-    if number == int(number) and _CALENDAR.match(str(int(number))) and len(str(int(number))) != _MINUTES:
-        return _of_digits(str(int(number)))
+        raise _UnreadableError(NOT_A_DATE if number != number else OUT_OF_RANGE)
+    digits = str(int(number))
+    if number == int(number) and _CALENDAR.match(digits) and len(digits) != _MINUTES:
+        return _of_digits(digits)
     for lowest, highest, multiply, divide in _UNITS:
         if lowest <= number < highest:
             return int(number * multiply) if divide == 1 else int(number // divide)
@@ -137,29 +139,14 @@ def _of_digits(digits: str) -> int:
     if int(digits[:4]) > _LAST_YEAR:
         raise _UnreadableError(OUT_OF_RANGE)
     form = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}[len(digits)]
-    try:
-        return _after_1970(datetime.strptime(digits, form).replace(tzinfo=UTC))
-    except _UnreadableError:
-        raise
-    except ValueError:
-        raise _UnreadableError(NOT_A_DATE) from None
+    return _after_1970(datetime.strptime(digits, form))
 
 
 def _after_1970(moment: datetime) -> int:
-    try:
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except OverflowError:
-        raise _UnreadableError(OUT_OF_RANGE) from None
+    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if seconds < 0:
         raise _UnreadableError(OUT_OF_RANGE)
     return int(seconds * 1000)
-
-
-def _of_iso_like(text: str) -> int:
-    found = _ISO.match(text)
-    assert found is not None  # noqa: S101 - the caller has matched it # nosec B101
-    year, month, day, clock, zone = found.groups()
-    return _moment(int(year), int(month), int(day), clock or "00:00", zone, None)
 
 
 def _of_words(text: str) -> int:
@@ -205,12 +192,7 @@ def _moment(year: int, month: int, day: int, clock: str, zone: str | None, half:
     hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
     if half:
         hour = hour % 12 + (12 if half == "pm" else 0)
-    try:
-        return _after_1970(datetime(year, month, day, hour, minute, min(second, 59), tzinfo=_zone(zone)))
-    except _UnreadableError:
-        raise
-    except ValueError:
-        raise _UnreadableError(NOT_A_DATE) from None
+    return _after_1970(datetime(year, month, day, hour, minute, min(second, 59), tzinfo=_zone(zone)))
 
 
 def _zone(name: str | None) -> timezone:

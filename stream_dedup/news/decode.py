@@ -1,6 +1,6 @@
 """Decode the bytes of one record into an Item, a Tombstone or a BadItem.
 
-news/fields.py finds the fields; news/values.py and news/dates.py interpret their values. Markup is removed here, so
+news/fields.py finds the fields and their values; news/dates.py reads their dates. Markup is removed here, so
 that Kafka and files agree. An unreadable record is returned as a `BadItem` and not raised: one bad record must not
 fail its batch.
 """
@@ -17,10 +17,8 @@ from publicsuffixlist import PublicSuffixList
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
-from stream_dedup.news.fields import FieldReader, names_in
+from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, alternatives, names_in
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.packed import packing_of, packing_of_text
-from stream_dedup.news.presets import AUTO, FIELDS, PLAIN, PRESETS, alternatives
 from stream_dedup.settings import ItemSettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
@@ -28,6 +26,26 @@ _HEX = re.compile(r"[0-9a-fA-F]{16}")
 _MOST_LISTED_NAMES = 12
 TEXT = "text"
 """The shape of records without fields ([item] format)."""
+# The first bytes of compressed data; batch/packing.py recognises files by the same.
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+BZIP2 = b"BZh"
+XZ = b"\xfd7zXZ\x00"
+ZIP = b"PK\x03\x04"
+_MAGIC = {
+    GZIP: "gzip-compressed",
+    ZSTD: "zstd-compressed",
+    b"\x04\x22\x4d\x18": "lz4-compressed",
+    b"\x82SNAPPY\x00": "snappy-compressed",
+    b"\xff\x06\x00\x00sNaPpY": "snappy-compressed",
+    BZIP2: "bzip2-compressed",
+    XZ: "xz-compressed",
+    ZIP: "a zip archive",
+    # Of zlib only the usual levels: each is also no UTF-8, or a control character, so no JSON begins like that.
+    b"\x78\x01": "zlib-compressed",
+    b"\x78\x9c": "zlib-compressed",
+    b"\x78\xda": "zlib-compressed",
+}
 _UNPACK = (
     "publish it plain, and let the producer compress whole batches instead (compression.type), which all readers unpack"
 )
@@ -87,7 +105,7 @@ class Decoder:
         place = f"{partition}:{offset}"
         try:
             if self._is_text:
-                title, text = self._clean("", _plain("the value", value.decode()))
+                title, text = self._clean("", value.decode())
                 self.shapes[TEXT] += 1
                 return Item(name or place, title, text, "", NO_TIME if time is None else time, partition, offset)
             headline = body = fingerprint = bits = None
@@ -103,7 +121,7 @@ class Decoder:
             elif not headline and not body:
                 value.decode()  # names that are not UTF-8 are skipped like unknown ones, and here they are the cause
                 return BadItem("empty", nothing_found(self._settings, names_in(value)), name)
-            title, text = self._clean(_text_of("title", headline), _plain("field text", _text_of("text", body)))
+            title, text = self._clean(_text_of("title", headline), _text_of("text", body))
             source = site_of(_text_of("source", source) or _text_of("url", url))
             if time is None:
                 time = milliseconds_of(published)
@@ -155,8 +173,8 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
 
 
 def _unreadable(value: bytes, error: Exception, name: str = "") -> BadItem:
-    """Say why a value cannot be decoded: packed by its producer, not UTF-8, not an object, or malformed."""
-    packing = packing_of(value)
+    """Say why a value cannot be decoded: compressed by its producer, not UTF-8, not an object, or malformed."""
+    packing = next((name for magic, name in _MAGIC.items() if value.startswith(magic)), None)
     if packing is not None:
         return BadItem("compressed", f"the value is {packing}; {_UNPACK}", name)
     if isinstance(error, UnicodeDecodeError):
@@ -166,20 +184,9 @@ def _unreadable(value: bytes, error: Exception, name: str = "") -> BadItem:
     if isinstance(error, RecursionError):
         return BadItem("json", "nested too deeply", name)
     # The wire format of schema registries: a zero, four bytes of the schema's id, then Avro or Protobuf.
-    hint = "; a schema registry's Avro or Protobuf begins like this: publish JSON" if _is_registered(value) else ""
+    is_registered = len(value) > 5 and value[:2] == b"\0\0"
+    hint = "; a schema registry's Avro or Protobuf begins like this: publish JSON" if is_registered else ""
     return BadItem("json", f"{error}{hint}", name)
-
-
-def _is_registered(value: bytes) -> bool:
-    return len(value) > 5 and value[:2] == b"\0\0"
-
-
-def _plain(what: str, text: str) -> str:
-    """Return the text; raise BadItem if its producer has packed it."""
-    packing = packing_of_text(text)
-    if packing is not None:
-        raise BadItem("compressed", f"{what} is {packing}; {_UNPACK}")
-    return text
 
 
 def _text_of(name: str, value: Any) -> str:

@@ -1,11 +1,18 @@
 """Find the fields of a JSON record: detect its shape and read the value of each field.
 
-In: bytes, and field maps (presets.py, [item] fields). Out: the name of the shape, and a tuple of values in the order of
-`FieldReader.fields`. One pass over the JSON decodes plain values directly. Other members that a field map names stay
-raw bytes and are decoded only if the record's shape needs them. Members that no map names are skipped.
+In: bytes, and field maps (the presets of known record formats, [item] fields). Out: the name of the shape, and a tuple
+of values in the order of `FieldReader.fields`. Each record is looked at by itself, independent of earlier ones: a
+worker may start anywhere, several workers may share a feed, and a feed may mix formats. One pass over the JSON decodes
+plain values directly. Other members that a field map names stay raw bytes and are decoded only if the record's shape
+needs them. Members that no map names are skipped.
+
+A value is reduced to the string or number that it means: tools that convert XML to JSON turn elements with attributes
+into objects ({"#text": ...}, {"_": ..., "$": ...}, {"@href": ...}) and repeated elements into lists, each tool in its
+own way; JSON-LD, WordPress and feedparser have further forms.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import lru_cache
 from operator import attrgetter
 from types import NoneType
@@ -14,9 +21,75 @@ from typing import Any
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.presets import AUTO, FIELDS, PLAIN, PRESETS, alternatives, shape_of
-from stream_dedup.news.values import BOM, fullest, fullest_uncut, is_filled, plain_value
 from stream_dedup.settings import ItemSettings
+
+FIELDS = ("id", "title", "text", "source", "url", "published")
+"""The fields that stream_dedup reads, by its own names."""
+
+AUTO = "auto"
+PLAIN = "plain"
+
+PRESETS: Mapping[str, Mapping[str, str]] = {
+    PLAIN: {
+        "id": "id", "title": "title", "text": "text", "source": "source", "url": "url", "published": "published",
+    },
+    "webhose": {  # Webz.io (Webhose) news posts
+        "id": "uuid", "title": "title", "text": "text", "source": "thread.site", "url": "url", "published": "published",
+    },
+    "schema_org": {  # https://schema.org/NewsArticle
+        "id": "@id|identifier", "title": "headline|name", "text": "articleBody|text|description",
+        "source": "publisher.name|publisher", "url": "url|mainEntityOfPage", "published": "datePublished|dateCreated",
+    },
+    "ninjs": {  # IPTC ninjs 1.x | 2.x and later
+        "id": "uri", "title": "headline|headlines.0.value",
+        "text": "body_text|body_html|bodies.0.value|description_text|descriptions.0.value",
+        "source": "source|infosources.0.name", "url": "link|links.0.href", "published": "versioncreated|versionCreated",
+    },
+    "json_feed": {  # https://www.jsonfeed.org/version/1.1/
+        "id": "id|url", "title": "title", "text": "content_html|content_text|summary", "source": "source",
+        "url": "url|external_url", "published": "date_published|date_modified",
+    },
+    "wordpress": {  # posts of its REST API; their id is unique within one site only
+        "id": "guid|id", "title": "title", "text": "content|excerpt", "source": "source", "url": "link",
+        "published": "date_gmt|date",
+    },
+    "newsapi": {  # NewsAPI, GNews, mediastack, Currents
+        "id": "id|url", "title": "title", "text": "content|description", "source": "source.url|source.name|source",
+        "url": "url", "published": "publishedAt|published_at|published",
+    },
+    "atom": {  # RFC 4287, and the entries of feedparser
+        "id": "id|link", "title": "title", "text": "content|summary", "source": "source", "url": "link|links",
+        "published": "published|updated",
+    },
+    "rss": {  # RSS 2.0 and 1.0 items, from whatever turned their XML into JSON
+        "id": "guid|id|link", "title": "title",
+        "text": "content:encoded|content_encoded|encoded|content|description|summary|text", "source": "source",
+        "url": "feedburner:origLink|link|url", "published": "pubDate|pubdate|isoDate|dc:date|published|date",
+    },
+    "gdelt": {  # article lists and contexts of the GDELT DOC and Context APIs: headlines, few with a sentence
+        "id": "url", "title": "title", "text": "context|sentence", "source": "domain", "url": "url|url_mobile",
+        "published": "seendate",
+    },
+}  # fmt: skip
+"""For each preset: field -> alternative dotted paths (a|b); a number is an index into a list. If several alternatives
+are filled, the fullest text counts; of other fields the first one counts."""
+
+BOM = b"\xef\xbb\xbf"
+"""The UTF-8 byte order mark, which some programs write before JSON or CSV; it carries no information."""
+_TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
+_LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
+_KEYS = {
+    "id": (*_TEXT, "$oid", "@id", "@href", "href"),
+    "url": _LINK,
+    # A link is preferred to a name: "Reuters" and "reuters.com" would be two sources.
+    "source": (*(key for key in _LINK if key not in _TEXT or key == "$"), "link", *_TEXT, "name", "title"),
+    "published": ("$date", "$numberLong", *_TEXT),
+}
+_RELATION = ("@rel", "rel", "@_rel")
+_TAG = re.compile(r"<[^<>]*+>")
+# NewsAPI cuts a text at 200 characters and appends the number of missing ones, which differs between copies.
+_CUT = re.compile(r"\[\+\d{1,9} chars\]\Z")
+_LONGEST_CUT = len("[+123456789 chars]")
 
 Path = list[str]
 Values = tuple[Any, ...]
@@ -29,6 +102,43 @@ _MOST_CONTAINERS = 200_000
 _EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
 _DECODE = msgspec.json.Decoder().decode
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def alternatives(path: str) -> list[str]:
+    """Split the alternatives of a path.
+
+    >>> alternatives("publisher.name | publisher")
+    ['publisher.name', 'publisher']
+    """
+    return [alternative.strip() for alternative in path.split("|")]
+
+
+def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
+    """Return the preset that finds the most `fields` under different names, the first of equals. O(presets).
+
+    A preset qualifies only if it finds the text, or title and date: a record with "headline" and "body" must not be
+    read as schema.org because of its headline, since its text would be lost silently. If no preset qualifies: `plain`.
+
+    >>> shape_of({"guid", "title", "description", "link", "pubDate"}), shape_of({"id", "title", "text", "summary"})
+    ('rss', 'plain')
+    >>> shape_of({"headline", "body"})
+    'plain'
+    """
+    best, most = PLAIN, len(_names_found(PRESETS[PLAIN], names, fields))
+    for shape, paths in PRESETS.items():
+        found = _names_found(paths, names, fields)
+        is_article = "text" not in fields or "text" in found or ("title" in found and "published" in found)
+        count = len(set(found.values()))
+        if is_article and count > most:
+            best, most = shape, count
+    return best
+
+
+def _names_found(paths: Mapping[str, str], names: Set[str], fields: Collection[str]) -> dict[str, str]:
+    """Map each field that is found to the top-level name under which it is found."""
+    tops = ((field, (alternative.split(".")[0] for alternative in alternatives(paths[field]))) for field in fields)
+    first = ((field, next((top for top in each if top in names), None)) for field, each in tops)
+    return {field: top for field, top in first if top is not None}
 
 
 def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]:
@@ -209,3 +319,82 @@ def _split(name: str, path: str) -> Path:
     if not all(parts) or parts[0].isdigit():
         raise ConfigError(f"[item] {name} = {path!r} is no dotted path such as 'head.line' or 'list.0.value'")
     return parts
+
+
+def is_filled(value: Any) -> bool:
+    """Whether a value is present and not empty; 0 and False count as present."""
+    return bool(value) or isinstance(value, (int, float))
+
+
+def plain_value(field: str, value: Any) -> Any:
+    """Return the string or number that a value of this field means, or the value itself if it means none.
+
+    >>> plain_value("title", {"@type": "html", "#text": "T"}), plain_value("title", ["T"])
+    ('T', 'T')
+    >>> plain_value("url", [{"@rel": "self", "@href": "/feed"}, {"@rel": "alternate", "@href": "/1"}])
+    '/1'
+    """
+    if isinstance(value, dict):
+        for key in _KEYS.get(field, _TEXT):
+            if is_filled(value.get(key)):
+                inner = plain_value(field, value[key])
+                if not isinstance(inner, (dict, list)):
+                    return inner
+        return value
+    if isinstance(value, list):
+        return _one_of(field, value)
+    return value
+
+
+def _one_of(field: str, values: list[Any]) -> Any:
+    if field == "url":
+        alternate = [link for link in values if _relation(link) in ("", "alternate")]
+        return plain_value(field, alternate[0]) if alternate else values
+    if len(values) == 1:
+        return plain_value(field, values[0])
+    if field == "text" and all(isinstance(value, dict) for value in values):  # feedparser: one text in several types
+        found = [value for value in (plain_value(field, each) for each in values) if isinstance(value, str)]
+        return fullest(found) if found else values
+    return values
+
+
+def _relation(link: Any) -> str:
+    if isinstance(link, dict):
+        for at in (link, link.get("$")):
+            if isinstance(at, dict):
+                for key in _RELATION:
+                    if isinstance(at.get(key), str):
+                        return str(at[key])
+    return ""
+
+
+def fullest(texts: Sequence[str]) -> str:
+    """Return the text with the most visible characters (tags do not count), the first of equals.
+
+    >>> fullest(['<a href="https://a.example/a/long/address"><img></a>', "A summary."])
+    'A summary.'
+    """
+    return max(texts, key=_seen) if len(texts) > 1 else texts[0]
+
+
+def fullest_uncut(texts: Sequence[str]) -> str:
+    """Return the fullest text without NewsAPI's note on how much was cut off.
+
+    >>> fullest_uncut(["The bridge over the … [+2365 chars]", "The bridge."])
+    'The bridge over the'
+    """
+    return fullest([_without_note(text) for text in texts])
+
+
+def _without_note(text: str) -> str:
+    # Only the end is searched. An expression that begins with white space takes cubic time: minutes for 10 KB of it.
+    end = text.rstrip()
+    note = _CUT.search(end, max(0, len(end) - _LONGEST_CUT))
+    if note is None:
+        return text
+    end = end[: note.start()].rstrip()
+    return end.removesuffix("…").removesuffix("..." if not end.endswith("…") else "").rstrip()
+
+
+def _seen(text: str) -> int:
+    return len(_TAG.sub("", text)) if "<" in text else len(text)

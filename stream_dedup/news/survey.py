@@ -1,30 +1,27 @@
-"""Collect statistics about a feed while its items pass: fields, dates, languages, sources, bad items.
+"""Survey a feed while its items pass: which fields, dates and sources its records have, and what looks wrong.
 
 In: each record's bytes, the item or BadItem that the decoder made of it, and its position. Out: a `Summary` at any
-time. Pure: no clock, no I/O, bounded memory. All items and dates are counted. Statistics that need a second read of
-the record (filled fields, languages, sources, lengths) cover the first `FIRST` items and then one in `every`, so that
-a stream hardly pays for them.
+time; from it JSON, rows for screens and the status page, and a line for the log. Why: a field map that fits nothing, or
+misread dates, still give plausible results. A person who sees how often each field is filled, and which dates were
+read, notices at once; a warning names the cause of a wrong result that raises no error, and its cure.
 
-A record's language is the one that it states (lang, language, inLanguage), otherwise the script of its text.
+Pure: no clock, no I/O, bounded memory. All items and dates are counted. What needs a second read of the record (filled
+fields, shapes, sources) covers the first `FIRST` items and then one in `every`, so that a stream hardly pays for it.
 """
 
-import unicodedata
+import re
 from collections import Counter
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from stream_dedup.errors import BadItem
-from stream_dedup.news.advice import warnings_of
 from stream_dedup.news.decode import TEXT, DecodedRecord
-from stream_dedup.news.fields import names_in
+from stream_dedup.news.fields import BOM, FIELDS, is_filled, names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
-from stream_dedup.news.presets import FIELDS
-from stream_dedup.news.summary import Dates, Summary, moment
-from stream_dedup.news.values import BOM, is_filled
-from stream_dedup.settings import Settings
+from stream_dedup.phrases import counted, moment, span
+from stream_dedup.settings import ItemSettings, Settings
 
 FIRST = 1000
 """Items that are examined in full before sampling begins: enough for shares that are exact to a few percent."""
@@ -32,35 +29,112 @@ FIRST = 1000
 SAMPLED = 100
 MOST_REASONS = 3
 """Distinct reasons of bad items, and examples of unreadable dates, in a summary."""
-_REASON = 300  # characters of a reason; it may list the fields of a record
+_REASON, _SAMPLE = 300, 100  # characters of a reason, which may list the fields of a record, and of a first value
 _LARGEST = 5
-# Distinct sources and ids that are counted: a large feed has some thousand sources.
-_NAMES = 4096
-# Distinct languages and shapes that are counted, and shown.
-_LABELS = 64
-_SHOWN_LABELS = 20
+_MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
 # Records whose fields are listed, distinct fields that are counted, and shown.
-_LISTED_RECORDS = 100
-_PATHS = 200
-_SHOWN_PATHS = 12
-# Values kept for the median; when they are full the stride doubles.
-_VALUES = 2048
-# Characters of a field's first value.
-_SAMPLE = 100
-# Characters of a text that determine its script.
-_LETTERS = 200
+_LISTED_RECORDS, _PATHS, _SHOWN_PATHS = 100, 200, 12
+# With fewer items a share means nothing. From this share on, bad items are more than slips in single records.
+_FEW, _MANY_BAD = 10, 0.05
+# Three times as many steps back as forward are more than jitter: in a reversed feed nearly all steps go back.
+_MOSTLY = 3
+# The first month of 1970: seconds read as milliseconds fall into it until the year 2055.
+_SECONDS_AS_MS = 31 * 86_400_000
+_READABLE = (
+    "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), a number of seconds or "
+    "milliseconds since 1970"
+)
+# The names that a field probably has in records of no known shape; a text is the longest field of none of these.
+_LIKELY = {
+    "id": re.compile(r"(^|[._-])(\w*id|uri|key)$", re.I),
+    "title": re.compile(r"title|headline|heading|subject", re.I),
+    "source": re.compile(r"source|site|publisher|domain|host", re.I),
+    "url": re.compile(r"url|link|href", re.I),
+    "published": re.compile(r"date|time|publish|created", re.I),
+}
+# The fields whose lack gives wrong results without an error, and what is lost.
+_LACKS = {
+    "title": "No item has a title, by which many duplicates are found",
+    "text": "No item has a text, so titles alone are compared",
+    "published": "No item has a date, so no original is ever too old",
+    "id": "No item has an id, so a new version of an article is not known as one (its place stands in, such as 0:17)",
+    "source": "No item has a source or url, so a site's own series cannot be told from copies on other sites",
+}
 
 
-class _Stated(msgspec.Struct):
-    """The fields in which records state their language."""
+class Dates(msgspec.Struct):
+    """The event times of a feed, in ms since 1970.
 
-    lang: Any = None
-    language: Any = None
-    inLanguage: Any = None  # noqa: N815 - schema.org's name
+    `origin`: where they come from, "published" or "timestamp" (of the Kafka record). `earliest` and `latest` leave out
+    times in the future. `examples`: unreadable dates with position and reason. `first_future`: the first time in the
+    future with its position, or "". `forwards`, `backwards`: items dated after, and before, the item ahead of them, 0
+    if the order means nothing; `furthest_back`: the largest step back; `jumps`: steps back longer than the window.
+    """
+
+    origin: str
+    in_order: bool
+    earliest: int | None = None
+    latest: int | None = None
+    missing: int = 0
+    unreadable: int = 0
+    examples: list[str] = []
+    future: int = 0
+    first_future: str = ""
+    forwards: int = 0
+    backwards: int = 0
+    furthest_back: int = 0
+    jumps: int = 0
+
+
+class Warned(msgspec.Struct, frozen=True):
+    """A warning about a feed. `kind`: a fixed word for programs; `text`: the cause and the cure for a person."""
+
+    kind: str
+    text: str
+
+
+class Summary(msgspec.Struct):
+    """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
+
+    `shapes`: preset -> items. `filled`: field -> items that have it; `samples`: its first value. `names`: items whose
+    id comes from the record or its key. `sources`: their number, counted up to 4,096; `largest`: those with the most
+    items. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the fields of the
+    first records, those with the longest values first.
+    """
+
+    dates: Dates
+    items: int = 0
+    bad: int = 0
+    tombstones: int = 0
+    looked: int = 0
+    shapes: dict[str, int] = {}
+    filled: dict[str, int] = {}
+    samples: dict[str, str] = {}
+    names: int = 0
+    sources: int = 0
+    largest: list[tuple[str, int]] = []
+    reasons: list[str] = []
+    paths: list[str] = []
+    warnings: list[Warned] = []
+
+    @property
+    def all_bad(self) -> bool:
+        """Whether no item can be judged."""
+        return self.bad == self.items - self.tombstones
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether fields, shapes and sources come from a sample of the items."""
+        return self.looked < self.items - self.bad - self.tombstones
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values; dates in ms since 1970."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
 
 
 class Survey:
-    """Accumulates the statistics of a feed. `items`: records added so far. Not thread-safe.
+    """Accumulates the summary of a feed. `items`: records added so far. Not thread-safe.
 
     `read`: `Decoder.read`. `latest` (ms): later times count as in the future, as in the decision. `is_record`: times
     are Kafka timestamps, ordered within each partition; otherwise they are the items' own dates, in one order.
@@ -68,7 +142,6 @@ class Survey:
     or a partition and an offset.
 
     >>> from stream_dedup.news.decode import Decoder
-    >>> from stream_dedup.settings import Settings
     >>> decode = Decoder(Settings().item)
     >>> survey = Survey(decode.read, Settings())
     >>> line = b'{"id": 1, "title": "Elm bridge opens", "published": "2024-01-01"}'
@@ -90,43 +163,33 @@ class Survey:
     ) -> None:
         self._read, self._settings, self.latest = read, settings.item, latest
         self._window = settings.window.length_ms
-        self._is_record, self._in_order, self._every, self._place = is_record, in_order, every, place
-        self._stated = msgspec.json.Decoder(_Stated)
-        self.items = self._bad = self._tombstones = self._looked = self._names = 0
+        self._is_record, self._every, self._place = is_record, every, place
+        self._found = Summary(
+            Dates("timestamp" if is_record else "published", in_order), filled=dict.fromkeys(FIELDS, 0)
+        )
         self._reasons: dict[str, tuple[str, int]] = {}  # reason -> first position, count
         self._previous: dict[int, int] = {}  # partition -> time of its last item
-        self._earliest: int | None = None
-        self._last: int | None = None
-        self._missing = self._unreadable = self._future = self._backwards = self._furthest = self._jumps = (
-            self._forwards
-        ) = 0
-        self._examples: list[str] = []
-        self._first_future = ""
         self._shapes: Counter[str] = Counter()
-        self._filled: Counter[str] = Counter()
-        self._samples: dict[str, str] = {}
-        self._languages: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
-        self._more_sources = False
-        self._ids: set[int] = set()
-        self._compared = 0
-        self._lengths = _Values()
         self._paths: dict[str, tuple[int, int]] = {}  # field of a record -> count, characters in all
+
+    @property
+    def items(self) -> int:
+        return self._found.items
 
     def add(self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int) -> None:
         """Count one record: the decoded item, its bytes, and its position."""
-        self.items += 1
+        found = self._found
+        found.items += 1
         if isinstance(item, Tombstone):
-            self._tombstones += 1
+            found.tombstones += 1
             return
-        is_sampled = self._looked < FIRST or self.items % self._every == 0
+        is_sampled = value is not None and (found.looked < FIRST or found.items % self._every == 0)
         if isinstance(item, BadItem):
             is_empty = item.reason == "empty"
             self._count_bad(_short_reason(value) if is_empty and value else str(item), part, number)
             if is_sampled and is_empty and value:  # show the fields that the record has instead
-                record = self._read_again(value)
-                if record is not None:
-                    self._count_fields(value, record)
+                self._count_fields(value, self._read_again(value))
             return
         if item.fingerprint is None and not _has_word(item.title) and not _has_word(item.text):
             self._count_bad(str(BadItem("empty", WORDLESS)), part, number)
@@ -135,89 +198,65 @@ class Survey:
         self._count_time(item.time, record, part, number)
         if is_sampled and value is not None:
             self._count_fields(value, record)
-            self._count_item(item, value)
+            found.names += item.id != f"{item.partition}:{item.offset}"
+            if item.source and (item.source in self._sources or len(self._sources) < _MOST_SOURCES):
+                self._sources[_short(item.source, _SAMPLE)] += 1
 
     def summary(self) -> Summary:
         """Return the summary so far. O(values kept)."""
-        dates = Dates(
-            "timestamp" if self._is_record else "published",
-            self._earliest,
-            self._last,
-            self._missing,
-            self._unreadable,
-            list(self._examples),
-            self._future,
-            self._backwards if self._in_order else None,
-            self._furthest,
-            self._jumps,
-            self._forwards,
-            self._first_future,
-        )
         paths = sorted(self._paths, key=lambda path: -self._paths[path][1] / self._paths[path][0])
-        summary = Summary(
-            items=self.items,
-            bad=self._bad,
-            tombstones=self._tombstones,
-            looked=self._looked,
+        found = msgspec.structs.replace(
+            self._found,
+            dates=msgspec.structs.replace(self._found.dates, examples=list(self._found.dates.examples)),
             shapes=dict(self._shapes.most_common()),
-            filled={name: self._filled[name] for name in FIELDS},
-            samples=dict(self._samples),
-            names=self._names,
-            compared=self._compared,
-            repeated=self._compared - len(self._ids),
-            dates=dates,
-            languages=dict(self._languages.most_common(_SHOWN_LABELS)),
+            filled=dict(self._found.filled),
+            samples=dict(self._found.samples),
             sources=len(self._sources),
-            more_sources=self._more_sources,
             largest=self._sources.most_common(_LARGEST),
-            length=self._lengths.middle(),
             reasons=[
                 f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
                 for reason, (place, count) in self._reasons.items()
             ],
             paths=paths[:_SHOWN_PATHS],
-            warnings=[],
         )
-        warnings = warnings_of(summary, self._settings, self._window, paths)
-        return msgspec.structs.replace(summary, warnings=warnings)
+        found.warnings = [Warned(*each) for each in _warnings(found, self._settings, self._window, paths)]
+        return found
 
     def _count_bad(self, reason: str, part: int, number: int) -> None:
-        self._bad += 1
+        self._found.bad += 1
         reason = _short(reason, _REASON)
         if reason in self._reasons or len(self._reasons) < MOST_REASONS:
             place, count = self._reasons.get(reason) or (self._place(part, number), 0)
             self._reasons[reason] = place, count + 1
 
     def _count_time(self, time: int, record: DecodedRecord | None, part: int, number: int) -> None:
+        dates = self._found.dates
         if time < 0:
             if record is None or record.time_reason is None:
-                self._missing += 1
+                dates.missing += 1
                 return
-            self._unreadable += 1
-            if len(self._examples) < MOST_REASONS:
+            dates.unreadable += 1
+            if len(dates.examples) < MOST_REASONS:
                 value = _short(repr(record.fields["published"]), _SAMPLE)
-                self._examples.append(f"{self._place(part, number)}: {value} is {record.time_reason}")
+                dates.examples.append(f"{self._place(part, number)}: {value} is {record.time_reason}")
             return
         if time > self.latest:
-            self._future += 1
-            self._first_future = self._first_future or f"{self._place(part, number)}: {moment(time)}"
+            dates.future += 1
+            dates.first_future = dates.first_future or f"{self._place(part, number)}: {moment(time)}"
             return
-        if self._earliest is None or time < self._earliest:
-            self._earliest = time
-        if self._last is None or time > self._last:
-            self._last = time
-        if not self._in_order:
+        dates.earliest = time if dates.earliest is None else min(dates.earliest, time)
+        dates.latest = time if dates.latest is None else max(dates.latest, time)
+        if not dates.in_order:
             return
         partition = part if self._is_record else 0
         # Compare with the previous item, not with the latest time: one wrong late date would make all after it look
         # late.
         step = time - self._previous.get(partition, time)
         self._previous[partition] = time
-        if step < 0:
-            self._backwards += 1
-            self._furthest = max(self._furthest, -step)
-            self._jumps += -step > self._window
-        self._forwards += step > 0
+        dates.forwards += step > 0
+        dates.backwards += step < 0
+        dates.furthest_back = max(dates.furthest_back, -step)
+        dates.jumps += -step > self._window
 
     def _read_again(self, value: bytes) -> DecodedRecord | None:
         try:
@@ -226,87 +265,147 @@ class Survey:
             return None  # it was decoded before, so its format has no fields
 
     def _count_fields(self, value: bytes, record: DecodedRecord | None) -> None:
-        self._looked += 1
-        if record is None:  # a format without fields
-            _count(self._shapes, TEXT, _LABELS)
-            self._count_filled("text", value[:_SAMPLE].decode(errors="replace"))
-            return
-        _count(self._shapes, record.shape, _LABELS)
-        for name, content in record.fields.items():
+        found = self._found
+        found.looked += 1
+        fields = {"text": value[:_SAMPLE].decode(errors="replace")} if record is None else record.fields
+        self._shapes[TEXT if record is None else record.shape] += 1
+        for name, content in fields.items():
             if is_filled(content):
-                self._count_filled(name, content)
-        if self._looked <= _LISTED_RECORDS:
-            self._count_paths(value)
-
-    def _count_filled(self, name: str, content: Any) -> None:
-        self._filled[name] += 1
-        if name not in self._samples:
-            self._samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
-
-    def _count_item(self, item: Item, value: bytes) -> None:
-        self._names += item.id != f"{item.partition}:{item.offset}"
-        if self._compared < _NAMES:
-            self._compared += 1
-            self._ids.add(hash(item.id))
-        self._lengths.add(len(item.text))
-        _count(self._languages, self._language(item, value), _LABELS)
-        if item.source and not _count(self._sources, _short(item.source, _SAMPLE), _NAMES):
-            self._more_sources = True
-
-    def _language(self, item: Item, value: bytes) -> str:
-        try:
-            stated = self._stated.decode(value.removeprefix(BOM))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return script_of(item.text or item.title)
-        for language in (stated.lang, stated.language, stated.inLanguage):
-            if isinstance(language, str) and language.strip():
-                return _short(language.strip().lower(), 20)
-        return script_of(item.text or item.title)
-
-    def _count_paths(self, value: bytes) -> None:
-        try:
-            record = msgspec.json.decode(value.removeprefix(BOM))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
-        for path, length in _leaves(record):
-            if path in self._paths or len(self._paths) < _PATHS:
-                count, characters = self._paths.get(path, (0, 0))
-                self._paths[path] = count + 1, characters + length
+                found.filled[name] += 1
+                if name not in found.samples:
+                    found.samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
+        if record is not None and found.looked <= _LISTED_RECORDS:
+            for path, length in _leaves(msgspec.json.decode(value.removeprefix(BOM))):
+                if path in self._paths or len(self._paths) < _PATHS:
+                    count, characters = self._paths.get(path, (0, 0))
+                    self._paths[path] = count + 1, characters + length
 
 
-class _Values:
-    """Smallest, median and largest of a stream of values; beyond `_VALUES` values the median comes from a sample."""
-
-    def __init__(self) -> None:
-        self._kept: list[int] = []
-        self._stride = 1
-        self._count = 0
-        self._least = self._most = 0
-
-    def add(self, value: int) -> None:
-        self._least = min(value, self._least) if self._count else value
-        self._most = max(value, self._most)
-        if self._count % self._stride == 0:
-            self._kept.append(value)
-            if len(self._kept) == _VALUES:
-                self._kept, self._stride = self._kept[::2], self._stride * 2
-        self._count += 1
-
-    def middle(self) -> tuple[int, int, int] | None:
-        """Return (smallest, median, largest), or None if there are no values."""
-        if not self._kept:
-            return None
-        return self._least, sorted(self._kept)[len(self._kept) // 2], self._most
+def rows_of(summary: Summary) -> list[tuple[str, str]]:
+    """Return (name, text) for each property that has a value."""
+    count = f"{counted(summary.items, 'item')}, {summary.bad:,} bad"
+    if summary.tombstones:
+        count += f", {counted(summary.tombstones, 'tombstone')}"
+    if summary.is_sampled:
+        count += f" (fields and sources: counted in {summary.looked:,} of them)"
+    rows = [("items", count)]
+    if summary.looked:
+        rows.append(("read as", _counted(summary.shapes.items())))
+        rows.append(("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)))
+        dates = summary.dates
+        if dates.latest is not None or dates.missing or dates.unreadable or dates.future:
+            rows.append(("record times" if dates.origin == "timestamp" else "dates", _dates(dates)))
+    if summary.largest:
+        more = "more than " if summary.sources == _MOST_SOURCES else ""
+        rows.append(("sources", f"{more}{summary.sources:,}: {_counted(summary.largest)}"))
+    return rows
 
 
-def script_of(text: str) -> str:
-    """Return the script of most letters at the beginning of a text, by their Unicode names.
+def summary_line(summary: Summary) -> str:
+    """Format the summary as one line for the log."""
+    rows = rows_of(summary)
+    return "; ".join([rows[0][1], *(f"{name}: {text}" for name, text in rows[1:])])
 
-    >>> script_of("Die Brücke"), script_of("Мост открыт"), script_of("埃尔姆桥周一开通"), script_of("123")
-    ('Latin script', 'Cyrillic script', 'Han script', 'no letters')
-    """
-    scripts = Counter(map(_script, filter(str.isalpha, text[:_LETTERS])))
-    return f"{scripts.most_common(1)[0][0]} script" if scripts else "no letters"
+
+def share(summary: Summary, field: str) -> str:
+    """Format the share of sampled items that have a field; never rounded to 0 or 100 % unless it is exact."""
+    if not summary.looked:
+        return "-"
+    percent = 100 * summary.filled[field] / summary.looked
+    if 0 < percent < 1:
+        return "under 1 %"
+    return "over 99 %" if 99 < percent < 100 else f"{percent:.0f} %"
+
+
+def _dates(dates: Dates) -> str:
+    if dates.earliest is None or dates.latest is None:
+        text = "none can be used"
+    else:
+        text = f"{moment(dates.earliest).removesuffix(' UTC')} to {moment(dates.latest)}"
+    counts = ((dates.missing, "missing"), (dates.unreadable, "unreadable"), (dates.future, "in the future"))
+    remarks = [f"{count:,} {name}" for count, name in counts if count]
+    if dates.backwards:
+        remarks.append(f"{dates.backwards:,} out of order (by {span(dates.furthest_back)} at most)")
+    elif dates.latest is not None and dates.in_order:
+        remarks.append("in order")
+    return "; ".join([text, ", ".join(remarks)]) if remarks else text
+
+
+def _counted(pairs: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} ({count:,})" for name, count in pairs)
+
+
+def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of each warning, the most serious first. `window` in ms; `paths`: fields of the records."""
+    items = found.items - found.tombstones
+    if not found.items:
+        yield "nothing", "The input is empty: there are no records."
+        return
+    first = f" The first: {found.reasons[0]}." if found.reasons else ""
+    if "not UTF-8" in first:
+        first += " If it is Latin-1, as old exports are: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER"
+    if found.bad and found.all_bad:
+        yield "all-bad", f"All {items:,} items are bad: nothing can be judged.{first}"
+    elif items >= _FEW and found.bad >= _MANY_BAD * items:
+        yield "many-bad", f"{found.bad:,} of {items:,} items are bad.{first}"
+    if found.looked:
+        yield from _absent(found, settings, paths)
+    dates = found.dates
+    if dates.unreadable:
+        count = counted(dates.unreadable, "date")
+        yield "unreadable-dates", f"{count} cannot be read ({dates.examples[0]}). What can be read: {_READABLE}."
+    if dates.latest is not None and dates.latest < _SECONDS_AS_MS:
+        yield (
+            "dates-1970",
+            f"All dates lie in January 1970 ({moment(dates.latest)} at the latest): they look like seconds where "
+            "milliseconds are meant. Let the producer write milliseconds since 1970.",
+        )
+    if dates.future:
+        yield (
+            "future-dates",
+            f"{counted(dates.future, 'date')} in the future ({dates.first_future}) do not count. Is the clock right "
+            "that gave them?",
+        )
+    if dates.jumps or dates.backwards >= max(_FEW, _MOSTLY * dates.forwards):
+        yield (
+            "backwards",
+            f"At {counted(dates.backwards, 'place')} the dates go back, at {dates.jumps:,} by more than the "
+            f"window ({span(window)}), by {span(dates.furthest_back)} at most: of each pair the later copy may be let "
+            "through, the earlier held back. Sort the items by date, the oldest first, or correct the dates.",
+        )
+
+
+def _absent(found: Summary, settings: ItemSettings, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Warn of fields that no item has, and propose fields of the records for them."""
+    has = {name: bool(count) for name, count in found.filled.items()}
+    has |= {"id": bool(found.names), "source": bool(found.largest)}
+    if settings.fingerprint is not None or settings.format == "text":
+        has |= {"title": True, "text": True}
+    if found.all_bad or found.dates.origin == "timestamp" or found.dates.unreadable:
+        has["published"] = True
+    missing = [name for name in _LACKS if not has[name]]
+    if missing[:2] == ["title", "text"]:
+        yield "no-fields", f"No item has a title or a text{_cure(paths, missing[:2])}"
+        return  # other missing fields have the same cause
+    for name in missing:
+        yield f"no-{name}", f"{_LACKS[name]}{_cure(paths, ['source', 'url'] if name == 'source' else [name])}"
+
+
+def _cure(paths: Sequence[str], missing: Sequence[str]) -> str:
+    """List the fields that the records have, the probable ones as a setting."""
+    if not paths:
+        return "."
+    likely = {name: [path for path in paths if pattern.search(path)] for name, pattern in _LIKELY.items()}
+    guesses = {name: min(likely[name], key=len, default=None) for name in missing if name in likely}
+    if "text" in missing:
+        known = {path for each in likely.values() for path in each}
+        guesses["text"] = next((path for path in paths if path not in known), None)
+    examples = ", ".join(f'{name} = "{path}"' for name, path in guesses.items() if path)
+    present = f"{', '.join(paths[:_SHOWN_PATHS])}{', …' if len(paths) > _SHOWN_PATHS else ''}"
+    return (
+        f". The records have {present}: if one of them is the field, name it under [item.fields] in the settings "
+        f"(--config FILE){', such as ' if examples else ''}{examples}."
+    )
 
 
 def _short_reason(value: bytes) -> str:
@@ -316,45 +415,21 @@ def _short_reason(value: bytes) -> str:
     return f"empty: neither a title nor a text is found; the record has: {present or 'no fields'}"
 
 
-# Large enough for the letters of a few languages.
-@lru_cache(maxsize=8192)
-def _script(letter: str) -> str:
-    word = unicodedata.name(letter, "unknown").split(" ", 1)[0].split("-", 1)[0]
-    return {"CJK": "Han"}.get(word, word.capitalize())
-
-
 def _has_word(text: str) -> bool:
     # The first character decides for nearly all texts.
     return text[:1].isalnum() or any(map(str.isalnum, text))
 
 
-def _count(counter: Counter[str], name: str, limit: int) -> bool:
-    """Count a name; False if `limit` other names are counted already."""
-    if name not in counter and len(counter) >= limit:
-        return False
-    counter[name] += 1
-    return True
-
-
-def _leaves(value: Any, path: str = "", depth: int = 4) -> list[tuple[str, int]]:
-    """List (dotted path, characters) of each string or number in a decoded record, with the first element of lists."""
+def _leaves(value: Any, path: str = "", depth: int = 4) -> Iterator[tuple[str, int]]:
+    """Yield (dotted path, characters) of each string or number in a decoded record, with the first element of lists."""
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return [(path, len(str(value)))] if path else []
-    if not depth:
-        return []
-    inner = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
-    return [
-        leaf
-        for name, child in inner
-        for leaf in _leaves(child, f"{path}.{_short(str(name), 60)}" if path else _short(str(name), 60), depth - 1)
-    ]
+        yield path, len(str(value))
+    elif isinstance(value, (dict, list)) and depth:
+        for name, child in value.items() if isinstance(value, dict) else enumerate(value[:1]):
+            yield from _leaves(child, f"{path}.{_short(str(name), 60)}".removeprefix("."), depth - 1)
 
 
 def _short(text: str, most: int) -> str:
     """Cut a text to at most `most` characters, and replace control characters, which could rewrite a terminal."""
     text = text if len(text) <= most else text[: most - 1] + "…"
-    return (
-        text
-        if text.isprintable()
-        else "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    )
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

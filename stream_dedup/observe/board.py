@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.kafka.transaction import CommitStep
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer, TaskState
 
 SLICE_SECONDS = 20

@@ -13,12 +13,12 @@ from typing import Literal
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import Fenced, Outdated, Refused, Stalled, TransactionFailed
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.decode import TEXT
-from stream_dedup.news.presets import PRESETS
+from stream_dedup.news.fields import PRESETS
 from stream_dedup.observe.health import Status
+from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.judge import SECONDS
 from stream_dedup.worker.observer import TaskState
-from stream_dedup.worker.odd_times import SECONDS
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 
 

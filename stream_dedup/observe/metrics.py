@@ -24,12 +24,12 @@ from prometheus_client.registry import Collector
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupError
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.item import Item
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, FIELDS, OTHER, STEPS, Spec
 from stream_dedup.observe.health import Status
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer, TaskState
 
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)

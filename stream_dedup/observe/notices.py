@@ -15,8 +15,7 @@ from pathlib import Path
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.summary import Summary, summary_line
-from stream_dedup.news.survey import FIRST, Survey
+from stream_dedup.news.survey import FIRST, Summary, Survey, summary_line
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 
@@ -28,7 +27,7 @@ _SUMMARY_SECONDS = 60.0
 _SURVEY_SECONDS = 3600.0
 # Items from which on the page shows a new survey instead of the previous one.
 _ENOUGH_ITEMS = 100
-# The task that meets an odd time logs it with the record's position (worker/odd_times.py); the page shows both.
+# The task that meets an odd time logs it with the record's position (worker/judge.py); the page shows both.
 _LOGGED_BY_TASKS = frozenset({"dates-1970", "future-dates", "jumps-back"})
 
 

@@ -20,10 +20,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.dedup.passages import Side, compare_texts
-from stream_dedup.dedup.verdict import Evidence, Verdict
-from stream_dedup.dedup.wording import describe_verdict
-from stream_dedup.news.presets import FIELDS
-from stream_dedup.news.summary import Summary, rows_of, share
+from stream_dedup.dedup.verdict import Evidence, Verdict, describe_verdict
+from stream_dedup.news.fields import FIELDS
+from stream_dedup.news.survey import Summary, rows_of, share
 from stream_dedup.observe.board import HEIGHT, WIDTH, Board, Numbers, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer

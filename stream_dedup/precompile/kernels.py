@@ -26,7 +26,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.sample import sample_feed
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.weights import build
+from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
@@ -173,6 +173,7 @@ def _settings(
         table = directory / "weights"
         plain = load_settings(fingerprint={**fingerprint, "weights": "tf"}, item=item_settings)
         make = Fingerprinter(Scheme(plain.fingerprint))
-        table.write_bytes(build(make.scheme.features_id, (make.features(item["text"]) for item in feed)).to_bytes())
+        weights = build_weights(make.scheme.features_id, (make.features(item["text"]) for item in feed))
+        table.write_bytes(weights.to_bytes())
         fingerprint = {**fingerprint, "idf": table}
     return load_settings(fingerprint=dict(fingerprint), item=item_settings, worker={"batch_items": batch}, **BUSY_INDEX)

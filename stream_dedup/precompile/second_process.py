@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from stream_dedup.dedup.batch import ITEM, Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
-from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprints, Texts
 from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS
-from stream_dedup.fingerprint.numbers import Numbers
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.fingerprint.sentences import Passages
-from stream_dedup.fingerprint.word_filter import FILTER_BITS
+from stream_dedup.fingerprint.word_filter import FILTER_BITS, Numbers
 from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
 from stream_dedup.settings import load_settings

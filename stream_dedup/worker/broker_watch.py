@@ -16,13 +16,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from kafka import errors as kafka_errors
-from kafka.admin import KafkaAdminClient
-
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.error_text import error_text
-from stream_dedup.kafka.tls import DISTRUSTED
+from stream_dedup.kafka.client import KafkaAdminClient
+from stream_dedup.kafka.errors import DISTRUSTED, AuthorizationError, KafkaError, NodeNotReadyError, error_text
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 
@@ -122,9 +119,9 @@ class BrokerWatch:
         self._hung = 0
         try:
             answer.result()
-        except kafka_errors.AuthorizationError:
+        except AuthorizationError:
             pass  # a refusal is an answer
-        except kafka_errors.NodeNotReadyError:  # its own text is about the client's internals
+        except NodeNotReadyError:  # its own text is about the client's internals
             self._reason = "every connection is broken"
             return
         except Exception as error:  # noqa: BLE001 - after any error no broker has answered, and the watch goes on
@@ -187,7 +184,7 @@ class BrokerProbe:
             self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
         try:
             self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
-        except kafka_errors.KafkaError:
+        except KafkaError:
             self.close()  # the next probe asks the bootstrap servers
             raise
 

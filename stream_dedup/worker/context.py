@@ -1,18 +1,16 @@
-"""What all parts of a worker share: settings, observer, clock, poison search, and time limits for Kafka's clients."""
+"""What all parts of a worker share: settings, observer, clock, and time limits for the calls of Kafka's clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kafka.errors import KafkaError
-
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.kafka import client
+from stream_dedup.kafka import errors
 from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.topics import TopicMetadata, check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.poison import PoisonSearch
 
 T = TypeVar("T")
 
@@ -22,8 +20,7 @@ class WorkerContext:
     """Shared by the worker loop, the partition tasks and their state stores.
 
     `clock()`: wall time in seconds. `deduplicator` makes an empty index. `remaining()`: seconds until the worker must
-    have ended. `poison`: the search for records that fail again and again; it outlives a task. `logged`: warnings that
-    were logged and are not repeated.
+    have ended.
     """
 
     settings: Settings
@@ -31,7 +28,6 @@ class WorkerContext:
     clock: Callable[[], float]
     deduplicator: Callable[[Settings], Deduplicator]
     remaining: Callable[[], float]
-    poison: PoisonSearch = field(default_factory=PoisonSearch)
     logged: set[str] = field(default_factory=set)
 
     @property
@@ -51,6 +47,12 @@ class WorkerContext:
         """The transactional id of a task's producer."""
         return f"{self.settings.kafka.group_id}-{task}"
 
+    def is_first(self, warning: str) -> bool:
+        """Whether a warning of this name is to be logged: once since the worker started."""
+        is_first = warning not in self.logged
+        self.logged.add(warning)
+        return is_first
+
     def thread(self, name: str) -> Bounded:
         """Start a thread for the calls of one client."""
         return Bounded(f"{self.settings.kafka.group_id}-{name}", self.remaining)
@@ -60,9 +62,9 @@ class WorkerContext:
         try:
             return thread.call(what, self.call_timeout, function)
         except KafkaError as error:
-            raise client.translate(error, what) from error
+            raise errors.translate(error, what) from error
         except KeyError as error:
-            raise client.unknown_partition(error, what) from error
+            raise errors.unknown_partition(error, what) from error
 
     def call_once(self, what: str, function: Callable[[], T]) -> T:
         """Make a blocking call of a client that is used only for this call."""

@@ -16,17 +16,20 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka import ConsumerRebalanceListener, TopicPartition
-from kafka import errors as kafka_errors
-from kafka.structs import MemberState
-
 from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError, TransactionFailed
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, errors, patches
+from stream_dedup.kafka.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client_internals import patches
-from stream_dedup.kafka.error_text import error_text
+from stream_dedup.kafka.client import ConsumerRebalanceListener, MemberState, TopicPartition
+from stream_dedup.kafka.errors import (
+    CorruptRecordError,
+    IllegalStateError,
+    KafkaError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    error_text,
+)
 from stream_dedup.settings import Settings
-from stream_dedup.worker.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.worker.resume import Committed, Note, out_of_range_message
 
 T = TypeVar("T")
@@ -170,7 +173,7 @@ class Group:
         def ask() -> dict[int, int]:
             positions = {}
             for place in self._consumer.assignment():
-                with suppress(kafka_errors.IllegalStateError):  # revoked in this very moment
+                with suppress(IllegalStateError):  # revoked in this very moment
                     positions[place.partition] = self._consumer.position(place, timeout_ms=0)
             return {partition: int(offset) for partition, offset in positions.items() if offset is not None}
 
@@ -205,8 +208,8 @@ class Group:
             leaving.call(
                 "leaving the group", _LEAVE_SECONDS, lambda: self._consumer.close(autocommit=False, timeout_ms=1000)
             )
-        except (StreamError, kafka_errors.KafkaError) as error:
-            return error_text(error) if isinstance(error, kafka_errors.KafkaError) else str(error)
+        except (StreamError, KafkaError) as error:
+            return error_text(error) if isinstance(error, KafkaError) else str(error)
         finally:
             leaving.end()
             self._calls.end()
@@ -223,18 +226,18 @@ class Group:
             if self._consumer is None:
                 raise
             raise StreamError(f"the Kafka client hangs ({error}); the process must be started anew") from error
-        except kafka_errors.KafkaError as error:
+        except KafkaError as error:
             raise self._explain(error, what) from error
         except KeyError as error:
-            raise client.unknown_partition(error, what) from error
+            raise errors.unknown_partition(error, what) from error
 
-    def _explain(self, error: kafka_errors.KafkaError, what: str) -> StreamError:
-        if isinstance(error, (kafka_errors.OffsetOutOfRangeError, kafka_errors.LogTruncationError)):
+    def _explain(self, error: KafkaError, what: str) -> StreamError:
+        if isinstance(error, (OffsetOutOfRangeError, LogTruncationError)):
             return self._out_of_range(error)
         at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._name}"
-        if isinstance(error, kafka_errors.CorruptRecordError):
+        if isinstance(error, CorruptRecordError):
             positions: dict[int, int] = {}
-            with suppress(kafka_errors.KafkaError):
+            with suppress(KafkaError):
                 positions = {partition: self._position(partition) for partition in sorted(self.assignment())}
             return StreamError(
                 f"a record of {self._topic} cannot be read ({error_text(error)}), at or after these offsets: "
@@ -243,9 +246,9 @@ class Group:
                 f"and run: kafka-consumer-groups.sh {at} --topic {self._topic}:PARTITION --reset-offsets "
                 "--to-offset OFFSET --execute"
             )
-        return client.translate(error, what)
+        return errors.translate(error, what)
 
-    def _out_of_range(self, error: kafka_errors.KafkaError) -> StreamError:
+    def _out_of_range(self, error: KafkaError) -> StreamError:
         """Name the partitions and their offsets. The client names the partitions; the topic's limits tell whether the
         offsets are too low or too high.
         """
@@ -253,7 +256,7 @@ class Group:
         try:
             positions = {place: self._consumer.position(place, timeout_ms=0) for place in places}
             beginnings, ends = self._consumer.beginning_offsets(places), self._consumer.end_offsets(places)
-        except (kafka_errors.KafkaError, KeyError):  # the message then lacks the command
+        except (KafkaError, KeyError):  # the message then lacks the command
             beginnings, ends, positions = {}, {}, {}
         gone = {place.partition: (positions[place], beginnings[place], ends[place]) for place in beginnings}
         return RecordsGone(

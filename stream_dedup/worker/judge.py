@@ -1,8 +1,8 @@
 """Judge the records of a task: decode and fingerprint them, then ask the index for verdicts.
 
-In: Kafka records. Out: their items, and the `Batch` from `Deduplicator.judge`. A thread fingerprints the next batch
-while this one is judged: fingerprints depend on no other item and are most of the work, much of it without the
-interpreter's lock. This saves the worker 9 µs an item (98 instead of 107).
+In: Kafka records. Out: their items, and the `Batch` from `Deduplicator.judge`; warnings of times that cannot be right.
+A thread fingerprints the next batch while this one is judged: fingerprints depend on no other item and are most of the
+work, much of it without the interpreter's lock. This saves the worker 9 µs an item (98 instead of 107).
 
 No item stops those after it: one that cannot be sent, or on which the code fails, becomes a bad item.
 """
@@ -10,34 +10,64 @@ No item stops those after it: one that cannot be sent, or on which the code fail
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from typing import Any
 
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.batch import Batch, Prepared
+from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.worker.ahead import Ahead
 from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.records import REFUSED, TOO_LARGE, Router
+from stream_dedup.worker.records import REFUSED, TOO_LARGE, OutgoingRecords
+from stream_dedup.worker.refused import FailedRecords
 
 log = logging.getLogger(__name__)
 
 Items = list[Item | Tombstone | BadItem]
 REFUSED_DETAIL = "Kafka refused it as output or as duplicate; the worker's log has its answer"
 _HARMLESS_ITEM = Item("1", "A plain headline", "And a plain text of some ten words, as there are many.", "", 0)
+SECONDS = "seconds"
+# March 1973 in milliseconds, the year 5138 in seconds. news/dates.py separates the two at the same number.
+_FIRST_NEWS_MS = 10**11
+_ODD_TIMES = {
+    "missing": "is missing; the item counts as of the usual time of its partition.",
+    "future": "is ahead of this machine's clock by more than [window] future; the item counts as of the usual time of "
+    "its partition. Is the producer's clock right, or this machine's?",
+    "alone": "is further than [window] length from its neighbours' in the partition; the item is compared with recent "
+    "items as well. Is the producer's clock right? Does it write seconds for milliseconds, or send an archive?",
+    "late": "is behind the stream by more than [window] length, as its neighbours' are, or too few records precede it "
+    "to tell; the item is compared within its own window, with recent items. Is a backlog being processed, or does a "
+    "producer write seconds for milliseconds?",
+    # Such a feed looks steady to the clocks: it stands still in January 1970, and items expire by number only.
+    SECONDS: "is in the first months of 1970, as its neighbours' are: the producer writes seconds for milliseconds, or "
+    "no time. All items then lie within one [window] length, and copies of any age are held back until the index is "
+    "full.",
+}
 
 
 class Judge:
-    """Judges the records of one task against its index. `thread` decodes and fingerprints those of the next batch."""
+    """Judges the records of one task against its index. `failed`: names those that Kafka has refused."""
 
-    def __init__(self, context: WorkerContext, router: Router, dedup: Deduplicator, thread: Bounded) -> None:
-        self._context, self._router, self._dedup = context, router, dedup
+    def __init__(
+        self,
+        task: str,
+        context: WorkerContext,
+        outgoing: OutgoingRecords,
+        dedup: Deduplicator,
+        failed: FailedRecords,
+    ) -> None:
+        self._task, self._context, self._outgoing, self._dedup = task, context, outgoing, dedup
+        self._failed = failed
         self._decode = Decoder(context.settings.item)
-        self._ahead = Ahead(thread, "fingerprinting", self._prepared)
+        self._thread = context.thread(f"{task}-preparer")
+        self._ahead: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.end()
 
     def __call__(self, records: Sequence[Any], next_records: Sequence[Any] = ()) -> tuple[Items, Batch]:
         """Judge records in order, and begin to fingerprint those of the next call.
@@ -46,8 +76,9 @@ class Judge:
         item that fails becomes a bad item. A failure on a harmless item too, or only on all items together, is not the
         fault of an item, and ends the worker.
         """
-        items, prepared = self._ahead.take(records)
-        self._ahead.begin(next_records)
+        items, prepared = self._take(records)
+        if next_records:
+            self._ahead = next_records, self._thread.start("fingerprinting", lambda: self._prepare(next_records))
         latest = self._context.latest_event_time()
         try:
             return items, self._dedup.judge(items if prepared is None else prepared, latest)
@@ -70,7 +101,46 @@ class Judge:
         taken, self._decode.shapes = self._decode.shapes, Counter()
         return taken
 
-    def _prepared(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
+    def odd_times(self, items: Items, batch: Batch) -> dict[str, int]:
+        """The number of items whose time is not usable as it is, by kind. The first of each kind is logged, and so is a
+        full index.
+        """
+        found: dict[str, list[Item | Tombstone]] = {kind: [] for kind in _ODD_TIMES}
+        for item, odd in zip(items, batch.odd.tolist(), strict=True):
+            if isinstance(item, BadItem):
+                continue
+            if odd:
+                found[Odd(odd).name.lower()].append(item)
+            elif 0 <= item.time < _FIRST_NEWS_MS:
+                found[SECONDS].append(item)
+        for kind, some in found.items():
+            if some and self._context.is_first(kind):
+                log.warning(
+                    "task %s: the time of the record at partition %d, offset %d (%d ms) %s Logged once; counted as "
+                    'stream_dedup_odd_times_total{reason="%s"}',
+                    self._task, some[0].partition, some[0].offset, some[0].time, _ODD_TIMES[kind], kind,
+                    extra={"task": self._task, "partition": some[0].partition, "offset": some[0].offset},
+                )  # fmt: skip
+        if self._dedup.evicted and self._context.is_first("full"):
+            log.warning(
+                "task %s holds %d originals, the most that [window] max_originals allows, or, if it is not set, "
+                "[worker] memory: the oldest are forgotten before they expire, and their late copies will be let "
+                "through. Shorten [window] length, or provide more memory and raise both. Logged once; counted as "
+                "stream_dedup_evicted_originals_total",
+                self._task, self._dedup.max_originals, extra={"task": self._task},
+            )  # fmt: skip
+        return {kind: len(some) for kind, some in found.items()}
+
+    def _take(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
+        """Items and fingerprints of these records; made now unless they were made ahead."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            wait([ahead[1]])  # even if it is of no use: no two threads may do the work at the same time
+            if ahead[0] is records:
+                return ahead[1].result()
+        return self._prepare(records)
+
+    def _prepare(self, records: Sequence[Any]) -> tuple[Items, Prepared | None]:
         """Decode and fingerprint, in any thread. Without fingerprints: the code fails on one of the items."""
         items = [self._item(record) for record in records]
         try:
@@ -79,12 +149,9 @@ class Judge:
             return items, None
 
     def _item(self, record: Any) -> Item | Tombstone | BadItem:
-        if (record.partition, record.offset) in self._context.poison.refusals:
+        if (record.partition, record.offset) in self._failed.refusals:
             return BadItem(REFUSED, REFUSED_DETAIL)
-        refusal = self._router.refuse(record)
-        if refusal is not None:
-            return refusal
-        return item_of(record, self._decode)
+        return self._outgoing.refuse(record) or item_of(record, self._decode)
 
 
 def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:

@@ -19,17 +19,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
-
-from stream_dedup.changelog.headers import MigrationCheckpoint
-from stream_dedup.changelog.partitions import log_end_offsets
+from stream_dedup.changelog.records import MigrationCheckpoint
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
@@ -116,9 +114,9 @@ class Migration:
         try:
             return self._run()
         except KafkaError as error:
-            raise client.translate(error, "migrating") from error
+            raise errors.translate(error, "migrating") from error
         except KeyError as error:
-            raise client.unknown_partition(error, "migrating") from error
+            raise errors.unknown_partition(error, "migrating") from error
 
     def _run(self) -> MigrationProgress:
         self._context.topic_metadata()
@@ -137,7 +135,8 @@ class Migration:
                 )
             if earlier is not None and earlier.complete:
                 return self._report("done", store)
-            self._open(consumer, earlier.next_offsets if earlier else {})
+            done = earlier.next if earlier else []
+            self._open(consumer, {(topic, partition): offset for topic, partition, offset in done})
             self._keep_up(consumer, admin, producer, store)
             producer.close()
             producer = self._producer(owner)  # step 3
@@ -248,13 +247,17 @@ class Migration:
         self, producer: TaskProducer, store: StateStore, items: list[Item | Tombstone | BadItem], *, complete: bool
     ) -> None:
         batch = store.dedup.judge(items, self._context.latest_event_time())
-        next_offsets = {(source.place.topic, source.place.partition): source.next_offset for source in self._sources}
-        producer.begin()
+        next_offsets = [(*source.place, source.next_offset) for source in self._sources]
         records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete).header())
         store.apply(batch)
-        producer.send(producer.pack(records))
-        producer.flush()
-        producer.commit()
+
+        def transaction() -> None:
+            producer.begin()
+            producer.send(producer.pack(records))
+            producer.flush()
+            producer.commit()
+
+        producer.wait("committing", producer.start("committing", transaction))
         store.confirm(producer.ends_in(store.topic))
         self._read += len(items)
 

@@ -1,7 +1,7 @@
 """The events that a worker reports: to metrics, the status page, the demo's screen, and the fault tests.
 
 The worker calls one `Observer` at each event; this base class ignores them all. Calls come from the worker's own
-thread, with three exceptions: `step` from BEGIN on comes from the task's committer while the worker judges the next
+thread, with three exceptions: `step` from BEGIN on comes from the producer's thread while the worker judges the next
 batch, the progress of a restore from the thread that opens the task, and the events of brokers from the thread that
 probes them (broker_watch.py). The worker waits for each call, so it must be short. An exception in it ends the worker;
 `ObserverGroup` (observe/watch.py) logs those of its observers instead.
@@ -14,8 +14,8 @@ from typing import Any
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.worker.commit import CommitStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class BatchReport:
     remembered: int  # originals in the index
     watermark: int  # of the stream, ms; 0: none yet
     lag: Mapping[int, int]  # input partition -> records not yet read, as of the last fetch
-    odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (odd_times.py) -> items
+    odd_times: Mapping[str, int] = field(default_factory=dict)  # kind (judge.py) -> items
     records: Sequence[Any] = ()
     shapes: Mapping[str, int] = field(default_factory=dict)  # shape -> records decoded since the last batch
 

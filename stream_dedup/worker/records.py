@@ -28,16 +28,17 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-from kafka.partitioner import murmur2
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka import client, record_batch
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import TopicMetadata
-from stream_dedup.kafka.transaction import Outgoing
 from stream_dedup.settings import Settings
 
 log = logging.getLogger(__name__)
+
+Headers = list[tuple[str, bytes | None]]
 
 VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
 SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme of the verdict
@@ -56,7 +57,7 @@ _SHORT = 1000  # bytes of an explanation, or of the key of a dead letter without
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 
 
-class Router:
+class OutgoingRecords:
     """Makes the outgoing records of each verdict, for topics with this metadata."""
 
     def __init__(self, settings: Settings, metadata: TopicMetadata, scheme_id: int) -> None:
@@ -90,57 +91,43 @@ class Router:
                 )
         return None
 
-    def routes(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
-        """The outgoing records of one input record: in shadow mode its copy for the output, then that of `route`."""
-        outgoing = self.route(record, verdict, source, with_value)
-        if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
-            topic = self._topics.output
-            partition = self._partition(topic, record)
-            yield Outgoing(topic, partition, record.key, record.value, outgoing.headers, record.timestamp, source)
-        yield outgoing
+    def of(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Iterator[Outgoing]:
+        """The outgoing records of one input record: in shadow mode its copy for the output, then its own.
 
-    def route(self, record: Any, verdict: Verdict, source: int, with_value: bool = True) -> Outgoing:
-        """The outgoing record. `with_value` False: write dead letters without the value, which Kafka refused before."""
-        headers: list[tuple[str, bytes | None]] = list(record.headers)
+        `with_value` False: write dead letters without the value, which Kafka refused before.
+        """
         place = (SOURCE, f"{record.topic}/{record.partition}/{record.offset}".encode())
         if verdict.kind is Kind.BAD:
-            return self._dead_letter(record, verdict, headers, place, source, with_value)
-        ours: list[tuple[str, bytes | None]] = [_VERDICTS[verdict.kind], place, self._scheme]
-        evidence: list[tuple[str, bytes | None]] = []
-        if verdict.kind is Kind.UPDATE or not verdict.forward:
-            if verdict.original is not None:
-                evidence.append((ORIGINAL, _text(verdict.original.id)))
-            evidence.append((EVIDENCE, msgspec.json.encode(verdict.as_json())))
-        # The order separates updates that were let through from held-back ones: see `was_held_back`.
-        headers += evidence + ours if verdict.forward else ours + evidence
-        topic = self._topics.output if verdict.forward else self._topics.duplicates
-        partition = self._partition(topic, record)
-        return Outgoing(topic, partition, record.key, record.value, headers, record.timestamp, source)
+            topic, ours = self._topics.dead_letters, self._dead_letter_headers(verdict, place)
+        else:
+            topic = self._topics.output if verdict.forward else self._topics.duplicates
+            ours, evidence = [_VERDICTS[verdict.kind], place, self._scheme], _evidence(verdict)
+            # The order separates updates that were let through from held-back ones: see `was_held_back`.
+            ours = evidence + ours if verdict.forward else ours + evidence
+        whole = Outgoing(
+            topic,
+            self._partition(topic, record),
+            record.key,
+            record.value,
+            [*record.headers, *ours],
+            record.timestamp,
+            source,
+        )
+        if verdict.kind is Kind.BAD and (not with_value or self._too_large(record, self._metadata.limits[topic])):
+            # Without value and foreign headers; with the time of writing: Kafka may have refused the record's own.
+            key = record.key if record.key is not None and len(record.key) <= _SHORT else None
+            timestamp = record.timestamp if with_value else None
+            whole = msgspec.structs.replace(whole, key=key, value=b"", headers=ours, timestamp=timestamp)
+        output = self._topics.output
+        if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
+            partition = self._partition(output, record)
+            yield Outgoing(output, partition, record.key, record.value, whole.headers, record.timestamp, source)
+        yield whole
 
-    def _dead_letter(
-        self,
-        record: Any,
-        verdict: Verdict,
-        headers: list[tuple[str, bytes | None]],
-        place: tuple[str, bytes],
-        source: int,
-        with_value: bool,
-    ) -> Outgoing:
-        topic = self._topics.dead_letters
+    def _dead_letter_headers(self, verdict: Verdict, place: tuple[str, bytes]) -> Headers:
         reason, _, detail = verdict.reason.partition(": ")
-        ours: list[tuple[str, bytes | None]] = [
-            _VERDICTS[verdict.kind],
-            self._scheme,
-            (REASON, _text(reason)[:_SHORT]),
-            (DETAIL, _text(detail)[:_SHORT]),
-            place,
-        ]
-        partition = self._partition(topic, record)
-        if with_value and not self._too_large(record, self._metadata.limits[topic]):
-            return Outgoing(topic, partition, record.key, record.value, headers + ours, record.timestamp, source)
-        # Without value and foreign headers; with the time of writing, since Kafka may have refused the record's own.
-        key = record.key if record.key is not None and len(record.key) <= _SHORT else None
-        return Outgoing(topic, partition, key, b"", ours, record.timestamp if with_value else None, source)
+        explained = [(REASON, _text(reason)[:_SHORT]), (DETAIL, _text(detail)[:_SHORT])]
+        return [_VERDICTS[verdict.kind], self._scheme, *explained, place]
 
     @staticmethod
     def _can_be_output(record: Any, verdict: Verdict) -> bool:
@@ -182,7 +169,7 @@ def partition_of(key: bytes, count: int) -> int:
     >>> partition_of(b"key", 4)
     1
     """
-    return int(murmur2(key) & 0x7FFFFFFF) % count
+    return int(client.murmur2(key) & 0x7FFFFFFF) % count
 
 
 def place_of(record: Any) -> tuple[int, int]:
@@ -218,6 +205,14 @@ def was_held_back(record: Any) -> bool:
         if name == VERDICT:
             return False
     return False
+
+
+def _evidence(verdict: Verdict) -> Headers:
+    """Of an item that is held back, or of an update."""
+    if verdict.forward and verdict.kind is not Kind.UPDATE:
+        return []
+    original: Headers = [(ORIGINAL, _text(verdict.original.id))] if verdict.original is not None else []
+    return [*original, (EVIDENCE, msgspec.json.encode(verdict.as_json()))]
 
 
 def _is_utf8(name: str) -> bool:

@@ -9,16 +9,18 @@ Offsets that a person sets (kafka-consumer-groups.sh --reset-offsets) have no no
 a person says where to resume.
 """
 
-import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
-from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.records import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import Settings
+
+log = logging.getLogger(__name__)
 
 # If less than this share of the originals is restored, the cause is not their age.
 _COMPLETE_SHARE = 0.5
@@ -26,21 +28,18 @@ _COMPLETE_SHARE = 0.5
 _FEW = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, rename={"input_id": "input", "changelog_id": "changelog"}):
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
     name of the output topic.
     """
 
     input_id: str
     changelog_id: str
-    at: int
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
     output: str
 
     def text(self) -> str:
-        return json.dumps(
-            {"input": self.input_id, "changelog": self.changelog_id, "at": self.at, "output": self.output}
-        )
+        return msgspec.json.encode(self).decode()
 
     @staticmethod
     def parse(text: str | None) -> "Note | None":
@@ -52,21 +51,9 @@ class Note:
         (None, None)
         """
         try:
-            return msgspec.json.decode(text or "", type=_NoteFields).note()
+            return msgspec.json.decode(text or "", type=Note)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
-
-
-class _NoteFields(msgspec.Struct):
-    """The JSON of a `Note`."""
-
-    input: str
-    changelog: str
-    at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-    output: str
-
-    def note(self) -> Note:
-        return Note(self.input, self.changelog, self.at, self.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +121,11 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     if foreign or (missing and task_summary is not None and _ids_differ(task_summary.topic_id, topic_id)):
         raise TopicError(recreated_message(settings, sorted({*foreign, *missing}), facts))
     check_output(settings, facts.last_note)
+    if missing and not facts.committed and facts.restored.offsets:
+        log.warning(
+            "the group has no offsets of %s (brokers drop those of a group without members, after seven days by "
+            "default); resuming at the changelog's: %s", topic, facts.restored.offsets,
+        )  # fmt: skip
     positions = {}
     for partition in sorted(facts.partitions):
         if partition in facts.committed:
@@ -162,14 +154,6 @@ def _has_run_before(facts: ResumeFacts) -> bool:
         # one partition that has written blocks once had an offset, too.
         return has_had_blocks and len(facts.partitions) == 1 and not facts.restored.offsets
     return has_had_blocks or facts.output_has_records
-
-
-def offsets_from_changelog(facts: ResumeFacts) -> tuple[list[int], list[int]]:
-    """The partitions that resume at the changelog's offset: those whose offset the group has lost, and those that never
-    had one because they had no record yet.
-    """
-    partitions = sorted((facts.partitions - facts.committed.keys()) & facts.restored.offsets.keys())
-    return ([], partitions) if facts.committed else (partitions, [])
 
 
 def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:

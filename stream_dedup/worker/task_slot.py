@@ -17,11 +17,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from stream_dedup.errors import Interrupted, Outdated, StreamDedupError, StreamError
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.retry import Retry
+from stream_dedup.kafka.bounded import Retry
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.observer import TaskState
+from stream_dedup.worker.refused import FailedRecords
 from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.task import PartitionTask
 
@@ -29,20 +29,6 @@ log = logging.getLogger(__name__)
 
 # How long `close` waits for a cancelled opening to close its producer. The process can also end without that.
 _CANCEL_SECONDS = 1.0
-
-
-class _Opening:
-    """A task that is being opened in a thread of its own."""
-
-    def __init__(self, thread: Bounded, partitions: frozenset[int]) -> None:
-        self.partitions = partitions
-        self.is_cancelled = threading.Event()
-        self.done: Future[PartitionTask]
-        self._thread = thread
-
-    def begin(self, slot: "TaskSlot", group: Group) -> None:
-        self.done = self._thread.start("opening", lambda: slot.open_task(group, self))
-        self._thread.end()
 
 
 class TaskSlot:
@@ -54,11 +40,13 @@ class TaskSlot:
         self.task: PartitionTask | None = None
         self.retry = Retry(context.settings, f"task {name}")
         self.standby_retry = Retry(context.settings, f"the standby of task {name}")
+        self.failed = FailedRecords()
         self.failed_openings = 0  # in a row
         self._failing_since = 0.0
         self._number, self._context, self._is_stopping = number, context, is_stopping
         self._store: StateStore | None = None
-        self._opening: _Opening | None = None
+        self._opening: Future[PartitionTask] | None = None
+        self._is_cancelled = threading.Event()  # of this opening
 
     # -- opening and following --------------------------------------------------------------------------
 
@@ -75,41 +63,55 @@ class TaskSlot:
 
         Returns whether the task has just been opened. Raises the error with which opening has failed.
         """
-        opening = self._opening
-        if opening is not None:
-            if not opening.done.done():
-                return False
-            self._opening = None
-            if opening.is_cancelled.is_set():
-                self._discard(opening)
-                return False
-            try:
-                task = opening.done.result()
-            except Interrupted:
-                return False
-            except StreamError as error:
-                self._opening_failed(error)
-                raise
-            self.task, self.failed_openings = task, 0
-            self._context.observer.task_opened(self.name, sorted(task.partitions), len(task), task.opened_in)
-            return True
-        if self.task is None and self.partitions and self.retry.is_due and not self._is_stopping.is_set():
-            self._opening = _Opening(self._context.thread(f"{self.name}-opener"), self.partitions)
-            self._opening.begin(self, group)
-        return False
+        if self._is_opening():
+            return False
+        opening, self._opening = self._opening, None
+        if opening is None:
+            if self.task is None and self.partitions and self.retry.is_due and not self._is_stopping.is_set():
+                self._begin_opening(group)
+            return False
+        try:
+            self.task = task = opening.result()
+        except Interrupted:
+            return False
+        except StreamError as error:
+            if not self.failed_openings:
+                self._failing_since = time.monotonic()
+            self.failed_openings += 1
+            if isinstance(error, Outdated):
+                self._drop_store()
+            raise
+        self.failed_openings = 0
+        self._context.observer.task_opened(self.name, sorted(task.partitions), len(task), task.opened_in)
+        return True
 
-    def open_task(self, group: Group, opening: _Opening) -> PartitionTask:
-        """Open the task, in the thread of the opening, which owns the state store meanwhile."""
+    def _begin_opening(self, group: Group) -> None:
+        """Open the task in a thread of its own, which owns the state store meanwhile."""
+        partitions, self._is_cancelled = self.partitions, threading.Event()
+        is_cancelled = self._is_cancelled
 
         def check() -> None:
-            if opening.is_cancelled.is_set():
+            if is_cancelled.is_set():
                 raise Interrupted("the assignment changed while the task was being opened")
             if self._is_stopping.is_set():
                 raise Interrupted("the worker was stopped while the task was being opened")
 
-        if self._store is None:
-            self._store = StateStore(self._context, self.name, self._number)
-        return PartitionTask(self.name, opening.partitions, group, self._context, check, self._store)
+        def open_task() -> PartitionTask:
+            if self._store is None:
+                self._store = StateStore(self._context, self.name, self._number)
+            return PartitionTask(self.name, partitions, group, self._context, check, self._store, self.failed)
+
+        thread = self._context.thread(f"{self.name}-opener")
+        self._opening = thread.start("opening", open_task)
+        thread.end()
+
+    def _is_opening(self) -> bool:
+        """Whether an opening is under way. Cleans up after a cancelled one that has ended."""
+        opening = self._opening
+        if opening is not None and opening.done() and self._is_cancelled.is_set():
+            self._opening = None
+            self._discard(opening)
+        return self._opening is not None and not self._opening.done()
 
     def reset_standby(self) -> None:
         """Drop what a standby has read, because its changelog is another topic now."""
@@ -121,12 +123,7 @@ class TaskSlot:
 
         Raises a StreamError if that fails.
         """
-        if self._opening is not None:  # it was cancelled, and still owns the state store
-            if self._opening.done.done():
-                opening, self._opening = self._opening, None
-                self._discard(opening)
-            return
-        if not self.standby_retry.is_due:
+        if self._is_opening() or not self.standby_retry.is_due:  # a cancelled opening still owns the state store
             return
         try:
             if self._store is None:
@@ -150,7 +147,7 @@ class TaskSlot:
     @property
     def is_idle(self) -> bool:
         """Whether no task is open or being opened."""
-        return self.task is None and self._opening is None
+        return self.task is None and not self._is_opening()
 
     @property
     def state(self) -> TaskState:
@@ -170,21 +167,15 @@ class TaskSlot:
 
         The state store stays, without unconfirmed batches.
         """
-        if self._opening is not None:
-            self._opening.is_cancelled.set()
+        self._is_cancelled.set()
         if self.task is None:
             return
         task, self.task = self.task, None
         task.close(wait=False)
-        self._discard_uncertain_state()
+        if self._store is not None and not self._store.roll_back():
+            log.warning("task %s: its index is restored from the changelog", self.name)
+            self._drop_store()
         self._context.observer.task_lost(self.name, reason)
-
-    def reap_cancelled(self) -> None:
-        """Clean up after a cancelled opening once its thread has ended. Never waits."""
-        opening = self._opening
-        if opening is not None and opening.is_cancelled.is_set() and opening.done.done():
-            self._opening = None
-            self._discard(opening)
 
     def close(self) -> Future[None]:
         """Close everything in the background: a producer may wait for its broker, and an index for its merge."""
@@ -196,10 +187,10 @@ class TaskSlot:
     def _close(self) -> None:
         opening, self._opening = self._opening, None
         if opening is not None:
-            opening.is_cancelled.set()
+            self._is_cancelled.set()
             with suppress(TimeoutError):
-                opening.done.exception(_CANCEL_SECONDS)
-            if not opening.done.done():
+                opening.exception(_CANCEL_SECONDS)
+            if not opening.done():
                 return  # its calls have time limits, and its resources end with the process
             self._discard(opening)
         if self.task is not None:
@@ -209,25 +200,13 @@ class TaskSlot:
             self._store.close()
             self._store = None
 
-    def _discard(self, opening: _Opening) -> None:
+    def _discard(self, opening: Future[PartitionTask]) -> None:
         """Clean up after a cancelled opening that has ended."""
-        error = opening.done.exception()
+        error = opening.exception()
         if error is None:
-            opening.done.result().close(wait=False)
+            opening.result().close(wait=False)
         elif isinstance(error, Outdated) or not isinstance(error, StreamDedupError):
             self._drop_store()  # after a bug of ours the store may be inconsistent
-
-    def _opening_failed(self, error: StreamError) -> None:
-        if not self.failed_openings:
-            self._failing_since = time.monotonic()
-        self.failed_openings += 1
-        if isinstance(error, Outdated):
-            self._drop_store()
-
-    def _discard_uncertain_state(self) -> None:
-        if self._store is not None and not self._store.rollback():
-            log.warning("task %s: its index is restored from the changelog", self.name)
-            self._drop_store()
 
     def _drop_store(self) -> None:
         # In the background: an index that is merging ends its merge first.

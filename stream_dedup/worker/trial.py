@@ -8,22 +8,21 @@ writes to are left out: records too large for them, or without the key that a co
 
 import random
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.summary import Summary, span
-from stream_dedup.news.survey import Survey
-from stream_dedup.phrases import counted
+from stream_dedup.news.survey import Summary, Survey
+from stream_dedup.phrases import counted, span
 from stream_dedup.settings import Settings
 from stream_dedup.worker.judge import item_of
 
@@ -44,7 +43,8 @@ class Ended(StrEnum):
     FAILED = "failed"  # Kafka could not be read any further
 
 
-class Headline(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Headline:
     """The part of an item that an example shows."""
 
     id: str
@@ -64,59 +64,37 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceCount:
+    """How many items of a source there were, and how many of them would be held back."""
+
+    source: str
+    items: int
+    held_back: int
+
+
+@dataclass(frozen=True, slots=True)
 class TrialResult:
     """Counts and examples so far.
 
-    `held`: items that would be held back; `stages`: the same by deciding stage. `sources`: (source, items, items held
-    back) of the sources with the most items held back. `first`, `last`: timestamps of the records, ms. `judging`:
-    seconds the decision took per item, without the first batch, which loads the kernels; None: there was only one.
+    `stages`: items that would be held back, by deciding stage; `sources`: those with the most of them. `first`, `last`:
+    timestamps of the records, ms.
     """
 
     items: int
     verdicts: dict[Kind, int]
-    held: int
+    held_back: int
     stages: dict[Stage, int]
-    sources: list[tuple[str, int, int]]
+    sources: list[SourceCount]
     examples: list[Example]
     odd_times: dict[str, int]
     evicted: int
     first: int
     last: int
-    judging: float | None
     summary: Summary
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {
-            "items": self.items,
-            "verdicts": {str(kind): count for kind, count in self.verdicts.items()},
-            "held_back": self.held,
-            "stages": {str(stage): count for stage, count in self.stages.items()},
-            "sources": [{"source": name, "items": items, "held_back": held} for name, items, held in self.sources],
-            "examples": [
-                {
-                    "original": example.original._asdict(),
-                    "held_back": example.held_back._asdict(),
-                    "stage": str(example.stage),
-                    "reason": example.reason,
-                }
-                for example in self.examples
-            ],
-            "odd_times": self.odd_times,
-            "evicted": self.evicted,
-            "first": self.first,
-            "last": self.last,
-            "judging_us": None if self.judging is None else round(1e6 * self.judging, 1),
-            "summary": self.summary.as_json(),
-        }
-
-
-@dataclass
-class _Sample:
-    """Examples of one stage: a reservoir sample with at most one example for each original."""
-
-    seen: int = 0  # examples offered to the reservoir
-    examples: list[Example] = field(default_factory=list)
+        return {**asdict(self), "summary": self.summary.as_json()}
 
 
 class Trial:
@@ -141,9 +119,10 @@ class Trial:
         self._items_by_source: Counter[str] = Counter()
         self._held_by_source: Counter[str] = Counter()
         self._headlines: OrderedDict[tuple[int, int], Headline] = OrderedDict()
-        self._samples: dict[Stage, _Sample] = {}
+        # Of each stage a reservoir sample with at most one example for each original.
+        self._samples: defaultdict[Stage, list[Example]] = defaultdict(list)
+        self._offered: Counter[Stage] = Counter()
         self._first = self._last = 0
-        self._judging_seconds, self._first_batch_items = 0.0, 0
 
     def __enter__(self) -> "Trial":
         return self
@@ -157,15 +136,10 @@ class Trial:
         return [verdict for i in range(0, len(records), size) for verdict in self._judge_batch(records[i : i + size])]
 
     def _judge_batch(self, records: Sequence[Any]) -> list[Verdict]:
-        start = time.perf_counter()
         latest = self._settings.window.latest(int(self._clock() * 1000))
         items = [item_of(record, self._decode) for record in records]
         batch = self._dedup.judge(items, latest)
         self._dedup.apply(batch)
-        if self.items:
-            self._judging_seconds += time.perf_counter() - start
-        else:
-            self._first_batch_items = len(records)
         self._survey.latest = latest
         for record, item, verdict in zip(records, items, batch.verdicts, strict=True):
             self._survey.add(item, record.value, record.partition, record.offset)
@@ -197,41 +171,34 @@ class Trial:
             self._sample(Example(earlier, headline, verdict.stage, reason))
 
     def _sample(self, example: Example) -> None:
-        sample = self._samples.setdefault(example.stage, _Sample())
-        if any(drawn.original.id == example.original.id for drawn in sample.examples):
+        drawn = self._samples[example.stage]
+        if any(other.original.id == example.original.id for other in drawn):
             return
-        sample.seen += 1
-        if len(sample.examples) < EXAMPLES:
-            sample.examples.append(example)
-        elif (i := self._random.randrange(sample.seen)) < EXAMPLES:
-            sample.examples[i] = example
+        self._offered[example.stage] += 1
+        if len(drawn) < EXAMPLES:
+            drawn.append(example)
+        elif (i := self._random.randrange(self._offered[example.stage])) < EXAMPLES:
+            drawn[i] = example
 
     def result(self) -> TrialResult:
         """Counts and examples so far."""
-        judged_later = self.items - self._first_batch_items
-        sources = [
-            (name, self._items_by_source[name], held) for name, held in self._held_by_source.most_common(_SOURCES)
-        ]
+        # Round robin over the stages, so that rare stages appear too.
+        rounds = zip_longest(*self._samples.values())
+        examples = [example for one_round in rounds for example in one_round if example is not None][:EXAMPLES]
+        most_held = self._held_by_source.most_common(_SOURCES)
         return TrialResult(
-            self.items,
-            {kind: self._verdicts[kind] for kind in Kind},
-            self.held,
-            dict(self._stages.most_common()),
-            sources,
-            self._examples(),
-            dict(self._odd_times),
-            self._dedup.evicted,
-            self._first,
-            self._last,
-            self._judging_seconds / judged_later if judged_later else None,
-            self._survey.summary(),
+            items=self.items,
+            verdicts={kind: self._verdicts[kind] for kind in Kind},
+            held_back=self.held,
+            stages=dict(self._stages.most_common()),
+            sources=[SourceCount(name, self._items_by_source[name], held) for name, held in most_held],
+            examples=sorted(examples, key=lambda example: example.stage),
+            odd_times=dict(self._odd_times),
+            evicted=self._dedup.evicted,
+            first=self._first,
+            last=self._last,
+            summary=self._survey.summary(),
         )
-
-    def _examples(self) -> list[Example]:
-        """Round robin over the stages, so that rare stages appear too."""
-        rounds = zip_longest(*(sample.examples for sample in self._samples.values()))
-        chosen = [example for one_round in rounds for example in one_round if example is not None]
-        return sorted(chosen[:EXAMPLES], key=lambda example: example.stage)
 
 
 def run_trial(

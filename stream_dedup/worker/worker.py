@@ -32,10 +32,10 @@ from stream_dedup.errors import (
 )
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import FEWEST, most_originals
+from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.record_batch import content_bytes
-from stream_dedup.kafka.retry import Retry
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
@@ -144,7 +144,7 @@ class Worker:
         if not waiting:
             self._dispatch(self._group, polled, membership, {} if failed is not None else self._group.positions())
         if failed is not None:
-            self._finish_commits()
+            self._each(PartitionTask.finish)
             raise failed
 
     def _bound_originals(self, partitions: int) -> None:
@@ -167,7 +167,7 @@ class Worker:
             if not slot.partitions:
                 slot.reset_standby()  # it follows the new changelog; what it read before may have a gap
         reason = f"{change} while the workers run"
-        if self._open_slots():
+        if self._open_tasks():
             log.error(
                 "%s. The index of this member is complete, and it goes on with it; the next member to take over will "
                 "have only what is written from now on. Leave this member running for one window, or make a complete "
@@ -186,23 +186,21 @@ class Worker:
                 self._apply_assignment(group)  # the polled records are polled again
             return
         if not polled:
-            self._finish_commits()
-            for slot in self._open_slots():
-                if slot.task is not None:
-                    slot.task.skip_to(positions, group.ends(slot.partitions))
+            self._each(PartitionTask.finish)
+            for _, task in self._open_tasks():
+                task.skip_to(positions, group.ends(task.partitions))
         elif not is_member(membership):
             self._rewind(group)
             return
         self._commit_new_positions(membership)
-        for slot in self._open_slots():
+        for slot, _ in self._open_tasks():
             self._process(slot, polled, membership, group, positions)
-        for slot in self._open_slots():
-            self._attempt(slot, PartitionTask.wait_for_offsets)
+        self._each(PartitionTask.wait_for_offsets)
         self._advance(group)
         self._stand_by()
         self._give_up(group)
         # Last, because it reports that nothing has failed since the previous iteration.
-        tasks = [slot.name for slot in self._open_slots()]
+        tasks = [slot.name for slot, _ in self._open_tasks()]
         if tasks or not any(slot.partitions for slot in self._slots.values()):
             self._observer.loop_completed(tasks)
         self._retry.succeeded()
@@ -217,7 +215,7 @@ class Worker:
     ) -> None:
         """Process the task's share of the polled records, until it fails."""
         share = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
-        batches = list(self._batches(share, self._context.poison.batch_limit(slot.partitions)))
+        batches = list(self._batches(share, slot.failed.batch_limit))
         for batch, next_batch in zip_longest(batches, batches[1:], fillvalue=()):
             if self._stop.is_set() or slot.task is None:  # the rest is polled again, by this member or the next
                 return
@@ -257,8 +255,8 @@ class Worker:
         if not is_member(membership) or self._stop.is_set():
             return
         is_time = time.monotonic() >= self._next_position_commit
-        for slot in self._open_slots():
-            if slot.task is not None and (slot.task.lacks_offsets or (is_time and slot.task.has_uncommitted_positions)):
+        for slot, task in self._open_tasks():
+            if task.lacks_offsets or (is_time and task.has_uncommitted_positions):
                 self._attempt(slot, PartitionTask.commit_positions, membership)
         if is_time:
             self._next_position_commit = time.monotonic() + _MARKERS_SECONDS
@@ -266,20 +264,19 @@ class Worker:
     def _commit_last_positions(self) -> None:
         """Commit positions before a stop, which may outlast the retention of a control record."""
         with suppress(*_RETRYABLE):
-            self._finish_commits()
+            self._each(PartitionTask.finish)
             if self._applied_change < 0 or not is_member(self._membership):
                 return
-            for slot in self._slots.values():
-                if slot.task is not None and slot.task.has_uncommitted_positions:
-                    slot.task.commit_positions(self._membership)
+            for _, task in self._open_tasks():
+                if task.has_uncommitted_positions:
+                    task.commit_positions(self._membership)
 
-    def _finish_commits(self) -> None:
-        """Wait for the commits in flight."""
-        for slot in self._open_slots():
-            self._attempt(slot, PartitionTask.finish)
+    def _open_tasks(self) -> list[tuple[TaskSlot, PartitionTask]]:
+        return [(slot, slot.task) for slot in self._slots.values() if slot.task is not None]
 
-    def _open_slots(self) -> list[TaskSlot]:
-        return [slot for slot in self._slots.values() if slot.task is not None]
+    def _each(self, method: Callable[[PartitionTask], bool | None]) -> None:
+        for slot, _ in self._open_tasks():
+            self._attempt(slot, method)
 
     def _attempt(self, slot: TaskSlot, method: Callable[..., bool | None], *arguments: Any) -> None:
         """Call a method of the task. After an error that a retry may cure, only this task is closed, and waits."""
@@ -306,7 +303,6 @@ class Worker:
         """Open tasks with partitions, and close slots without any."""
         for name, slot in list(self._slots.items()):
             if not slot.partitions:
-                slot.reap_cancelled()
                 if slot.is_idle and not self._is_global:
                     slot.close()
                     del self._slots[name]
@@ -332,9 +328,7 @@ class Worker:
         """
         if not self._is_global:
             return
-        if _GLOBAL not in self._slots:
-            self._slots[_GLOBAL] = self._slot(_GLOBAL, 0)
-        slot = self._slots[_GLOBAL]
+        slot = self._slot(_GLOBAL, 0)
         if slot.partitions:
             return
         try:
@@ -385,13 +379,15 @@ class Worker:
 
     def _apply_assignment(self, group: Group) -> None:
         """Keep tasks for exactly the assigned partitions, and let each partition resume at its task's position."""
-        self._finish_commits()
+        self._each(PartitionTask.finish)
         changes = group.changes.count
         assigned = group.assignment()
         if self._reported_change != changes:
             self._reported_change = changes
             self._observer.rebalanced(sorted(assigned))
-        tasks = self._partitions_by_task(assigned)
+        tasks = {str(partition): frozenset([partition]) for partition in sorted(assigned)}
+        if self._is_global:
+            tasks = {_GLOBAL: assigned} if assigned else {}
         reason = "its partitions went to another member"
         for name, slot in self._slots.items():
             if slot.partitions & group.changes.lost:
@@ -399,29 +395,22 @@ class Worker:
             slot.assign(tasks.get(name, frozenset()), reason)
         group.changes.lost.clear()
         for name, partitions in tasks.items():
-            if name not in self._slots:
-                number = 0 if self._is_global else min(partitions)
-                self._slots[name] = self._slot(name, number)
-                self._slots[name].assign(partitions, reason)
+            self._slot(name, 0 if self._is_global else min(partitions)).assign(partitions, reason)
         group.pause()
         self._rewind(group)
         self._applied_change = changes
         self._advance(group)
 
     def _slot(self, name: str, number: int) -> TaskSlot:
-        return TaskSlot(name, number, self._context, self._stop)
-
-    def _partitions_by_task(self, partitions: frozenset[int]) -> dict[str, frozenset[int]]:
-        if not self._is_global:
-            return {str(partition): frozenset([partition]) for partition in sorted(partitions)}
-        return {_GLOBAL: partitions} if partitions else {}
+        if name not in self._slots:
+            self._slots[name] = TaskSlot(name, number, self._context, self._stop)
+        return self._slots[name]
 
     def _rewind(self, group: Group) -> None:
         """Let the consumer read from the positions of the tasks again."""
-        self._finish_commits()
-        for slot in self._open_slots():
-            if slot.task is not None:
-                group.go_on(slot.task.positions)
+        self._each(PartitionTask.finish)
+        for _, task in self._open_tasks():
+            group.go_on(task.positions)
 
     # -- errors, and the end --------------------------------------------------------------
 
@@ -437,10 +426,9 @@ class Worker:
 
     def _close(self) -> None:
         """Leave the group before the tasks are closed, so that the other members need not wait for that."""
-        for slot in self._open_slots():
+        for _, task in self._open_tasks():
             with suppress(StreamDedupError):  # the next owner of the task finds out what happened
-                if slot.task is not None:
-                    slot.task.finish()
+                task.finish()
         self._leave()
         self._watch.end()
         wait([slot.close() for slot in self._slots.values()], _CLOSE_SECONDS)

@@ -7,20 +7,15 @@ thousand items.
 `ours_2_threads`: two of our engines in two threads, each with half of the stream in batches of the same size, as two
 tasks of the worker in scope "partition". They synchronise only at the end of the stream: if they waited for each other
 after each batch, both would do the same part of their work at once and compete for its lock.
-`engine_two_threads_ceiling` shows how much two threads can gain on this machine: SHA-256 of the same bytes, compiled
-code that holds no lock and hardly reads memory.
 
 `engine_flood_FORM`: throughput on pages of one form (20, 60 or 150 of its 300 words differ), as a share of that on the
-news. `engine_flood_FORM_same_length`: as a share of that on unique texts cut to the form's length.
+news.
 """
 
-import hashlib
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-
-import msgspec
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
@@ -57,26 +52,17 @@ def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) ->
     """Return the figures `engine_FIGURE_NAME[_unique]`: `items_per_second`, `vs` (ours against NAME), `held_back`."""
     ours()(news[:_BATCH])  # loads the compiled kernels, warms the caches
     return (
-        _measure_stream(news, rounds, "")
-        | _measure_stream(unique, rounds, "_unique")
-        | _measure_floods(news, unique, rounds)
+        _measure_stream(news, rounds, "") | _measure_stream(unique, rounds, "_unique") | _measure_floods(news, rounds)
     )
 
 
-def _measure_floods(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
-    """Return the throughput on floods, as shares of that on news and on unique texts of the form's length."""
-    short = [
-        msgspec.structs.replace(item, text=" ".join(item.text.split(None, _FORM_WORDS)[:_FORM_WORDS]))
-        for item in unique
-    ]
-    floods = {f"{changed}": fill_form(len(short), changed) for changed in (20, 60, 150)}
-    contestants = {name: partial(_judge_all, items) for name, items in floods.items()}
-    times = interleave(contestants | {"news": partial(_judge_all, news), "unique": partial(_judge_all, short)}, rounds)
-    news_times = [seconds * len(short) / len(news) for seconds in times["news"]]  # scaled to the same number of items
+def _measure_floods(news: Sequence[Item], rounds: int) -> dict[str, float]:
+    """Return the throughput on floods, as shares of that on news."""
+    floods = {f"{changed}": fill_form(len(news), changed) for changed in (20, 60, 150)}
+    times = interleave({name: partial(_judge_all, items) for name, items in (floods | {"news": news}).items()}, rounds)
     figures: dict[str, float] = {}
     for name in floods:
-        figures |= speedup(f"engine_flood_{name}", times[name], news_times)
-        figures |= speedup(f"engine_flood_{name}_same_length", times[name], times["unique"])
+        figures |= speedup(f"engine_flood_{name}", times[name], times["news"])
     return figures
 
 
@@ -123,14 +109,11 @@ def _measure_stream(items: Sequence[Item], rounds: int, suffix: str) -> dict[str
         contestants[name] = lambda name=name, make=make: count_held_back(name, text_by_text(make))  # type: ignore[misc]
     times = interleave_steps(contestants, parts, rounds)
     halves = items[::2], items[1::2]
-    hashed = ["".join(texts[start::2]).encode() for start in (0, 1)]
     with ThreadPoolExecutor(2) as pool:
         threads = interleave(
             {
                 "ours": lambda: _judge_all(items),
                 "ours_2_threads": lambda: list(pool.map(_judge_all, halves)),
-                "hashes": lambda: list(map(hashlib.sha256, hashed)),
-                "hashes_2_threads": lambda: list(pool.map(hashlib.sha256, hashed)),
             },
             3 * rounds,
         )
@@ -141,5 +124,4 @@ def _measure_stream(items: Sequence[Item], rounds: int, suffix: str) -> dict[str
     for name in STREAMS:
         figures |= speedup(f"engine_vs_{name}{suffix}", times["ours"], times[name])
     figures |= speedup(f"engine_two_threads{suffix}", threads["ours_2_threads"], threads["ours"])
-    figures |= speedup(f"engine_two_threads_ceiling{suffix}", threads["hashes_2_threads"], threads["hashes"])
     return figures | {f"engine_held_back_{name}{suffix}": count for name, count in held_back.items()}

@@ -1,4 +1,4 @@
-"""Measure the index alone on synthetic fingerprints: lookups, inserts, pauses during merges, growth.
+"""Measure the index alone on synthetic fingerprints: lookups, inserts, pauses during merges.
 
 In: the number of originals. Out: flat dicts of figures. Keys and fingerprints are random, as hashes are. In a batch of
 lookups half of the items are new, and half are copies of stored ones. The peers are FAISS's binary indexes of
@@ -16,14 +16,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import IndexSettings, load_settings
-from tests.benchmarks.interleave import spread
 from tests.benchmarks.memory import measure_memory, measure_restore
 from tests.index.check import merge
 
@@ -32,9 +30,7 @@ LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
 DEFAULT = Scheme(load_settings().fingerprint).table_of
 _BATCH = 500
 _FILL = 200_000
-_TURNS = 5
-_MERGES = 2  # of each kind; with 10 million rows, each merge adds a quarter; the last takes 12 GB at 30 tables
-_COMPUTE_STEPS = 10_000_000  # some 1.5 ms, as long as a lookup of a batch
+_MERGES = 2  # with 10 million rows, each merge adds a quarter; the last takes 12 GB at 30 tables
 
 
 def _short(n: int) -> str:
@@ -145,45 +141,31 @@ def _inserts(family: _Family, n: int) -> float:
     return spent / n * 1e6
 
 
-@njit(nogil=True)
-def _compute(steps):  # type: ignore[no-untyped-def]
-    x = np.uint64(1)
-    for _ in range(steps):
-        x = x * np.uint64(6364136223846793005) + np.uint64(1)
-    return x
-
-
 def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
     """Return the ms of a batch of 500 lookups during background merges of the whole index, and for as long without.
 
     Each merge joins all rows with a run of a quarter of their number. A hypervisor causes pauses of up to half a
     second, more while both cores are busy and new memory is touched. So a single long pause means nothing: pauses above
-    20 ms are counted. During as many other merges, a loop that works in registers alone and holds no lock is timed for
-    comparison ("compute"): its pauses are not caused by the index.
+    20 ms are counted.
     """
     random = np.random.default_rng(6)
     horizons = np.zeros(_BATCH, np.int64)
     lookup_keys = [family.keys(_queries(family, n, random)[0]) for _ in range(16)]
-    times: dict[str, list[float]] = {"merge": [], "idle": [], "compute": []}
+    times: dict[str, list[float]] = {"merge": [], "idle": []}
 
     def timed(name: str) -> None:
         start = time.perf_counter()
-        if name == "compute":
-            _compute(_COMPUTE_STEPS)
-        else:
-            index.lookup(lookup_keys[len(times[name]) % 16], horizons)
+        index.lookup(lookup_keys[len(times[name]) % 16], horizons)
         times[name].append((time.perf_counter() - start) * 1e3)
 
-    _compute(1)
-    for turn in range(2 * _MERGES):
-        name = ("merge", "compute")[turn % 2]
+    for turn in range(_MERGES):
         merges, stored = index.stats().merges, index.stats().rows_held
         new_keys = family.keys(family.items(-(-stored // 4), 10**9 + turn))
         index.add(new_keys, np.full(len(new_keys), stored), defer_sort=True)
         index.lookup(lookup_keys[0], horizons)  # sorts the new rows, which starts the merge
         start = time.perf_counter()
         while index.stats().merges == merges:
-            timed(name)
+            timed("merge")
             index.lookup(lookup_keys[0][:1], horizons[:1])  # adopts the merged run when it is finished
         timed("merge")  # the first lookup in the new run
         end = 2 * time.perf_counter() - start
@@ -274,64 +256,14 @@ def measure_index(
     return out
 
 
-# -- growth --------------------------------------------------------------------------------------------------
-
-
-def measure_growth(full: bool = False, rounds: int = 40) -> dict[str, float]:
-    """Measure the cost of lookups, inserts (with merges) and merges from 10^5 originals, and how it grows.
-
-    An exponent is the slope of a line through logarithms: 0 is a constant cost, 1 a cost proportional to the originals.
-    All tables are measured up to 10^7 originals. With `full`, four tables are measured up to 10^8 (3.4 GB, twice that
-    during merges): with whole keys ("four", the structure alone) and with "4 choose 1", whose buckets of 16 bits fill
-    up. Lookups alternate between the sizes, so that other programs' use of cache and memory affects all sizes alike.
-    """
-    out: dict[str, float] = {}
-    families: dict[str, Callable[[], _Family]] = {
-        "minhash": lambda: _MinHash(DEFAULT),
-        "simhash_5c2": lambda: _SimHash("5 choose 2", 3),
-        "four": lambda: _MinHash(range(4)),
-        "simhash_4c1": lambda: _SimHash("4 choose 1", 3),
-    }
-    for name, make in families.items():
-        family = make()
-        sizes = [10**5, 10**6, 10**7] + ([10**8] if full and name in ("four", "simhash_4c1") else [])
-        costs: dict[str, list[float]] = {"insert_us": [], "merge_ns_per_row": []}
-        indexes = {n: _filled(family, n) for n in sizes}
-        turns = [
-            {n: _lookups(family, indexes[n], n, rounds // _TURNS, turn)["lookup_us"] for n in sizes}
-            for turn in range(_TURNS)
-        ]
-        costs["lookup_us"] = [statistics.median(turn[n] for turn in turns) for n in sizes]
-        if 10**8 in sizes:
-            out |= spread(f"growth_{name}_lookup_1e6_to_1e8", [turn[10**8] / turn[10**6] for turn in turns])
-        for n in sizes:
-            index = indexes.pop(n)
-            new_keys = family.keys(family.items(max(n // 10, 1000), 10**9))
-            index.add(new_keys, np.zeros(len(new_keys), np.int64), defer_sort=True)
-            before = index.stats()
-            merge(index)
-            costs["merge_ns_per_row"].append((index.stats().merge_seconds - before.merge_seconds) / n * 1e9)
-            del index, new_keys
-            costs["insert_us"].append(_inserts(family, min(n, 10**7)))
-        for cost, values in costs.items():
-            count = len(values) if cost != "insert_us" else min(len(values), 3)
-            for n, value in zip(sizes[:count], values, strict=False):
-                out[f"growth_{name}_{cost}_1e{len(str(n)) - 1}"] = value
-            slope = np.polyfit(np.log10(sizes[:count]), np.log10(np.maximum(values[:count], 1e-9)), 1)[0]
-            out[f"growth_{name}_{cost}_exponent"] = float(slope)
-    return out
-
-
 def main(
     originals: Annotated[int, typer.Option(help="Originals in the index.")] = 10**6,
-    full: Annotated[bool, typer.Option(help="Growth to 10^8.")] = False,
-    only: Annotated[str, typer.Option(help="index, memory, restore or growth.")] = "",
+    only: Annotated[str, typer.Option(help="index, memory or restore.")] = "",
 ) -> None:
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "index": lambda: measure_index(originals),
         "memory": lambda: measure_memory(originals),
         "restore": lambda: measure_restore(min(originals, 10**6)),
-        "growth": lambda: measure_growth(full),
     }
     for name, run in parts.items():
         if only in ("", name):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
+from stream_dedup.evaluate.exact import ShingleSets, body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
@@ -49,9 +49,9 @@ def settings() -> Settings:
 
 
 def measure_pairs(
-    corpora: Sequence[Path], rounds: int = 3, text_dedup: Path | None = None, datasketch_every: int = 8
+    corpora: Sequence[Path], rounds: int, text_dedup: Path, datasketch_every: int = 8
 ) -> dict[str, float]:
-    """Return seconds, ratios and recalls. `text_dedup`: the Python of its environment; None runs its kernel alone."""
+    """Return seconds, ratios and recalls. `text_dedup`: the Python of its environment."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         corpus = directory / "corpus.jsonl"
@@ -63,9 +63,7 @@ def measure_pairs(
             start = time.perf_counter()
             summary = find_pairs([corpus], directory / "p.jsonl", directory / "c.jsonl", settings=settings())
             times["ours"].append(time.perf_counter() - start)
-            text_dedup_result = apart.run(
-                text_dedup or Path(sys.executable), "text_dedup_pairs", str(corpus), *_TEXT_DEDUP_ARGUMENTS
-            )
+            text_dedup_result = apart.run(text_dedup, "text_dedup_pairs", str(corpus), *_TEXT_DEDUP_ARGUMENTS)
             times["text_dedup"].append(text_dedup_result["seconds"])
         sample = items[::datasketch_every]
         datasketch_seconds, datasketch_pairs = _datasketch(sample)
@@ -93,7 +91,6 @@ def measure_pairs(
         "pairs_precision": _share(_with_bodies(our_pairs, sets), exact),
         "pairs_cluster_recall": float(np.mean(clusters[earlier] == clusters[later])),
         "pairs_cluster_precision": _share(_with_bodies(_pairs_within(clusters), sets), exact),
-        "pairs_text_dedup_real": float(text_dedup_result["real"]),
         "pairs_text_dedup_seconds": statistics.median(times["text_dedup"]),
         "pairs_text_dedup_cluster_recall": float(np.mean(text_dedup_clusters[earlier] == text_dedup_clusters[later])),
         "pairs_text_dedup_cluster_precision": _share(_with_bodies(_pairs_within(text_dedup_clusters), sets), exact),

@@ -25,7 +25,7 @@ from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.benchmarks.memory import deltas
-from tests.stream.remembered import Remembering
+from tests.worker.remembered import Remembering
 
 _FIRST_SINGLE, _LAST_SINGLE, _JOINED = 100, 3000, 100
 ORIGINALS_PER_TRANSACTION = {"trickle": 1, "flood": 2000}

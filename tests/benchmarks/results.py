@@ -2,15 +2,19 @@
 
 `MACHINE.json` holds the newest figures of every section that was ever measured on a machine, with the date, kind and
 package versions of the run that measured it. A run replaces only the sections that it measures; history is in git.
-`MACHINE.md` shows the same to people, with the figure `MACHINE.svg`. MACHINE is the processor and its cores.
+`MACHINE.md` shows the same to people. MACHINE is the processor and its cores.
 
 A figure `NAME` with `NAME_low` and `NAME_high` is the median of the rounds and their spread.
 """
 
 import json
+import os
+import platform
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,6 @@ CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("lookup_us_simhash_10m", "µs a lookup of a SimHash (k = 3, exact) among 10 million", "<=", 2),
     ("lookup_us_minhash_10m", "µs a lookup of the default's keys among 10 million", "<=", 5),
     ("insert_us_minhash_10m", "µs an insert with its merges, up to 10 million", "<=", 15),
-    ("growth_four_lookup_1e6_to_1e8", "times a lookup's cost at 100 million over that at 1 million", "<=", 4),
     ("pause_ms_p99_merge_minhash_10m", "ms a batch of 500 lookups during merges, 99th percentile", "<=", 20),
     ("bytes_per_original_default", "bytes of memory an original, all included", "<=", 640),
     ("bytes_per_original_compact", "the same for the compact SimHash profile", "<=", 160),
@@ -40,16 +43,6 @@ CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("restore_kafka_trickle_open_s", "seconds from a worker's start to its first commit, the former", "<=", 5),
     ("restore_kafka_flood_open_s", "the same, the latter", "<=", 5),
     ("pairs_vs_text_dedup", "all pairs of a corpus: times as fast as text-dedup", ">=", 10),
-)
-RULES = {"ours": "ours", "jaccard": "Jaccard >= .8", "retsim": "RETSim"}
-MEASURES = ("recall", "precision", "missed", "repeated")
-"""Rules (by their name in figures) and columns of the table of rules, in the section "readers"."""
-# Figures that the table of rules shows; the list of figures leaves them out.
-_BY_RULE = re.compile(rf"readers_({'|'.join(MEASURES)})_({'|'.join(RULES)})_(.+)")
-_READERS = (
-    "recall, precision: of finding the same article again. missed: of what is held back, the share in which a reader "
-    "would miss something; repeated: of what repeats an article, the share that is let through. What favours whom, and "
-    "what the times are: tests/benchmarks/readers.py."
 )
 
 
@@ -116,33 +109,12 @@ def rows(figures: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
     [('x', '2', '1 to 30'), ('n', '4,000', '')]
     """
     for name, value in figures.items():
-        if _BY_RULE.fullmatch(name):
-            continue
         median, _, end = name.rpartition("_")
         if end in ("low", "high") and median in figures:
             continue
         has_spread = f"{name}_low" in figures
         spread = f"{number(figures[f'{name}_low'])} to {number(figures[f'{name}_high'])}" if has_spread else ""
         yield name, number(value), spread
-
-
-def by_rule(figures: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table of rules: corpus (`all` last), rule, a cell a measure; "" where there was nothing to measure.
-
-    Takes the figures named `readers_MEASURE_RULE_CORPUS`.
-
-    >>> list(by_rule({"readers_recall_ours_news": 0.98765, "readers_missed_ours_news": 0.04}))
-    [('news', 'ours', '.988', '', '.040', '')]
-    """
-    table: dict[tuple[str, str], dict[str, str]] = {}
-    for name, value in figures.items():
-        if match := _BY_RULE.fullmatch(name):
-            measure, rule, corpus = match.groups()
-            table.setdefault((corpus, rule), {})[measure] = f"{value:.3f}".removeprefix("0")
-    order = {corpus: position for position, corpus in enumerate(dict.fromkeys(corpus for corpus, _ in table))}
-    rules = list(RULES)
-    for corpus, rule in sorted(table, key=lambda row: (row[0] == "all", order[row[0]], rules.index(row[1]))):
-        yield corpus, RULES[rule], *(table[corpus, rule].get(measure, "") for measure in MEASURES)
 
 
 def number(value: float) -> str:
@@ -179,12 +151,15 @@ def markdown(results: Results) -> str:
     lines += _table(("machine", ""), list(results.machine.items()))
     lines += _table(("figure", "what", "measured", "goal", "reached"), list(claims(results)))
     for name, section in results.sections.items():
-        note = _READERS if name == "readers" else "Median of the rounds, lowest to highest."
-        packages = ", ".join(f"{package} {version}" for package, version in section.packages.items())
-        lines += [f"## {name}", "", f"{section.date}, {section.kind}. {note}", "", f"With {packages}.", ""]
-        lines += [f"![cost against originals]({results.name}.svg)", ""] if name == "growth" else []
-        rules = list(by_rule(section.figures))
-        lines += _table(("corpus", "rule", *MEASURES), rules) if rules else []
+        packages = ", ".join(f"{package} {number}" for package, number in section.packages.items())
+        lines += [
+            f"## {name}",
+            "",
+            f"{section.date}, {section.kind}. Median of the rounds, lowest to highest.",
+            "",
+            f"With {packages}.",
+            "",
+        ]
         lines += _table(("figure", "value", "spread"), list(rows(section.figures)))
     return "\n".join(lines)
 
@@ -203,10 +178,44 @@ def tables(results: Results) -> Iterator[Table]:
         table = Table("figure", "value", "spread", title=f"{name}: {section.kind}")
         for row in rows(section.figures):
             table.add_row(*row)
-        if rules := list(by_rule(section.figures)):
-            readers = Table("corpus", "rule", *MEASURES, title=f"{name}: what people judged")
-            for row in rules:
-                readers.add_row(*row)
-            yield readers
         yield table
     yield goals
+
+
+# -- the machine ------------------------------------------------------------------------------------------------
+
+PACKAGES = (
+    "kafka-python", "numpy", "numba", "datasketch", "gaoya", "rensa", "simhash", "faiss-cpu", "confluent-kafka",
+)  # fmt: skip
+
+
+def describe() -> dict[str, str]:
+    """Processor, cores, memory and system, in the order of the page."""
+    return {
+        "processor": _processor(),
+        "cores": str(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else str(os.cpu_count()),
+        "memory": f"{_memory() / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def packages() -> dict[str, str]:
+    """Versions of Python and of the installed packages that figures depend on."""
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    for line in cpuinfo.read_text("utf-8").splitlines() if cpuinfo.is_file() else ():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -3,11 +3,9 @@
     make bench                                              # quick: under three minutes, the made-up feed
     make bench ARGS="--full --corpus a.jsonl.gz --corpus b.jsonl.gz"    # all of it
     make bench ARGS="--corpus a.jsonl.gz --items 6000 --rounds 3 --only engine --only worker"
-    make bench ARGS="--only readers --readers FOLDER"       # against what people judged, see readers.py
 
-A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore, growth and
-pairs need large sizes and long times: without --full or --only they keep the figures of their last run
-(results.py). So does readers, which needs a folder of corpora and label files and is skipped without one. A section is
+A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore and pairs need
+large sizes and long times: without --full or --only they keep the figures of their last run (results.py). A section is
 a module that returns flat figures; it is imported when it runs, so that a missing peer does not stop the other
 sections. If a section fails, the run reports it, saves the others and exits with 1.
 """
@@ -26,16 +24,12 @@ import typer
 from rich.console import Console
 
 from stream_dedup.news.item import Item
-from tests.benchmarks import apart, corpus, machine
-from tests.benchmarks.results import Results, Section, save, tables
+from tests.benchmarks import apart, corpus
+from tests.benchmarks.results import Results, Section, describe, packages, save, tables
 from tests.broker import EmbeddedKafka
 
 RESULTS = Path(__file__).parent / "results"
 Figures = dict[str, float]
-
-
-class Skipped(Exception):  # noqa: N818 - no error: the run goes on
-    """A section lacks something that it needs; the text names it."""
 
 
 @dataclass
@@ -46,7 +40,6 @@ class Run:
     corpora: list[Path]
     items: int
     rounds: int
-    readers: Path | None
     results: Path
     console: Console
 
@@ -63,13 +56,7 @@ class Run:
         """The Python of its environment, which takes 1.3 GB; None in a quick run, which does without."""
         return apart.python_of("text_dedup", self.say) if self.full else None
 
-    @cached_property
-    def unisim(self) -> Path | None:
-        return apart.python_of("unisim", self.say)
-
-    def kind(self, section: str) -> str:
-        if section == "readers":
-            return "whole corpora"
+    def kind(self) -> str:
         name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
 
@@ -126,29 +113,15 @@ def _restore(run: Run) -> Figures:
         return measure_restore() | measure_restore_from_kafka(kafka.bootstrap, 10**6, 3, run.say)
 
 
-def _growth(run: Run) -> Figures:
-    from tests.benchmarks.index import measure_growth
-
-    return measure_growth(run.full)
-
-
 def _pairs(run: Run) -> Figures:
     from tests.benchmarks.pairs import measure_pairs
 
+    if (text_dedup := apart.python_of("text_dedup", run.say)) is None:
+        raise ModuleNotFoundError("text-dedup is not installed")
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "corpus.jsonl"
         path.write_bytes(b"".join(record + b"\n" for record, _ in run.news))
-        return measure_pairs(run.corpora or [path], run.rounds, run.text_dedup)
-
-
-def _readers(run: Run) -> Figures:
-    from tests.benchmarks.readers import measure_readers, missing_files
-
-    if run.readers is None:
-        raise Skipped("it needs --readers FOLDER, with corpora and label files")
-    if reason := missing_files(run.readers):
-        raise Skipped(reason)
-    return measure_readers(run.readers, run.unisim, run.say)
+        return measure_pairs(run.corpora or [path], run.rounds, text_dedup)
 
 
 SECTIONS: dict[str, Callable[[Run], Figures]] = {
@@ -157,11 +130,9 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "index": _index,
     "memory": _memory,
     "restore": _restore,
-    "growth": _growth,
     "pairs": _pairs,
     "worker": _worker,
     "latency": _latency,
-    "readers": _readers,
 }
 QUICK = ("fingerprint", "engine", "worker", "latency")
 
@@ -172,7 +143,6 @@ def main(
     items: Annotated[int | None, typer.Option(help="Number of items; quick: 5000, full: 12000.", min=2500)] = None,
     rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
-    readers: Annotated[Path | None, typer.Option(help="Folder of corpora and label files, for readers.")] = None,
     results: Annotated[Path, typer.Option(help="Folder of the results.")] = RESULTS,
 ) -> None:
     unknown = set(only or ()) - SECTIONS.keys()
@@ -180,28 +150,24 @@ def main(
         raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
     counts = items or (12_000 if full else 5000), rounds or (5 if full else 2)
-    run = Run(full, corpus or [], *counts, readers, results, console)
+    run = Run(full, corpus or [], *counts, results, console)
     now = datetime.now(UTC)
     sections, failed = {}, []
     for name in only or (SECTIONS if full else QUICK):
         start = time.monotonic()
         try:
             figures = SECTIONS[name](run)
-        except (ModuleNotFoundError, Skipped) as error:
+        except ModuleNotFoundError as error:
             console.print(f"{name} is skipped: {error}")
             continue
         except Exception:  # noqa: BLE001 - the other sections' hour must not be lost
             console.print(traceback.format_exc())
             failed.append(name)
             continue
-        sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(name), machine.packages(), figures)
+        sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(), packages(), figures)
         console.print(f"{name}: {time.monotonic() - start:.0f} s")
     if sections:
-        merged = save(Results(machine.describe(), sections), results)
-        if "growth" in sections:
-            from tests.benchmarks.growth_plot import plot_growth
-
-            plot_growth(sections["growth"].figures, results / f"{merged.name}.svg")
+        merged = save(Results(describe(), sections), results)
         for table in tables(merged):
             console.print(table)
         console.print(f"Saved in {results}: {merged.name}.json, {merged.name}.md")

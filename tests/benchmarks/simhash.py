@@ -3,8 +3,8 @@
 1. How far apart are the fingerprints of alike bodies? For each interval of the exact Jaccard: the mean share of bits
    that differ, and the share of pairs within k bits, measured and as `simhash_model` models them.
 2. How far from uniform are those of unrelated bodies? The share of pairs that agree in p selected bits, relative to
-   uniform fingerprints: from the distances of all pairs of originals, counted in tables, and by `UNRELATED`; and the
-   mixture of binomials that fits these distances (EM), which is how `UNRELATED` was made.
+   uniform fingerprints: from the distances of all pairs of originals, and by `UNRELATED`, a mixture of binomials that
+   was fitted to these distances by expectation maximisation.
 
 The figures in simhash_model.py are from webz_en_2025 (11,249 items) and the first 20,000 of reuters21578.
 """
@@ -19,11 +19,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.evaluate.curve import alike_pairs
-from stream_dedup.evaluate.oracle import first_seen_wins
-from stream_dedup.evaluate.sets import body_sets, shingle_sets
-from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, within
-from stream_dedup.fingerprint.byte_blocks import bit_count
+from stream_dedup.evaluate.exact import alike_pairs, body_sets, first_seen_wins, shingle_sets
+from stream_dedup.evaluate.planner import UNRELATED
+from stream_dedup.evaluate.scurve import bit_difference, within
+from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.scheme import Scheme
@@ -38,8 +37,6 @@ _KEYS = (16, 21, 26, 28, 32)
 _SHINGLES = 40
 _UNRELATED_BELOW = 0.5
 _BATCH = 500
-_GRID = np.arange(0.02, 0.57, 0.03)
-_ROUNDS = 4000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,25 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("corpus", type=Path, nargs="+")
     parser.add_argument("--limit", type=int, default=20_000)
     given = parser.parse_args(arguments)
-    histograms: dict[str, list[NDArray[np.float64]]] = {}
     for path in given.corpus:
         items = [item for _, item in news([path], given.limit)]
         sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(FingerprintSettings()))))
         first, second, jaccard = alike_pairs(sets, _EDGES[0])
         long = np.minimum(sets.sizes[first], sets.sizes[second]) >= _SHINGLES
         alike = first[long], second[long], jaccard[long]
-        originals = np.flatnonzero(~first_seen_wins(sets, _UNRELATED_BELOW).held & (sets.sizes > 0))
+        originals = np.flatnonzero((first_seen_wins(sets, _UNRELATED_BELOW) < 0) & (sets.sizes > 0))
         for settings in _variants():
             name = settings.features if settings.features == "shingles" else f"{settings.features} {settings.weights}"
             print(f"\n{path.name}: {name}, weights {settings.weights}, {settings.bits} bits")
             prints = simhashes(items, settings)
             print_alike(prints, *alike, settings)
-            histogram = distance_histogram(prints[originals])
-            print_unrelated(histogram, UNRELATED[name])
-            histograms.setdefault(name, []).append(histogram / histogram.sum())
-    for name, found in histograms.items():
-        shown = [(round(float(q), 2), float(f"{share:.2g}")) for q, share in zip(_GRID, mixture(found), strict=True)]
-        print(f"\nmixture of {name}: {[pair for pair in shown if pair[1] > 1e-9]}")
+            print_unrelated(distance_histogram(prints[originals]), UNRELATED[name])
 
 
 def _variants() -> list[FingerprintSettings]:
@@ -116,23 +107,6 @@ def print_unrelated(histogram: NDArray[np.int64], modelled: Sequence[tuple[float
         model = sum(share * (1 - q) ** selected for q, share in modelled)
         uniform = 2.0**-selected
         print(f"{selected} bits agree: {agree / uniform:.2f} times uniform, modelled {model / uniform:.2f}")
-
-
-def mixture(histograms: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The shares of `_GRID` whose mixture of binomials is most likely (EM); all histograms count alike."""
-    kernels = []
-    for shares in histograms:
-        bits = len(shares) - 1
-        apart = np.arange(bits + 1)
-        choices = np.array([float(math.comb(bits, count)) for count in apart.tolist()])
-        kernels.append(choices * _GRID[:, None] ** apart * (1 - _GRID[:, None]) ** (bits - apart))
-    weights = np.full(len(_GRID), 1 / len(_GRID))
-    for _ in range(_ROUNDS):
-        found = np.zeros(len(_GRID))
-        for kernel, shares in zip(kernels, histograms, strict=True):
-            found += weights * (kernel @ (shares / np.maximum(weights @ kernel, 1e-300)))
-        weights = found / found.sum()
-    return weights
 
 
 def distance_histogram(prints: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -50,7 +50,7 @@ def test_a_claim_is_reached_missed_or_not_measured() -> None:
     assert claimed["engine_vs_gaoya"] == ("3.50", "at least 3", "yes")
     assert claimed["restore_s_per_million"] == ("4", "at most 3", "no")
     assert claimed["pairs_vs_text_dedup"] == ("not measured", "at least 10", "")
-    assert len(claimed) == len(CLAIMS) == 22
+    assert len(claimed) == len(CLAIMS) == 21
 
 
 def test_a_spread_stands_beside_its_median() -> None:
@@ -65,16 +65,3 @@ def test_the_page_has_the_machine_the_claims_and_every_section() -> None:
     assert "| engine_vs_gaoya | the same against gaoya's MinHash index | 2.50 | at least 3 | no |" in page
     assert "## engine\n\n2026-01-02, quick." in page
     assert "| engine_vs_gaoya | 2.50 | 2 to 3 |" in page
-
-
-def test_the_page_shows_the_curves_where_growth_was_measured() -> None:
-    page = markdown(run(growth={"growth_four_lookup_us_1e5": 0.4}))
-    assert "![cost against originals](p-r-2-cores.svg)" in page.partition("## growth")[2]
-    assert ".svg" not in markdown(run(engine={"a": 1.0}))
-
-
-def test_the_page_shows_what_readers_judged_rule_by_rule_and_not_in_the_list() -> None:
-    figures = {"readers_us_ours": 31.0, "readers_missed_jaccard_news": 0.125, "readers_recall_ours_news": 1.0}
-    page = markdown(run(readers=figures)).partition("## readers")[2]
-    assert "| news | ours | 1.000 |  |  |  |\n| news | Jaccard >= .8 |  |  | .125 |  |" in page
-    assert list(rows(figures)) == [("readers_us_ours", "31", "")]

@@ -65,9 +65,7 @@ def test_the_list_of_commands_and_completion_load_no_settings() -> None:
         assert modules & more == set(), words
 
 
-@pytest.mark.parametrize(
-    "module", ["stream.topics", "stream.client", "stream.topic_reader", "settings", "observe.probe"]
-)
+@pytest.mark.parametrize("module", ["kafka.topics", "kafka.client", "kafka.reader", "settings", "observe.probe"])
 def test_a_light_module_imports_no_kernels(module: str) -> None:
     code = f"import json, sys, stream_dedup.{module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

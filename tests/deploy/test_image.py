@@ -18,7 +18,7 @@ from stream_dedup.settings import Settings
 from tests.deploy import image as images
 from tests.deploy.image import Builder, Container, Image
 from tests.measured import record
-from tests.stream.support import assert_exactly_once, feed, made_up, make_settings
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
 

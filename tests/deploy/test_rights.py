@@ -23,7 +23,7 @@ from kafka.admin import (
 )
 
 from stream_dedup.errors import StreamError
-from stream_dedup.kafka.live_reader import LiveReader
+from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.broker_watch import BrokerProbe
@@ -33,7 +33,7 @@ from stream_dedup.worker.trial import Ended, Trial, run_trial
 from stream_dedup.worker.worker import Worker
 from tests.broker import EmbeddedKafka, Listener
 from tests.deploy.files import DEPLOY
-from tests.stream.support import START, article, feed
+from tests.worker.support import START, article, feed
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka]
 PASSWORD = "open sesame"  # noqa: S105 - of this test's broker

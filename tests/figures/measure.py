@@ -11,22 +11,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from msgspec import structs
 
 from stream_dedup.batch.judge import judge_lines
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.evaluate.curve import alike_pairs, measured_curve
-from stream_dedup.evaluate.fidelity import fidelity
-from stream_dedup.evaluate.intervals import clustered, effective_size, wilson
+from stream_dedup.evaluate.exact import (
+    ShingleSets,
+    alike_pairs,
+    body_sets,
+    fidelity,
+    held_by_jaccard,
+    shingle_sets,
+)
+from stream_dedup.evaluate.intervals import wilson
 from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery, is_held, read_labels
 from stream_dedup.evaluate.novelty import Rates, counts, rates
-from stream_dedup.evaluate.peers import PEERS_JACCARD, held_by_jaccard
-from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
+from stream_dedup.evaluate.scurve import measured_curve
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.weights import build
+from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -59,14 +63,6 @@ THRESHOLD = 0.8
 """The Jaccard at which decisions are compared with exact ones and archives are searched: the usual one."""
 PAIRS: Tables = {"decision": {"rule": "jaccard", "body": 0.76}}
 """Settings that find nearly all pairs from THRESHOLD on: sketches err by .03."""
-CLUSTERS = {
-    "equal": np.full(10, 100.0),
-    "three large": np.array([400.0, 300.0, 200.0, *[10.0] * 80]),
-    "falling": np.round(1000 * 0.82 ** np.arange(40)) + 1,
-}
-"""Pairs of each cluster in the simulation of intervals: an effective number of ten, in three ways."""
-SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
-DRAWS = 400  # a coverage is then known to .02
 DEFAULT = "default"
 
 
@@ -155,7 +151,7 @@ def _with_weights(tables: Tables, corpus: Corpus, directory: Path) -> Settings:
     if fingerprint.get("weights") == "idf":
         counted = load_settings(fingerprint=fingerprint | {"weights": "tf"})
         make = Fingerprinter(Scheme(counted.fingerprint))
-        table = build(make.scheme.features_id, (make.features(item.text) for item in corpus.items))
+        table = build_weights(make.scheme.features_id, (make.features(item.text) for item in corpus.items))
         fingerprint["idf"] = directory / "weights"
         fingerprint["idf"].write_bytes(table.to_bytes())
     return load_settings(**tables | {"fingerprint": fingerprint})
@@ -171,7 +167,7 @@ def _whole_bodies(corpus: Corpus, settings: Settings) -> float:
 
 
 def exactness(corpora: Corpora) -> dict[str, Any]:
-    """Compare sketches with exact sets: {row: {corpus: fields of `Fidelity` without the bands, and "agreement"}}."""
+    """Compare sketches with exact sets: {row: {corpus: fields of `Fidelity`}}."""
     figures: dict[str, Any] = {}
     for row, tables in EXACTNESS.items():
         settings = load_settings(**tables)
@@ -179,8 +175,7 @@ def exactness(corpora: Corpora) -> dict[str, Any]:
         for title, name in EXACTNESS_CORPORA.items():
             corpora.report(f"{name}: {json.dumps(tables)}")
             found = fidelity(corpora[name].items, corpora[name].sets, settings, THRESHOLD)
-            fields = {key: value for key, value in asdict(found).items() if key != "bands"}
-            figures[row][title] = fields | {"agreement": found.agreement}
+            figures[row][title] = asdict(found)
     return figures
 
 
@@ -193,29 +188,6 @@ def curve(corpora: Corpora) -> dict[str, Any]:
         "items": len(corpus.items),
         "points": [asdict(point) | {"independent": wilson(point.measured, point.pairs)} for point in points],
     }
-
-
-def coverage(corpora: Corpora) -> dict[str, Any]:
-    """Simulate how often the intervals contain the true share where clusters are proposed or missed as a whole.
-
-    {sizes of the clusters: {"effective": their effective number, "clustered", "independent": coverage by true share}}.
-    """
-    random = np.random.default_rng(1)
-    figures: dict[str, Any] = {}
-    for name, trials in CLUSTERS.items():
-        corpora.report(f"clusters: {name}")
-        covered = {"clustered": [0] * len(SHARES), "independent": [0] * len(SHARES)}
-        for place, true in enumerate(SHARES):
-            for hits in trials * (random.random((DRAWS, len(trials))) < true):
-                intervals = {
-                    "clustered": clustered(hits, trials),
-                    "independent": wilson(hits.sum() / trials.sum(), trials.sum()),
-                }
-                for way, (low, high) in intervals.items():
-                    covered[way][place] += bool(low <= true <= high)
-        shares = {way: [count / DRAWS for count in counts] for way, counts in covered.items()}
-        figures[name] = {"effective": effective_size(trials), **shares}
-    return figures
 
 
 def readers(corpora: Corpora) -> dict[str, Any]:
@@ -241,7 +213,7 @@ def readers(corpora: Corpora) -> dict[str, Any]:
         verdicts = [verdict for verdict in judge_lines(corpus.lines, settings) if is_held(verdict)]
         originals = {
             "stream": {verdict.id: verdict.original.id if verdict.original else "" for verdict in verdicts},
-            "jaccard": held_by_jaccard(corpus.items, corpus.sets),
+            "jaccard": held_by_jaccard(corpus.items, corpus.sets, THRESHOLD),
         }
         for way, original_of in originals.items():
             judged[way] += as_seen(own, original_of, read)
@@ -252,7 +224,7 @@ def readers(corpora: Corpora) -> dict[str, Any]:
     for way, seen in judged.items():
         of_way = rates([one.label for one in seen], [one.held for one in seen], [], draws=0)
         found[way] = _rates(of_way) | {"unread": sum(not one.read for one in seen)}
-    return {"pairs": len(labels), "jaccard": PEERS_JACCARD, "novelty": settings.decision.threshold, "rates": found}
+    return {"pairs": len(labels), "jaccard": THRESHOLD, "novelty": settings.decision.threshold, "rates": found}
 
 
 class Seen(NamedTuple):
@@ -333,7 +305,6 @@ SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tabl
     "families": (families, FAMILIES),
     "exactness": (exactness, EXACTNESS),
     "curve": (curve, {DEFAULT: {}}),
-    "coverage": (coverage, {}),
     "readers": (readers, {DEFAULT: {}}),
     "pairs": (pairs, {DEFAULT: PAIRS}),
     "entries": (entries, {DEFAULT: {}}),

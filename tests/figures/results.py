@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dedup.dedup import verdict
-from stream_dedup.fingerprint import kernel, layout, packed_sets, simhash, weights
+from stream_dedup.fingerprint import kernel, layout, packed_sets, simhash
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.figures.families import Tables
@@ -60,7 +60,7 @@ def versions() -> dict[str, int]:
         "simhash": simhash.VERSION,
         "layout": layout.VERSION,
         "packed_sets": packed_sets.VERSION,
-        "weights": weights.VERSION,
+        "weights": simhash.WEIGHTS_VERSION,
         "rule": verdict.RULE_VERSION,
     }
 

@@ -1,32 +1,29 @@
 """Figures inside sentences of the pages: the sentence with a place for each figure, and what belongs there.
 
 `docs/build.py` writes the figures into the pages and leaves the rest of the text as it is. A sentence that a page no
-longer has is an error, so that a figure cannot come loose from the code.
+longer has is an error, so that a figure cannot come loose from the code. Figures of long runs (tests/results) are plain
+text: who runs them reads the pages.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.evaluate.intervals import wilson
-from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint, most_originals, peak_bytes
 from stream_dedup.observe.recent import ITEM_BYTES
 from stream_dedup.settings import load_settings
-from stream_dedup.settings.decision import NOVELTY_NAMES
+from stream_dedup.settings.judging import NOVELTY_NAMES
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
 from tests.benchmarks.results import Section as Benchmark
 from tests.figures.families import LABELLED
-from tests.figures.results import ROOT, Section
+from tests.figures.results import Section
 from tests.figures.tables import ORIGINALS, share
-from tests.measured import RESULTS
 
 FAMILY = "`simhash`, 64 bits, k = 3"
-_VALIDATION = ROOT / "tests" / "labels" / "validation_pairs.jsonl"
 _MIB = 2**20
 _FIGURE = r"(\.?\d[\d,]*(?:\.\d+)?)"
 
@@ -61,7 +58,6 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
     """Return all sentences. `sections`: of figures.json; `benchmarks`: of the latest results of `make bench`."""
     decision, labels, files = "docs/decision.md", "docs/labels.md", "docs/files.md"
     architecture, python, deploy = "docs/architecture.md", "docs/python.md", "deploy/README.md"
-    own_labels, spark = "tests/labels/README.md", "docs/spark.md"
     return [
         Sentence(decision, "words and numbers: {} bytes, and {} keys", _signature),
         Sentence(decision, "Of the keys {} are **anchors**", _anchors),
@@ -72,33 +68,11 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
         ),
         Sentence(labels, "(`cautious` is {}, `balanced` {}, `eager` {})", _novelties),
         Sentence(decision, "Readers judged {} pairs of eleven corpora without knowing", lambda: _readers(sections)),
-        Sentence(
-            decision,
-            "of {} items that are held back, {} have an original that no reader saw",
-            lambda: _unread(sections),
-        ),
-        Sentence(
-            own_labels,
-            "of {} held back {} are the same article and {} have something new (.010 weighted), of {} updates {} have "
-            "something new",
-            lambda: tuple(_validation()[place] for place in (0, 2, 1, 3, 4)),
-        ),
-        Sentence(own_labels, "`reader_pairs.jsonl`: {} pairs", lambda: _own_labels("reader_pairs.jsonl")),
-        Sentence(own_labels, "`rule_2_pairs.jsonl`: {} more", lambda: _own_labels("rule_2_pairs.jsonl")),
-        Sentence(own_labels, "`clean_pairs.jsonl`: {} more", lambda: _own_labels("clean_pairs.jsonl")),
-        Sentence(own_labels, "`read_again.jsonl`: {} German pairs", lambda: _own_labels("read_again.jsonl")),
-        Sentence(own_labels, "`validation_pairs.jsonl`: {} more", lambda: _own_labels("validation_pairs.jsonl")),
         Sentence(decision, "on {} English and {} Chinese pairs", lambda: _labelled(sections)),
         Sentence(decision, "Its tables propose {} of the pairs with a Jaccard from .95", lambda: _proposed(sections)),
         Sentence(decision, "With `exact`, {} of {} verdicts differ", lambda: _differing(sections)),
         Sentence(decision, "It takes {} bits a shingle of a body of 100 shingles and {} of one of 1,000", _bits),
         Sentence(labels, "on {} items of English news sites", lambda: (f"{sections['curve'].figures['items']:,}",)),
-        Sentence(
-            labels,
-            "simulated with ten, the interval covers {} to {} %, and one that takes the pairs for independent {} to "
-            "{} %",
-            lambda: _coverage(sections),
-        ),
         Sentence(labels, "two labels that agree give the interval {} to 1", lambda: (share(wilson(1.0, 2)[0]),)),
         Sentence(
             files,
@@ -118,24 +92,7 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             "{} MiB for a busy process, {} times the batch, {} times the largest record",
             lambda: (f"{BUSY_BYTES / _MIB:.0f}", f"{BATCHES}", f"{COPIES}"),
         ),
-        Sentence(
-            deploy,
-            "a full window of {} originals, a producer {} times as fast as the worker, and such records took {} MiB",
-            _full,
-        ),
-        Sentence(
-            deploy,
-            "originals: {} MiB resident with batches of 32 MiB, {} with 8 MiB",
-            _faster,
-        ),
-        Sentence(deploy, "a byte of text takes {} bytes of memory, at most {} (words of one letter)", _large_text),
-        Sentence(
-            deploy,
-            "ten records of 30 MiB take {} MiB more, and twenty {}. Of that {} MiB stay with the process",
-            _large_records,
-        ),
         Sentence(deploy, "{} % more for the allocator", lambda: (f"{100 * (MEMORY_SLACK - 1):.0f}",)),
-        Sentence(deploy, "the idle worker in its image takes {}", _image),
         Sentence("docs/operating.md", "recurring prose takes {} MiB in all", _prose),
         Sentence("docs/operating.md", "the last {} items, at most {} kB each", _recent),
         Sentence(deploy, "the process itself takes {} MiB", lambda: (f"{PROCESS_BYTES / _MIB:.0f}",)),
@@ -143,12 +100,6 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             deploy,
             "Measured with 10 million originals: {} resident bytes each",
             lambda: (f"{benchmarks['memory'].figures['bytes_per_original_default']:.0f}",),
-        ),
-        Sentence(
-            spark,
-            "From {} to {} pages of one form the pairs that are compared grow {} times; squared they would grow {} "
-            "times. For a million edges the driver needs {} s, large-star and small-star {} s",
-            _archive,
         ),
         Sentence(python, "A million originals take {} MiB", lambda: _saved(benchmarks)),
     ]
@@ -171,34 +122,6 @@ def _readers(sections: Mapping[str, Section]) -> tuple[str, ...]:
     return (f"{sections['readers'].figures['pairs']:,}",)
 
 
-def _unread(sections: Mapping[str, Section]) -> tuple[str, ...]:
-    stream = sections["readers"].figures["rates"]["stream"]
-    return f"{stream['held']}", f"{stream['unread']}"
-
-
-def _validation() -> tuple[str, ...]:
-    labels = read_labels(_VALIDATION)
-    held = [label for label in labels if label.sample == "held"]
-    updates = [label for label in labels if label.sample == "update"]
-    new = [sum(label.new == "yes" for label in some) for some in (held, updates)]
-    return tuple(map(str, (len(held), new[0], sum(label.same for label in held), len(updates), new[1])))
-
-
-def _archive() -> tuple[str, ...]:
-    results = json.loads((ROOT / "tests" / "results" / "spark.json").read_text("utf-8"))
-    floods = sorted((one for name, one in results.items() if name.startswith("flood")), key=lambda one: one["items"])
-    few, many = floods[0], floods[-1]
-    edges = results["clusters of 1000000 edges, local[2]"]
-    return (
-        f"{few['items']:,}", f"{many['items']:,}", f"{many['compared'] / few['compared']:.1f}",
-        f"{(many['items'] / few['items']) ** 2:.0f}", f"{edges['driver_seconds']:.0f}", f"{edges['stars_seconds']:.0f}",
-    )  # fmt: skip
-
-
-def _own_labels(name: str) -> tuple[str, ...]:
-    return (f"{len(read_labels(_VALIDATION.with_name(name)))}",)
-
-
 def _labelled(sections: Mapping[str, Section]) -> tuple[str, ...]:
     figures = next(iter(sections["families"].figures.values()))
     return tuple(str(figures[column.name]["pairs"]) for column in LABELLED)
@@ -216,12 +139,6 @@ def _differing(sections: Mapping[str, Section]) -> tuple[str, ...]:
 
 def _bits() -> tuple[str, ...]:
     return tuple(f"{8 * expected_bytes(shingles) / shingles:.0f}" for shingles in (100, 1000))
-
-
-def _coverage(sections: Mapping[str, Section]) -> tuple[str, ...]:
-    found = sections["coverage"].figures.values()
-    ways = [[share for one in found for share in one[way]] for way in ("clustered", "independent")]
-    return tuple(f"{100 * end:.0f}" for shares in ways for end in (min(shares), max(shares)))
 
 
 def _pairs(sections: Mapping[str, Section]) -> tuple[str, ...]:
@@ -253,35 +170,6 @@ def _original() -> tuple[str, ...]:
         str(takes.record_bytes), str(takes.keys), f"{takes.key_bytes:.2f}", f"{takes.id_bytes:.0f}", f"{rest:.0f}",
         f"{takes.bytes_per_item:.0f}",
     )  # fmt: skip
-
-
-def _load(name: str) -> dict[str, float]:
-    found: dict[str, float] = json.loads((ROOT / "tests" / "results" / "load.json").read_text("utf-8"))[name]
-    return found
-
-
-def _full() -> tuple[str, ...]:
-    found = _load("a full window, a flood and bombs in 640 MiB")
-    return f"{found['originals']:,}", f"{found['produced_to_judged']:.1f}", f"{found['mib_most']}"
-
-
-def _faster() -> tuple[str, ...]:
-    sizes = (f"a producer faster than the worker, batches of {size} MiB" for size in (32, 8))
-    return tuple(f"{_load(name)['resident_mib_most']}" for name in sizes)
-
-
-def _large_text() -> tuple[str, ...]:
-    kinds = (f"one item of 30 MiB, {kind}, without Kafka" for kind in ("words", "letters"))
-    return tuple(f"{_load(name)['bytes_a_byte_most']:.0f}" for name in kinds)
-
-
-def _large_records() -> tuple[str, ...]:
-    found = _load("items of 30 MiB through the worker")
-    return tuple(f"{round(found[name], -1):,}" for name in ("mib_more_for_ten", "mib_more_for_twenty", "mib_kept"))
-
-
-def _image() -> tuple[str, ...]:
-    return (f"{json.loads((RESULTS / 'operate.json').read_text('utf-8'))['image_rss_mib']}",)
 
 
 def _prose() -> tuple[str, ...]:

@@ -222,14 +222,6 @@ def test_short_items_are_found_by_letters_despite_typing_errors() -> None:
     assert tables.short(section).count("| 0.00 % | 0 |") == len(SHORT)
 
 
-def test_the_simulation_tells_intervals_of_clusters_from_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "DRAWS", 40)
-    monkeypatch.setattr(measure, "CLUSTERS", {"equal": measure.CLUSTERS["equal"]})
-    found = measure.coverage(Corpora(folder, lambda _: None))["equal"]
-    assert found["effective"] == 10.0
-    assert min(found["clustered"]) > 0.85 > 0.7 > max(found["independent"])
-
-
 def test_the_table_of_rare_words_is_made_of_the_corpus(folder: Path) -> None:
     corpus = Corpora(folder, lambda _: None)[ENGLISH]
     (row,) = [row for row in FAMILIES.values() if row.get("fingerprint", {}).get("idf") == IDF]

@@ -63,19 +63,6 @@ def test_anchors_are_the_smallest_keys_of_all_runs(scheme: str, text: str) -> No
     assert anchors(text, scheme) == by_definition(text, scheme)
 
 
-@pytest.mark.parametrize(("text", "runs"), [("", 0), ("Ferry stopped", 1), ("one two three four five six seven", 1)])
-def test_a_text_of_fewer_than_eight_words_is_one_run(text: str, runs: int) -> None:
-    assert np.count_nonzero(anchors(text)) == runs
-    assert anchors(text) == anchors(text.upper() + "!")
-
-
-def test_a_short_text_has_all_its_runs_as_anchors_and_shares_those_around_a_changed_word() -> None:
-    text = words(20, np.random.default_rng(1))
-    before, after = anchors(" ".join(text)), anchors(" ".join([*text[:-1], "other"]))
-    assert np.count_nonzero(before) == 20 - 8 + 1
-    assert len(set(before) & set(after) - {0}) == 12
-
-
 @pytest.mark.parametrize("script", ["words", "characters"])
 @pytest.mark.parametrize(("part", "least"), [(0.4, 0.99), (0.15, 0.85)])
 def test_a_text_shares_a_key_with_a_part_of_it(script: str, part: float, least: float) -> None:

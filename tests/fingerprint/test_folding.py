@@ -7,10 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes
-from stream_dedup.fingerprint.folding import folding_table
+from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes, fold_with_python, folding_table
 from stream_dedup.fingerprint.tokens import SLACK, TextBatch, TokenTables, tokenise, tokens_for
-from stream_dedup.fingerprint.views import fold_with_python
 
 
 def tokens(text: bytes, is_folded: bool) -> list[tuple[int, int]] | None:

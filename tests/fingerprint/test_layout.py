@@ -50,18 +50,6 @@ def test_all_flips_of_up_to_three_bits_share_a_key(text: str, bits: int) -> None
 
 
 @pytest.mark.parametrize("bits", [64, 128])
-def test_flips_of_up_to_six_bits_share_a_key_of_8_choose_2(bits: int) -> None:
-    random = np.random.default_rng(6)
-    fingerprint = random_fingerprints(bits, 1, seed=6)
-    for count in range(1, 3):  # exhaustively
-        assert shares_a_key("8 choose 2", bits, fingerprint, fingerprint ^ flips(bits, count)).all()
-    places = np.argsort(random.random((20_000, bits)), axis=1)[:, :6]  # 20,000 sets of six bits
-    single = words([1 << bit for bit in range(bits)], bits)
-    flipped = fingerprint ^ np.bitwise_or.reduce(single[places], axis=1)
-    assert shares_a_key("8 choose 2", bits, fingerprint, flipped).all()
-
-
-@pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("text", TABLES)
 def test_the_pigeonhole_block_by_block(text: str, bits: int) -> None:
     """Bits that the same tables select form a block: flipping one of them has the effect of flipping all of them.

@@ -13,7 +13,7 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint import segmentation
+from stream_dedup.fingerprint import characters
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.scheme import Scheme
@@ -127,9 +127,9 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    segmentation.segmenter_id.cache_clear()
-    segmentation._rjieba.cache_clear()
-    monkeypatch.setattr(segmentation.importlib, "import_module", missing)
+    characters.segmenter_id.cache_clear()
+    characters._rjieba.cache_clear()
+    monkeypatch.setattr(characters.importlib, "import_module", missing)
     with pytest.raises(ConfigError, match=r"pip install .*\[chinese\]"):
         maker(chinese="words")
 

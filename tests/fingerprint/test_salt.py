@@ -11,7 +11,7 @@ import xxhash
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import Item
 from stream_dedup.script import Deduplicator
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings, secrets_of
 
@@ -157,28 +157,3 @@ def test_an_id_forged_under_the_public_hash_is_its_own_id_under_a_salt() -> None
     assert salted(None).identity(FORGED) == salted(None).identity(VICTIM)
     for salt in (SALT, OTHER):
         assert salted(salt).identity(FORGED) != salted(salt).identity(VICTIM)
-
-
-@pytest.mark.parametrize(("salt", "is_withdrawn"), [(None, True), (SALT, False)])
-def test_a_forged_id_withdraws_no_other_article_under_a_salt(salt: str | None, is_withdrawn: bool) -> None:
-    """The index has hashes of ids. A tombstone with the forged id makes it forget the victim; a salt prevents it."""
-    text = "The bridge over the Elm opened on Monday after two years of works, and the mayor thanked all who built it."
-    with Deduplicator(settings_of(salt)) as dedup:
-        dedup.apply(dedup.judge([item(VICTIM, text, "Elm bridge opens")]))
-        dedup.apply(dedup.judge([Tombstone(FORGED, 0)]))
-        kind = str(dedup.judge([item("copy", text, "Elm bridge opens")]).verdicts[0].kind)
-    assert kind == ("unique" if is_withdrawn else "duplicate")
-
-
-def given(name: str, fingerprint: int) -> Item:
-    return Item(name, "", "", "", 0, fingerprint=fingerprint)
-
-
-def test_given_fingerprints_are_not_salted_but_their_ids_are() -> None:
-    """As the reference says. The distance of fingerprints must remain, so nothing could hide which of them are near."""
-    plain, secret = (salted(salt, family="given") for salt in (None, SALT))
-    items = [given("a", 0x0123456789ABCDEF), given(VICTIM, 7)]
-    without, with_salt = (Fingerprinter(scheme)(items) for scheme in (plain, secret))
-    assert (without.keys[:, :-1] == with_salt.keys[:, :-1]).all()
-    assert (without.keys[:, -1] != with_salt.keys[:, -1]).all()
-    assert plain.id != secret.id

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint import weights
+from stream_dedup.fingerprint import simhash
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.scheme import Scheme
@@ -60,13 +60,6 @@ def test_the_kernel_computes_the_textbook_s_simhash(bits: int, features: str, we
     assert simhashes(make, TEXT)[0].tolist() == textbook_simhash(votes, bits)
 
 
-@given(st.text(max_size=60), st.sampled_from(["tokens", "shingles"]))
-def test_any_text_has_a_simhash_and_the_same_one_every_time(text: str, features: str) -> None:
-    make = maker(features=features)
-    one, two = simhashes(make, text, text.upper() if text.isascii() else text)
-    assert one.tolist() == two.tolist()
-
-
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("shared", [0.3, 0.6, 0.9, 0.97])
 def test_the_distance_estimates_the_angle_without_bias(bits: int, shared: float) -> None:
@@ -97,15 +90,15 @@ def test_an_item_without_a_text_is_found_by_its_words_and_id_alone() -> None:
 # -- weights -----------------------------------------------------------------------------------------------
 
 
-def built(make: Fingerprinter, texts: list[str]) -> weights.Weights:
-    return weights.build(make.scheme.features_id, (make.features(text) for text in texts))
+def built(make: Fingerprinter, texts: list[str]) -> simhash.Weights:
+    return simhash.build_weights(make.scheme.features_id, (make.features(text) for text in texts))
 
 
 def test_rare_words_count_more(tmp_path: Path) -> None:
     corpus = [f"the of and w{n % 10}" for n in range(100)]
     path = tmp_path / "idf"
     path.write_bytes(built(maker(features="tokens"), corpus).to_bytes())
-    table = weights.read(path, maker(features="tokens").scheme.features_id)
+    table = simhash.read_weights(path, maker(features="tokens").scheme.features_id)
     common, rare = maker(features="tokens").features("the w3").tolist()
     weight = dict(zip(table.hashes.tolist(), table.values.tolist(), strict=True))
     assert (weight[common], weight[rare], table.unseen) == (1, round(256 * np.log(10)), round(256 * np.log(100)))
@@ -120,10 +113,10 @@ def test_rare_words_count_more(tmp_path: Path) -> None:
 @given(st.dictionaries(st.integers(1, M64), st.integers(1, 0xFFFF), max_size=50), st.integers(0, 10**9))
 def test_a_table_survives_its_file(tmp_path_factory: pytest.TempPathFactory, of: dict[int, int], n: int) -> None:
     hashes = np.array(sorted(of), np.uint64)
-    made = weights.Weights(7, n, hashes, np.array([of[h] for h in sorted(of)], np.uint16))
+    made = simhash.Weights(7, n, hashes, np.array([of[h] for h in sorted(of)], np.uint16))
     path = tmp_path_factory.mktemp("idf") / "table"
     path.write_bytes(made.to_bytes())
-    back = weights.read(path, 7)
+    back = simhash.read_weights(path, 7)
     assert (back.documents, back.digest) == (n, made.digest)
     assert (back.hashes == made.hashes).all()
     assert (back.values == made.values).all()

@@ -14,9 +14,8 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from stream_dedup.kafka.client_internals.fast_fetch import FastPartitionRecords
-from stream_dedup.kafka.record_batch import ESCAPED, Record, pack
-from stream_dedup.kafka.transaction import Outgoing
+from stream_dedup.kafka.fetch import FastPartitionRecords
+from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, Record, pack
 from stream_dedup.worker.records import place_of, was_held_back
 from tests.fuzz.target import Target
 

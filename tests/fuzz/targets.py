@@ -6,7 +6,6 @@ This module has those of items and input files; the other modules have records.p
 import contextlib
 import io
 import json
-from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -14,16 +13,15 @@ import msgspec
 
 from stream_dedup.batch import packing
 from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.rows import FileFormat, csv_rows
+from stream_dedup.batch.tables import FileFormat, csv_rows
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news import dates
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
+from stream_dedup.news.fields import PRESETS
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.packed import packing_of, packing_of_text
-from stream_dedup.news.presets import PRESETS
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, load_settings
 from tests.fuzz.outside import outside_targets
@@ -139,11 +137,6 @@ def _parquet() -> bytes:
     return out.getvalue()
 
 
-def _packed_value(data: bytes) -> None:
-    packing_of(data)
-    packing_of_text(data.decode("utf-8", "replace"))
-
-
 # -- the whole way -------------------------------------------------------------------------------------
 
 
@@ -222,8 +215,6 @@ def targets() -> list[Target]:
         Target("zstd", [_packed(packing.Packing.ZSTD) * 2], [b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"],
                _lines("a.jsonl.zst"), (InputError,), 0.1),
         Target("parquet", [_parquet()], [b"PAR1"], _lines("a.parquet"), (InputError,), 0.01),
-        Target("packed values", [b64encode(b"The bridge is open. " * 9), b"\x1f\x8b\x08"],
-               [b"=", b"-", b"_", b"PK\x03\x04"], _packed_value),
         Target("survey", records, JSON + _MARKUP, _survey, (), 0.1),
         Target("verdicts", [NOW.to_bytes(8, "big") + record for record in records],
                [*JSON, *_MARKUP, b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7], Verdicts(), (), 0.02),

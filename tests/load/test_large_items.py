@@ -18,7 +18,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from tests.load.process import as_json, highest, resident
 from tests.measured import record
 from tests.operate.stage import Member, worked_off
-from tests.stream.support import make_settings, outcome, ready
+from tests.worker.support import make_settings, outcome, ready
 
 MEBIBYTES = 30
 # Bytes of memory for a byte of text: 14 for English, 26 for words of one letter, the worst case.

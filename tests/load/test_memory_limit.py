@@ -22,7 +22,7 @@ from tests.load.process import as_json, flood, metric
 from tests.load.test_overload import articles
 from tests.measured import record
 from tests.operate.stage import Member, lost_and_repeated, worked_off
-from tests.stream.support import make_settings, outcome, read_all, ready
+from tests.worker.support import make_settings, outcome, read_all, ready
 
 MEMORY = 2**30
 SECONDS = float(os.environ.get("LOAD_SECONDS", "60"))

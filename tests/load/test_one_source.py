@@ -18,10 +18,10 @@ import pytest
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka.record_batch import Record
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.decode import Decoder
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport
 from tests.load.process import as_json, resident
 from tests.load.texts import START, template, unlike

@@ -22,7 +22,7 @@ from stream_dedup.settings.memory import work_bytes
 from tests.load.process import Watch, as_json, flood, metric
 from tests.measured import record
 from tests.operate.stage import PATIENCE, Member
-from tests.stream.support import make_settings, ready
+from tests.worker.support import make_settings, ready
 
 MINUTES = float(os.environ.get("LOAD_MINUTES", "3"))
 ORIGINALS = 20_000

@@ -19,7 +19,7 @@ from tests.load.test_memory_limit import MEMORY
 from tests.measured import record
 from tests.observe.slow import slow_clients
 from tests.operate.stage import Load, Member, lost_and_repeated, worked_off
-from tests.stream.support import make_settings, outcome, ready
+from tests.worker.support import make_settings, outcome, ready
 
 CLIENTS, SECONDS, RATE = 1500, 60.0, 300.0
 PROBE_SECONDS = 0.2

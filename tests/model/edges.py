@@ -20,7 +20,7 @@ from stream_dedup.kafka import bounded, client
 from stream_dedup.worker import worker
 from tests.model.broker import Broker
 from tests.model.clients import maker
-from tests.model.simulation import Calls, Time, waiter
+from tests.model.simulation import Calls, Result, Time, waiter
 
 assert worker  # its imports are patched
 _PACKAGES = ("stream_dedup.kafka", "stream_dedup.worker", "stream_dedup.changelog")
@@ -43,6 +43,7 @@ def under(broker: Broker) -> Iterator[None]:
         _Bounded: partial(Calls, broker.simulation),
         _MAKE: maker(broker),
         concurrent.futures.wait: waiter(broker.simulation),
+        concurrent.futures.Future: partial(Result, broker.simulation),
     }
     changed: list[tuple[Any, str, Any]] = [(deduplicator, "Boilerplate", Boilerplate)]
     vars(deduplicator)["Boilerplate"] = lambda: _BOILERPLATE

@@ -11,9 +11,8 @@ from unittest.mock import patch
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.dedup.batch import Batch
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.transaction import CommitStep, Producer
 from stream_dedup.settings import Settings
 from stream_dedup.worker import task
 from stream_dedup.worker.group import Group
@@ -25,17 +24,14 @@ from tests.model.world import Index
 def commit_before_flush() -> Iterator[None]:
     """The transaction is committed before every record is known to be acknowledged (P1)."""
 
-    def commit(producer: Producer, records: Any, changelog: Any, announce: Callable[[CommitStep], None]) -> None:
-        announce(CommitStep.SEND)
-        producer.send(records)
-        announce(CommitStep.CHANGELOG)
-        producer.send(changelog)
-        announce(CommitStep.COMMIT)
-        producer.commit()
-        announce(CommitStep.FLUSH)
-        producer.flush()
+    class Hasty(TaskProducer):
+        def flush(self) -> None:
+            super().commit()
+            super().flush()
 
-    with patch.object(task, "commit", commit):
+        def commit(self) -> None: ...
+
+    with patch.object(task, "TaskProducer", Hasty):
         yield
 
 
@@ -117,7 +113,7 @@ def no_fencing() -> Iterator[None]:
 def young_partition_ends_worker() -> Iterator[None]:
     """The KeyError of the library about a partition that a broker does not know yet is not taken for a retry."""
 
-    with patch.object(client, "unknown_partition", lambda error, doing: error):
+    with patch.object(errors, "unknown_partition", lambda error, doing: error):
         yield
 
 

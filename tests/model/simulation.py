@@ -205,6 +205,18 @@ class Result(Future):  # type: ignore[type-arg]
             self._waiting.append(self._simulation.current)
             self._simulation.park(end - self._simulation.now)
 
+    def set_result(self, result: Any) -> None:
+        super().set_result(result)
+        self._wake()
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        super().set_exception(exception)
+        self._wake()
+
+    def _wake(self) -> None:
+        for fiber in self._waiting:
+            self._simulation.wake(fiber)
+
     def resolve(self, function: Callable[[], Any]) -> None:
         try:
             self.set_result(function())
@@ -212,8 +224,6 @@ class Result(Future):  # type: ignore[type-arg]
             raise
         except BaseException as error:  # noqa: BLE001 - raised in the waiting fiber
             self.set_exception(error)
-        for fiber in self._waiting:
-            self._simulation.wake(fiber)
 
 
 def waiter(simulation: Simulation) -> Callable[..., Any]:
@@ -245,11 +255,11 @@ class Calls:
         self._fiber: Fiber | None = None
         self._busy = False
         self._waiting: deque[Fiber] = deque()
-        self._given_up = False
+        self.is_given_up = False
 
     def call(self, what: str, seconds: float, function: Callable[[], Any]) -> Any:
         simulation = self._simulation
-        if self._given_up:
+        if self.is_given_up:
             raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
         deadline = Deadline(simulation.now + max(0.0, min(seconds, self._left())))
         fiber = simulation.current
@@ -259,10 +269,19 @@ class Calls:
         except Overdue as overdue:
             if overdue.deadline is not deadline:
                 raise
-            self._given_up = True
+            self.is_given_up = True
             raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s") from None
         finally:
             fiber.deadlines.remove(deadline)
+
+    def wait(self, what: str, seconds: float, future: Result) -> Any:
+        try:
+            return future.result(max(0.0, min(seconds, self._left())))
+        except TimeoutError:
+            if future.done():
+                raise
+            self.is_given_up = True
+            raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s") from None
 
     def _in_turn(self, function: Callable[[], Any]) -> Any:
         """Run one call at a time, first come, first served."""
@@ -291,7 +310,7 @@ class Calls:
             self._simulation.wake(self._waiting.popleft())
 
     def start(self, what: str, function: Callable[[], Any]) -> Result:
-        if self._given_up:
+        if self.is_given_up:
             raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
         result = Result(self._simulation)
         if self._fiber is None and what in _ONLY_COMPUTES and self._simulation.rng.random() < 0.5:
@@ -301,7 +320,7 @@ class Calls:
         return result
 
     def end(self, last: Callable[[], object] | None = None) -> None:
-        self._given_up = True
+        self.is_given_up = True
         if last is not None:
             self._put(None, last)
 

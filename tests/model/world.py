@@ -18,8 +18,8 @@ from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.model import invariants

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.news import html, page
-from stream_dedup.news.clean import Cleaner
+from stream_dedup.news import clean as module
+from stream_dedup.news.clean import Cleaner, is_html, text_of_html
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.html import is_html, text_of_html
 from stream_dedup.news.item import Item
 from stream_dedup.settings import ItemSettings
 
@@ -130,7 +129,7 @@ def test_a_page_without_an_article_still_has_its_text() -> None:
 
 def test_without_the_extra_the_setting_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "trafilatura", None)
-    page.article_extractor.cache_clear()
+    module._article_extractor.cache_clear()
     with pytest.raises(ConfigError, match=r"pip install .*\[pages\]"):
         Decoder(ItemSettings(markup="page"))
 
@@ -163,7 +162,7 @@ def test_hostile_input_is_bounded(markup: str, piece: str, many: int) -> None:
 def test_many_tags_and_few_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
     markup = "<h1>A</h1><!-- c --><p>o<b>n</b>e &amp; two</p><script>x < y</script><ul><li>3<li>4</ul>"
     with_a_tree = text_of_html(markup)
-    monkeypatch.setattr(html, "MOST_TAGS", 0)
+    monkeypatch.setattr(module, "MOST_TAGS", 0)
     assert text_of_html(markup) == with_a_tree == "A one & two 3 4"
 
 
@@ -186,7 +185,7 @@ def test_no_text_raises(title: str, text: str, markup: str) -> None:
 
 
 _WORD = st.from_regex(r"[a-z]{2,8}", fullmatch=True).filter(lambda word: word not in _TAG_WORDS)
-_TAG_WORDS = {name.strip("<>/") for name in html._FLAGS.split("|")}
+_TAG_WORDS = {name.strip("<>/") for name in module._FLAGS.split("|")}
 
 
 @given(st.lists(_WORD, min_size=3, max_size=12), st.data())

@@ -1,16 +1,21 @@
 """The bytes of a record become an item, or a BadItem with the reason; they never raise."""
 
+import bz2
+import gzip
 import json
+import lzma
+import zlib
+from collections.abc import Callable
 
+import lz4.frame
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.dates import NO_TIME
 from stream_dedup.news.decode import Decoder, fingerprint_of, site_of
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.presets import PRESETS
 from stream_dedup.settings import ItemSettings
 
 PLAIN = Decoder(ItemSettings())
@@ -25,58 +30,6 @@ def item_of(record: object, decode: Decoder = PLAIN, key: bytes | None = None, t
 def test_a_plain_record_becomes_an_item_with_its_place_and_time() -> None:
     item = item_of({"id": "a1", "title": "T", "text": "x", "source": "WWW.News.example", "other": [1, {"deep": 2}]})
     assert item == Item("a1", "T", "x", "news.example", 5, 2, 9)
-
-
-@pytest.mark.parametrize(
-    ("preset", "record"),
-    [
-        ("plain", {"id": "1", "title": "T", "text": "x", "url": "https://a.b.example/1", "published": "2024-01-01"}),
-        (
-            "schema_org",
-            {
-                "@context": "https://schema.org",
-                "@type": "NewsArticle",
-                "@id": "1",
-                "headline": "T",
-                "articleBody": "x",
-                "publisher": {"@type": "Organization", "name": "b.example"},
-                "datePublished": "2024-01-01T01:00:00+01:00",
-            },
-        ),
-        (
-            "ninjs",
-            {"uri": "1", "headline": "T", "body_text": "x", "source": "b.example", "versioncreated": "2024-01-01"},
-        ),
-        (
-            "ninjs",
-            {
-                "uri": "1",
-                "headlines": [{"role": "main", "value": "T"}],
-                "bodies": [{"value": "x"}],
-                "infosources": [{"name": "b.example"}],
-                "versionCreated": "2024-01-01",
-            },
-        ),
-        (
-            "webhose",
-            {"uuid": "1", "title": "T", "text": "x", "thread": {"site": "b.example"}, "published": "2024-01-01"},
-        ),
-    ],
-)
-def test_every_preset_finds_the_same_item(preset: str, record: object) -> None:
-    decode = Decoder(ItemSettings.model_validate({"preset": preset}))
-    assert item_of(record, decode, time=None) == Item("1", "T", "x", "b.example", 1704067200000, 2, 9)
-
-
-def test_each_preset_maps_every_field() -> None:
-    assert {frozenset(one) for one in PRESETS.values()} == {
-        frozenset({"id", "title", "text", "source", "url", "published"})
-    }
-
-
-def test_an_override_of_the_field_map_wins_over_the_preset() -> None:
-    decode = Decoder(ItemSettings.model_validate({"fields": {"title": "head.line"}}))
-    assert item_of({"id": "1", "head": {"line": "H"}, "title": "no"}, decode).title == "H"
 
 
 def test_a_field_map_that_is_no_path_is_refused_with_its_name() -> None:
@@ -130,25 +83,25 @@ def test_a_bad_item_keeps_the_id_that_could_be_read() -> None:
     assert (bad.id, bad.detail) == ("a", "field title must be a string, not dict")
 
 
+@pytest.mark.parametrize("format", ["json", "text"])
+@pytest.mark.parametrize(
+    ("pack", "name"),
+    [(gzip.compress, "gzip"), (zstandard.compress, "zstd"), (lz4.frame.compress, "lz4"), (bz2.compress, "bzip2"),
+     (lzma.compress, "xz"), (zlib.compress, "zlib")],
+)  # fmt: skip
+def test_a_value_that_its_producer_compressed_is_named(pack: Callable[[bytes], bytes], name: str, format: str) -> None:
+    bad = Decoder(ItemSettings.model_validate({"format": format}))(pack(b'{"id": "a", "title": "T"}'), b"k", 1)
+    assert isinstance(bad, BadItem)
+    assert (bad.reason, bad.id) == ("compressed", "k")
+    assert bad.detail.startswith(f"the value is {name}-compressed; publish it plain")
+
+
+def test_the_header_of_a_schema_registry_is_explained() -> None:
+    assert "schema registry's Avro or Protobuf" in str(PLAIN(b"\x00\x00\x00\x00\x2aavro", b"k", 1))
+
+
 def test_a_byte_order_mark_is_no_fault() -> None:
     assert isinstance(PLAIN(b'\xef\xbb\xbf{"id": "a", "title": "T"}', None, 1), Item)
-
-
-@pytest.mark.parametrize(
-    ("published", "time"),
-    [
-        ("2024-01-01T00:00:00Z", 1704067200000),
-        ("2024-01-01T01:00:00+01:00", 1704067200000),
-        ("Mon, 01 Jan 2024 00:00:00 GMT", 1704067200000),
-        (1704067200, 1704067200000),
-        (1704067200000, 1704067200000),
-        ("yesterday", NO_TIME),
-        (None, NO_TIME),
-        ([], NO_TIME),
-    ],
-)
-def test_the_time_of_publication_is_read_in_its_usual_forms(published: object, time: int) -> None:
-    assert item_of({"id": "a", "title": "T", "published": published}, time=None).time == time
 
 
 def test_a_site_is_the_registrable_domain() -> None:
@@ -160,19 +113,6 @@ def test_a_site_is_the_registrable_domain() -> None:
 @given(st.binary(max_size=200), st.one_of(st.none(), st.binary(max_size=8)))
 def test_no_bytes_raise(value: bytes, key: bytes | None) -> None:
     assert isinstance(PLAIN(value, key, 1), Item | BadItem)
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
-    )
-)
-def test_no_json_raises(record: object) -> None:
-    for preset in PRESETS:
-        decode = Decoder(ItemSettings.model_validate({"preset": preset}))
-        assert isinstance(
-            decode(json.dumps({"id": record, "thread": record}).encode("utf-8"), b"k", None), Item | BadItem
-        )
 
 
 # -- a fingerprint that the item brings along ----------------------------------------------------------------

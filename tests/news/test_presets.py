@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder, nothing_found
-from stream_dedup.news.fields import FieldReader, names_in, paths_of
+from stream_dedup.news.fields import (
+    AUTO,
+    FIELDS,
+    PRESETS,
+    FieldReader,
+    alternatives,
+    is_filled,
+    names_in,
+    shape_of,
+)
 from stream_dedup.news.item import Item
-from stream_dedup.news.presets import AUTO, FIELDS, PRESETS, alternatives, shape_of
-from stream_dedup.news.values import is_filled
 from stream_dedup.settings import ItemSettings
 
 AUTOMATIC = Decoder(ItemSettings())
@@ -28,250 +35,67 @@ URL = "https://www.elm.example/bridge"
 # name, shape, record, id: a made-up record of each tool or service in its own form; all are the same article.
 RECORDS: list[tuple[str, str, dict[str, Any], str]] = [
     ("plain", "plain", {"id": "7", "title": "T", "text": BODY, "source": "elm.example", "published": ISO}, "7"),
-    (
-        "plain with more",
-        "plain",
-        {"id": "7", "title": "T", "text": BODY, "url": URL, "published": ISO, "summary": LEAD, "description": HTML * 3},
-        "7",
-    ),
+    ("plain with more", "plain", {"id": "7", "title": "T", "text": BODY, "url": URL, "published": ISO, "summary": LEAD,
+     "description": HTML * 3}, "7"),
     ("plain without an id", "plain", {"title": "T", "text": BODY, "url": URL, "published": ISO}, "2:9"),
-    (
-        "rss as feed readers give it",
-        "rss",
-        {"guid": URL, "title": "T", "description": LEAD, "content:encoded": HTML, "link": URL, "pubDate": RFC},
-        URL,
-    ),
+    ("rss as feed readers give it", "rss", {"guid": URL, "title": "T", "description": LEAD, "content:encoded": HTML,
+     "link": URL, "pubDate": RFC}, URL),
     ("rss, description alone", "rss", {"title": "T", "description": HTML, "link": URL, "pubDate": RFC}, URL),
-    (
-        "rss by xmltodict",
-        "rss",
-        {
-            "guid": {"@isPermaLink": "false", "#text": "7"},
-            "title": "T",
-            "description": HTML,
-            "link": URL,
-            "pubDate": RFC,
-            "source": {"@url": "https://elm.example/feed", "#text": "Elm Wire"},
-        },
-        "7",
-    ),
-    (
-        "rss by xml2js",
-        "rss",
-        {
-            "guid": [{"_": "7", "$": {"isPermaLink": "false"}}],
-            "title": ["T"],
-            "description": [LEAD],
-            "content:encoded": [HTML],
-            "link": [URL],
-            "pubDate": [RFC],
-            "source": [{"_": "Elm Wire", "$": {"url": "https://elm.example/feed"}}],
-        },
-        "7",
-    ),
-    (
-        "rss by fast-xml-parser",
-        "rss",
-        {"guid": {"#text": "7", "@_isPermaLink": "false"}, "title": "T", "description": HTML, "link": URL,
-         "pubDate": RFC},
-        "7",
-    ),
-    (
-        "rss by rss-parser",
-        "rss",
-        {
-            "guid": "7",
-            "title": "T",
-            "content": HTML,
-            "contentSnippet": BODY,
-            "link": URL,
-            "pubDate": RFC,
-            "isoDate": ISO,
-            "creator": "A. Writer",
-        },
-        "7",
-    ),
+    ("rss by xmltodict", "rss", {"guid": {"@isPermaLink": "false", "#text": "7"}, "title": "T", "description": HTML,
+     "link": URL, "pubDate": RFC, "source": {"@url": "https://elm.example/feed", "#text": "Elm Wire"}}, "7"),
+    ("rss by xml2js", "rss", {"guid": [{"_": "7", "$": {"isPermaLink": "false"}}], "title": ["T"],
+     "description": [LEAD], "content:encoded": [HTML], "link": [URL], "pubDate": [RFC], "source": [{"_": "Elm Wire",
+     "$": {"url": "https://elm.example/feed"}}]}, "7"),
+    ("rss by fast-xml-parser", "rss", {"guid": {"#text": "7", "@_isPermaLink": "false"}, "title": "T",
+     "description": HTML, "link": URL, "pubDate": RFC}, "7"),
+    ("rss by rss-parser", "rss", {"guid": "7", "title": "T", "content": HTML, "contentSnippet": BODY, "link": URL,
+     "pubDate": RFC, "isoDate": ISO, "creator": "A. Writer"}, "7"),
     ("rss with a text", "rss", {"guid": "7", "title": "T", "text": BODY, "link": URL, "pubDate": RFC}, "7"),
-    (
-        "rss through a proxy",
-        "rss",
-        {
-            "guid": "7",
-            "title": "T",
-            "description": BODY,
-            "link": "https://feedproxy.example/~r/7",
-            "feedburner:origLink": URL,
-            "pubDate": RFC,
-        },
-        "7",
-    ),
-    (
-        "atom by xmltodict",
-        "atom",
-        {
-            "id": "tag:elm.example,2024:7",
-            "title": {"@type": "html", "#text": "T"},
-            "summary": LEAD,
-            "content": {"@type": "html", "#text": HTML},
-            "link": [
-                {"@rel": "self", "@href": "https://feeds.example/7"},
-                {"@rel": "alternate", "@href": URL},
-            ],
-            "updated": "2024-01-02T00:00:00Z",
-            "published": ISO,
-        },
-        "tag:elm.example,2024:7",
-    ),
-    (
-        "atom, a summary and nothing else",
-        "atom",
-        {"id": "7", "title": "T", "summary": BODY, "link": {"@href": URL}, "updated": ISO},
-        "7",
-    ),
-    (
-        "atom by xml2js",
-        "atom",
-        {
-            "id": ["7"],
-            "title": [{"_": "T", "$": {"type": "text"}}],
-            "content": [{"_": HTML, "$": {"type": "html"}}],
-            "link": [{"$": {"rel": "alternate", "href": URL}}],
-            "updated": [ISO],
-        },
-        "7",
-    ),
-    (
-        "feedparser",
-        "atom",
-        {
-            "id": "7",
-            "guidislink": False,
-            "title": "T",
-            "title_detail": {"type": "text/plain", "value": "T"},
-            "summary": LEAD,
-            "content": [{"type": "text/html", "language": None, "value": HTML}],
-            "link": URL,
-            "links": [{"rel": "alternate", "type": "text/html", "href": URL}],
-            "published": RFC,
-            "published_parsed": [2024, 1, 1, 0, 0, 0, 0, 1, 0],
-        },
-        "7",
-    ),
-    (
-        "json feed",
-        "json_feed",
-        {"id": "7", "url": URL, "title": "T", "summary": LEAD, "content_html": HTML, "date_published": ISO},
-        "7",
-    ),
-    (
-        "json feed, text",
-        "json_feed",
-        {"id": "7", "url": URL, "title": "T", "content_text": BODY, "date_published": ISO},
-        "7",
-    ),
-    (
-        "wordpress",
-        "wordpress",
-        {
-            "id": 7,
-            "date": "2024-01-01T05:00:00",
-            "date_gmt": "2024-01-01T00:00:00",
-            "guid": {"rendered": "https://elm.example/?p=7"},
-            "link": URL,
-            "title": {"rendered": "T"},
-            "content": {"rendered": HTML, "protected": False},
-            "excerpt": {"rendered": f"<p>{LEAD}</p>"},
-        },
-        "https://elm.example/?p=7",
-    ),
-    (
-        "schema.org",
-        "schema_org",
-        {
-            "@context": "https://schema.org",
-            "@type": "NewsArticle",
-            "@id": "7",
-            "headline": "T",
-            "description": LEAD,
-            "articleBody": BODY,
-            "publisher": {"@type": "Organization", "name": "elm.example"},
-            "datePublished": ISO,
-        },
-        "7",
-    ),
-    (
-        "schema.org, a publisher by name",
-        "schema_org",
-        {"identifier": {"@type": "PropertyValue", "value": "7"}, "name": "T", "articleBody": BODY,
-         "publisher": "elm.example", "datePublished": ISO},
-        "7",
-    ),
-    (
-        "ninjs 1",
-        "ninjs",
-        {"uri": "7", "headline": "T", "body_html": HTML, "source": "elm.example", "versioncreated": ISO},
-        "7",
-    ),
-    (
-        "ninjs 2",
-        "ninjs",
-        {
-            "uri": "7",
-            "headlines": [{"role": "main", "value": "T"}],
-            "bodies": [{"contenttype": "text/html", "value": HTML}],
-            "infosources": [{"name": "elm.example"}],
-            "versionCreated": ISO,
-        },
-        "7",
-    ),
-    (
-        "webhose",
-        "webhose",
-        {"uuid": "7", "url": URL, "title": "T", "text": BODY, "published": ISO, "thread": {"site": "elm.example"}},
-        "7",
-    ),
-    (
-        "newsapi, cut at 200 characters",
-        "newsapi",
-        {
-            "source": {"id": None, "name": "elm.example"},
-            "author": None,
-            "title": "T",
-            "description": LEAD,
-            "url": URL,
-            "urlToImage": None,
-            "publishedAt": ISO,
-            "content": f"{BODY}… [+2365 chars]",
-        },
-        URL,
-    ),
-    (
-        "newsapi, the description says more",
-        "newsapi",
-        {"source": {"name": "elm.example"}, "title": "T", "description": BODY, "url": URL, "publishedAt": ISO,
-         "content": f"{LEAD} [+99 chars]"},
-        URL,
-    ),
-    (
-        "gnews",
-        "newsapi",
-        {"title": "T", "description": LEAD, "content": BODY, "url": URL, "publishedAt": ISO,
-         "source": {"name": "Elm Wire", "url": "https://elm.example"}},
-        URL,
-    ),
-    (
-        "mediastack",
-        "newsapi",
-        {"title": "T", "description": BODY, "url": URL, "source": "elm.example", "published_at": ISO},
-        URL,
-    ),
-    (
-        "gdelt context",
-        "gdelt",
-        {"url": URL, "title": "T", "seendate": "20240101T000000Z", "domain": "elm.example", "sentence": LEAD,
-         "context": BODY, "language": "English"},
-        URL,
-    ),
+    ("rss through a proxy", "rss", {"guid": "7", "title": "T", "description": BODY,
+     "link": "https://feedproxy.example/~r/7", "feedburner:origLink": URL, "pubDate": RFC}, "7"),
+    ("atom by xmltodict", "atom", {"id": "tag:elm.example,2024:7", "title": {"@type": "html", "#text": "T"},
+     "summary": LEAD, "content": {"@type": "html", "#text": HTML}, "link": [{"@rel": "self",
+     "@href": "https://feeds.example/7"}, {"@rel": "alternate", "@href": URL}], "updated": "2024-01-02T00:00:00Z",
+     "published": ISO}, "tag:elm.example,2024:7"),
+    ("atom, a summary and nothing else", "atom", {"id": "7", "title": "T", "summary": BODY, "link": {"@href": URL},
+     "updated": ISO}, "7"),
+    ("atom by xml2js", "atom", {"id": ["7"], "title": [{"_": "T", "$": {"type": "text"}}], "content": [{"_": HTML,
+     "$": {"type": "html"}}], "link": [{"$": {"rel": "alternate", "href": URL}}], "updated": [ISO]}, "7"),
+    ("feedparser", "atom", {"id": "7", "guidislink": False, "title": "T", "title_detail": {"type": "text/plain",
+     "value": "T"}, "summary": LEAD, "content": [{"type": "text/html", "language": None, "value": HTML}], "link": URL,
+     "links": [{"rel": "alternate", "type": "text/html", "href": URL}], "published": RFC, "published_parsed": [2024, 1,
+     1, 0, 0, 0, 0, 1, 0]}, "7"),
+    ("json feed", "json_feed", {"id": "7", "url": URL, "title": "T", "summary": LEAD, "content_html": HTML,
+     "date_published": ISO}, "7"),
+    ("json feed, text", "json_feed", {"id": "7", "url": URL, "title": "T", "content_text": BODY,
+     "date_published": ISO}, "7"),
+    ("wordpress", "wordpress", {"id": 7, "date": "2024-01-01T05:00:00", "date_gmt": "2024-01-01T00:00:00",
+     "guid": {"rendered": "https://elm.example/?p=7"}, "link": URL, "title": {"rendered": "T"},
+     "content": {"rendered": HTML, "protected": False}, "excerpt": {"rendered": f"<p>{LEAD}</p>"}},
+     "https://elm.example/?p=7"),
+    ("schema.org", "schema_org", {"@context": "https://schema.org", "@type": "NewsArticle", "@id": "7",
+     "headline": "T", "description": LEAD, "articleBody": BODY, "publisher": {"@type": "Organization",
+     "name": "elm.example"}, "datePublished": ISO}, "7"),
+    ("schema.org, a publisher by name", "schema_org", {"identifier": {"@type": "PropertyValue", "value": "7"},
+     "name": "T", "articleBody": BODY, "publisher": "elm.example", "datePublished": ISO}, "7"),
+    ("ninjs 1", "ninjs", {"uri": "7", "headline": "T", "body_html": HTML, "source": "elm.example",
+     "versioncreated": ISO}, "7"),
+    ("ninjs 2", "ninjs", {"uri": "7", "headlines": [{"role": "main", "value": "T"}],
+     "bodies": [{"contenttype": "text/html", "value": HTML}], "infosources": [{"name": "elm.example"}],
+     "versionCreated": ISO}, "7"),
+    ("webhose", "webhose", {"uuid": "7", "url": URL, "title": "T", "text": BODY, "published": ISO,
+     "thread": {"site": "elm.example"}}, "7"),
+    ("newsapi, cut at 200 characters", "newsapi", {"source": {"id": None, "name": "elm.example"}, "author": None,
+     "title": "T", "description": LEAD, "url": URL, "urlToImage": None, "publishedAt": ISO,
+     "content": f"{BODY}… [+2365 chars]"}, URL),
+    ("newsapi, the description says more", "newsapi", {"source": {"name": "elm.example"}, "title": "T",
+     "description": BODY, "url": URL, "publishedAt": ISO, "content": f"{LEAD} [+99 chars]"}, URL),
+    ("gnews", "newsapi", {"title": "T", "description": LEAD, "content": BODY, "url": URL, "publishedAt": ISO,
+     "source": {"name": "Elm Wire", "url": "https://elm.example"}}, URL),
+    ("mediastack", "newsapi", {"title": "T", "description": BODY, "url": URL, "source": "elm.example",
+     "published_at": ISO}, URL),
+    ("gdelt context", "gdelt", {"url": URL, "title": "T", "seendate": "20240101T000000Z", "domain": "elm.example",
+     "sentence": LEAD, "context": BODY, "language": "English"}, URL),
 ]  # fmt: skip
 IDS = [name for name, *_ in RECORDS]
 
@@ -366,12 +190,6 @@ def test_alternatives_of_the_settings_are_in_order_of_preference_and_an_empty_on
     decode = Decoder(ItemSettings.model_validate({"fields": {"text": "short|long"}}))
     assert item_of({"title": "T", "short": "s", "long": BODY}, decode).text == "s"
     assert item_of({"title": "T", "short": "", "long": BODY}, decode).text == BODY
-
-
-def test_the_paths_of_a_record_are_those_of_its_shape() -> None:
-    assert paths_of(ItemSettings(), "rss")["id"][0] == ["guid"]
-    assert paths_of(ItemSettings(preset="plain"), "rss")["id"] == [["id"]]
-    assert paths_of(ItemSettings(fields={"id": "key"}), "rss")["id"] == [["key"]]
 
 
 # -- nothing found, and strange things found -------------------------------------------------------------------

@@ -26,7 +26,7 @@ from tests.operate.prometheus import (
 )
 from tests.operate.prometheus import prometheus_there as prometheus_there
 from tests.operate.stage import PATIENCE, Load, Member
-from tests.stream.support import make_settings, ready
+from tests.worker.support import make_settings, ready
 
 DASHBOARD_AND_RULES = DASHBOARD.read_text("utf-8") + RULES.read_text("utf-8")
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from stream_dedup.errors import TransactionFailed
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.observe.health import Health, HealthState, Status, stall_seconds
 from stream_dedup.settings import load_settings
+from stream_dedup.worker.commit import CommitStep
 
 BOUND = 60.0
 START = 1_700_000_000.0

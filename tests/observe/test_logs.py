@@ -18,7 +18,7 @@ from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
 from stream_dedup.observe.probe import probe
 from tests.broker import EmbeddedKafka, Listener
-from tests.stream.support import make_settings, ready
+from tests.worker.support import make_settings, ready
 
 SECRET = 'open "sesame" \\ 7'  # noqa: S105
 log = logging.getLogger("stream_dedup.test")

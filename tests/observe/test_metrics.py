@@ -18,13 +18,13 @@ import stream_dedup.observe
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, OTHER, Spec
 from stream_dedup.observe.health import Status
 from stream_dedup.observe.metrics import MAX_SOURCES, BulkHistogram, Metrics, SourceCounter
 from stream_dedup.settings import Settings
 from stream_dedup.worker import records as stream_records
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, TaskState
 from tests.index.check import merge
 from tests.observe.watched import report as full_report

@@ -246,7 +246,7 @@ def test_the_input_is_summarized(watched: Watched) -> None:
     watched.judge([FIRST, COPY, BadItem("json", "Input data was truncated")])
     text = words(watched)
     assert "items 3 items, 1 bad" in text
-    assert "sources 2: post.example 1, gazette.example 1" in text
+    assert "sources 2: post.example (1), gazette.example (1)" in text
     assert "title 100 % Elm bridge opens" in text
     assert "url 0 % -" in text
     assert "json: Input data was truncated" in text

@@ -9,10 +9,10 @@ import msgspec
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem
-from stream_dedup.kafka.transaction import CommitStep
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from stream_dedup.cli.main import main
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import tiers
-from stream_dedup.kafka.client_internals import bulk_producer
+from stream_dedup.kafka import producer
 from stream_dedup.kafka.record_batch import PackedBatch
 from stream_dedup.observe import watch
 from stream_dedup.settings import Settings
@@ -30,7 +30,7 @@ from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged, _builder, _evict = tiers._merged, bulk_producer.batch_builder, Deduplicator._evict
+_merged, _builder, _evict = tiers._merged, producer.batch_builder, Deduplicator._evict
 
 
 def long_exit() -> None:
@@ -61,11 +61,11 @@ def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -
 
 
 def evicted(dedup: Deduplicator, end: int) -> None:
-    usual = dedup._max_originals
+    usual = dedup.max_originals
     if (FAULTS / "few-originals").exists():
-        dedup._max_originals = 1000
+        dedup.max_originals = 1000
     _evict(dedup, end)
-    dedup._max_originals = usual
+    dedup.max_originals = usual
 
 
 class Saboteur(Observer):
@@ -91,7 +91,7 @@ if __name__ == "__main__":
     tiers._merged = slowly_merged
     Deduplicator._evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
-    bulk_producer.batch_builder = sometimes_damaged
+    producer.batch_builder = sometimes_damaged
     watch.Watch = SabotagedWatch  # type: ignore[misc]  # the command imports it when it runs
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()

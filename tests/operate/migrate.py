@@ -27,7 +27,7 @@ from stream_dedup.worker.records import SCHEME
 from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
-from tests.stream.support import (
+from tests.worker.support import (
     Member,
     from_scratch,
     header,

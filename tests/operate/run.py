@@ -26,7 +26,7 @@ from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.prometheus import Prometheus
 from tests.operate.stage import PATIENCE, Load, Member
-from tests.stream.support import make_settings, outcome, ready
+from tests.worker.support import make_settings, outcome, ready
 
 RATE = 150.0
 # Records in the input that no member has read. A second of load is normal; a fault's records wait behind them.

@@ -21,7 +21,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.demo.sample import sample_records
 from stream_dedup.settings import Settings
-from tests.stream.support import outcome, read_all
+from tests.worker.support import outcome, read_all
 
 _ROOT = Path(__file__).parents[2]
 # The longest wait for a condition, in seconds; a member's start compiles or loads the kernels.

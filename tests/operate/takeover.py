@@ -24,7 +24,7 @@ from tests.benchmarks.restore import ORIGINALS_PER_TRANSACTION, fill_changelog
 from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
-from tests.stream.support import Member, make_settings, ready
+from tests.worker.support import Member, make_settings, ready
 
 ORIGINALS = 10**6
 RATE = 1000.0

@@ -18,8 +18,8 @@ from tests import measured
 from tests.soak.cluster import SingleNode, ThreeNodes
 from tests.soak.plan import KINDS, plan
 from tests.soak.run import Result, Round
-from tests.stream import clock
-from tests.stream.support import FORK_SERVER_VARIABLES
+from tests.worker import clock
+from tests.worker.support import FORK_SERVER_VARIABLES
 
 # A round of a minute and a half, of which a minute has faults.
 ITEMS = 60_000

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from stream_dedup.kafka.transaction import CommitStep
+from stream_dedup.worker.commit import CommitStep
 
 # Kind -> weight. The text behind each is what run.py does.
 WORKER_FAULTS = {

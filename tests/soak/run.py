@@ -39,7 +39,7 @@ from tests.soak.stage import (
     settle,
     unfinished,
 )
-from tests.stream.support import read_all
+from tests.worker.support import read_all
 
 # Without any progress after the last fault: sessions, time-outs of transactions, retries, on a busy machine.
 PATIENCE = 120.0

@@ -17,7 +17,7 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.kafka.topics import TopicMetadata
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.worker.records import Router
+from stream_dedup.worker.records import OutgoingRecords
 from tests.model.items import Made, Source
 from tests.soak.checker import Block, History, Refusal, Span, check, check_index
 from tests.soak.stage import settings_of
@@ -80,7 +80,7 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
         ids={}, changelog_retention_ms=0,
     )  # fmt: skip
     dedup, decode = Deduplicator(settings), Decoder(settings.item)
-    router = Router(settings, metadata, dedup.scheme_id)
+    router = OutgoingRecords(settings, metadata, dedup.scheme_id)
     ends = dict.fromkeys(range(PARTITIONS), 0)
     fed: list[Any] = []
     came: dict[str, list[Any]] = defaultdict(list)
@@ -96,7 +96,7 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
         items = [decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some]
         batch = dedup.judge(items)
         for i, (record, verdict) in enumerate(zip(some, batch.verdicts, strict=True)):
-            for out in router.routes(record, verdict, i):
+            for out in router.of(record, verdict, i):
                 offset = len(came[out.topic])
                 came[out.topic].append(
                     SimpleNamespace(

@@ -1,7 +1,7 @@
 """`make soak`: the tests of what a broker's version may change, on the Kafkas that people have.
 
 They are about transactions and their faults, take-over, restore, offsets, topics, trial, and connections. All tests of
-the marker `kafka` take some twenty minutes a version: KAFKA_VERSION=3.9.1 .venv/bin/pytest -m kafka tests/stream
+the marker `kafka` take some twenty minutes a version: KAFKA_VERSION=3.9.1 .venv/bin/pytest -m kafka tests/worker
 """
 
 import os

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import IN_CI
 from tests.soak.__main__ import ITEMS, rounds
-from tests.stream import clock
+from tests.worker import clock
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "4"))
 ITEMS_A_ROUND = int(os.environ.get("SOAK_ITEMS", ITEMS))

@@ -1,0 +1,255 @@
+"""An outage is reported also for a worker that has nothing to do or cannot start, and so is its end."""
+
+import logging
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from kafka import errors as kafka_errors
+
+from stream_dedup.demo.embedded import free_ports
+from stream_dedup.kafka.errors import Distrusted
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker import broker_watch
+from stream_dedup.worker.broker_watch import AWAY, BrokerProbe, BrokerWatch
+from stream_dedup.worker.observer import Observer
+from tests.broker import EmbeddedKafka
+from tests.operate.stage import Member
+from tests.worker.support import make_settings, ready
+
+
+class Recorder(Observer):
+    def __init__(self) -> None:
+        self.events: list[float | str] = []
+
+    def brokers_unreachable(self, seconds: float, reason: str) -> None:
+        self.events.append(round(seconds, 1))
+
+    def brokers_reachable(self) -> None:
+        self.events.append("back")
+
+
+class Broker(BrokerProbe):
+    """Answers, or raises `error`; `now` is the clock."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.error: Exception | None = None
+        self.now = 100.0
+        self.probes = 0
+
+    def __call__(self) -> None:
+        self.probes += 1
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        pass
+
+
+def a_watch(broker: Broker, recorder: Recorder) -> BrokerWatch:
+    return BrokerWatch(load_settings(), recorder, clock=lambda: broker.now, make_probe=lambda settings: broker)
+
+
+def pass_by(watch: BrokerWatch, broker: Broker, seconds: float) -> None:
+    """Tick every half second; each probe is answered by the next tick."""
+    for _ in range(int(seconds * 2)):
+        probes, before = broker.probes, watch._pending
+        watch.tick()
+        if watch._pending is not before and watch._pending is not None:
+            watch._pending.exception(timeout=30)
+            assert broker.probes == probes + 1
+        broker.now += 0.5
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker(load_settings())
+
+
+def test_nothing_is_reported_while_brokers_answer(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    pass_by(a_watch(broker, recorder), broker, 60)
+    assert recorder.events == []
+    assert broker.probes == 30, "every two seconds"
+    assert not caplog.records
+
+
+def test_an_outage_is_logged_once_a_minute_and_its_end_too(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    watch = a_watch(broker, recorder)
+    with caplog.at_level(logging.INFO, "stream_dedup"):
+        pass_by(watch, broker, 10)
+        broker.error = kafka_errors.KafkaConnectionError("111 ECONNREFUSED")
+        pass_by(watch, broker, 10)
+        first = [record.getMessage() for record in caplog.records]
+        assert len(first) == 1
+        assert re.fullmatch(
+            r"no broker at 127.0.0.1:9092 has answered for [78] s \(KafkaConnectionError: 111 ECONNREFUSED\): "
+            r"nothing goes through\. Look at .*",
+            first[0],
+        )
+        pass_by(watch, broker, 120)
+        assert len(caplog.records) == 3, "again each minute"
+        broker.error = None
+        pass_by(watch, broker, 4)
+        assert re.fullmatch("the brokers answer again, after 13[0-4] s", caplog.records[-1].getMessage())
+        assert len(caplog.records) == 4
+    away = recorder.events[:-1]
+    assert AWAY <= float(away[0]) <= AWAY + 1
+    assert len(away) > 120, "each tick, so that the metric grows"
+    assert recorder.events[-1] == "back"
+
+
+def test_before_the_first_answer_the_log_points_at_the_settings(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.error = kafka_errors.KafkaTimeoutError("Unable to bootstrap")
+    pass_by(a_watch(broker, Recorder()), broker, 10)
+    assert "Check [kafka] bootstrap_servers" in caplog.text
+
+
+def test_a_bug_in_the_client_does_not_end_the_watch(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    watch = a_watch(broker, recorder)
+    broker.error = AttributeError("a bug")
+    pass_by(watch, broker, 10)
+    assert "AttributeError: a bug" in caplog.text
+    broker.error = None
+    pass_by(watch, broker, 4)
+    assert recorder.events[-1] == "back"
+
+
+def test_a_refusal_is_an_answer(broker: Broker) -> None:
+    recorder = Recorder()
+    broker.error = kafka_errors.ClusterAuthorizationFailedError("no right")
+    pass_by(a_watch(broker, recorder), broker, 20)
+    assert recorder.events == []
+
+
+def test_a_suspended_process_does_not_blame_the_brokers(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    watch = a_watch(broker, recorder)
+    pass_by(watch, broker, 5)
+    broker.now += 3600  # a stopped process
+    pass_by(watch, broker, 5)
+    assert recorder.events == []
+    assert not caplog.records
+
+
+def test_a_hung_probe_is_replaced(broker: Broker) -> None:
+    made: list[Broker] = []
+
+    class Hanging(Broker):
+        def __call__(self) -> None:
+            self.probes += 1
+            if len(made) == 1:
+                time.sleep(3600)
+
+    def make(settings: Settings) -> BrokerProbe:
+        made.append(Hanging(settings))
+        return made[-1]
+
+    recorder = Recorder()
+    watch = BrokerWatch(load_settings(), recorder, clock=lambda: broker.now, make_probe=make)
+    for _ in range(80):  # 40 s
+        watch.tick()
+        broker.now += 0.5
+    deadline = time.monotonic() + 60
+    while "back" not in recorder.events and time.monotonic() < deadline:
+        time.sleep(0.01)  # the second probe answers in real time
+        watch.tick()
+    assert len(made) == 2
+    assert recorder.events[-1] == "back"
+
+
+def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
+    broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers = Distrusted(clock=lambda: broker.now)
+    monkeypatch.setattr(broker_watch, "DISTRUSTED", brokers)
+    seen: list[dict[str, str]] = []
+
+    class Noting(Observer):
+        def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
+            seen.append(dict(problems))
+
+    watch = BrokerWatch(load_settings(), Noting(), clock=lambda: broker.now, make_probe=lambda settings: broker)
+    with caplog.at_level(logging.INFO, "stream_dedup"):
+        for _ in range(20):
+            brokers.add("stream-dedup-stream-dedup", "b:9093", "b:9093: expired")
+            pass_by(watch, broker, 1)
+        assert [record.getMessage() for record in caplog.records] == [
+            "b:9093: expired. What this broker leads does not go through"
+        ]
+        pass_by(watch, broker, 60)  # no client needs it any more, or it has another certificate
+    assert caplog.records[-1].getMessage() == "no broker's certificate is refused any more: b:9093"
+    assert seen == [{"b:9093": "b:9093: expired"}, {}]
+
+
+def test_a_watch_that_fails_goes_on(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as when the system has no more threads. An outage after that would never be reported."""
+    ticks: list[int] = []
+    again = threading.Event()
+
+    def tick() -> None:
+        ticks.append(1)
+        if len(ticks) > 1:
+            again.set()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(broker_watch, "_TICK_SECONDS", 0.001)
+    watch = a_watch(broker, Recorder())
+    monkeypatch.setattr(watch, "tick", tick)
+    with watch:
+        assert again.wait(30)
+
+
+# -- the real thing ------------------------------------------------------------------------------------------
+
+
+def status_after(member: Member, word: str, seconds: float) -> float:
+    """Seconds until /healthz reports this status."""
+    began = time.monotonic()
+    while member.status != word:
+        assert time.monotonic() - began < seconds, f"{member.status!r}, not {word}:\n{member.log()}"
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+@pytest.mark.kafka
+def test_a_broker_that_dies_under_an_idle_worker(
+    kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """An idle worker has nothing to commit, so nothing fails: only the watch can see the outage."""
+    with EmbeddedKafka() as own:
+        settings = ready(make_settings(own.bootstrap, topic_name))
+        with Member("idle", settings, tmp_path) as member:
+            member.start().wait_until("ok")
+            own.kill()
+            # Ten on a machine that is not busy.
+            status_after(member, "degraded", 25)
+            lines = [line for line in member.log().splitlines() if "has answered for" in line]
+            assert len(lines) == 1
+            assert f"no broker at {own.bootstrap} has" in lines[0]
+            status_after(member, "stalled", 45)
+            with urllib.request.urlopen(f"http://{member.health_address}/livez", timeout=10) as answer:
+                assert answer.status == 200, "a restart would not help"
+            own.restart()
+            status_after(member, "ok", 60)
+            assert "the brokers answer again, after" in member.log()
+
+
+@pytest.mark.kafka
+def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    settings = make_settings(f"127.0.0.1:{port}", topic_name)
+    with Member("lost", settings, tmp_path) as member:
+        member.start()
+        status_after(member, "degraded", 60)
+        assert f"no broker at 127.0.0.1:{port} has answered" in member.log()
+        assert "check [kafka] bootstrap_servers" in member.log()
+        status_after(member, "stalled", 60)

@@ -1,0 +1,125 @@
+"""A live topic is read in the order of time, from a given time on, without a trace; failures are reported."""
+
+import gc
+import time
+from collections.abc import Callable
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from stream_dedup.demo.embedded import free_ports
+from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.kafka.reader import LiveReader
+from stream_dedup.settings import Settings, load_settings
+from tests.broker import EmbeddedKafka
+from tests.worker.support import START, article, feed, make_settings, ready
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def settings(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> Settings:
+    return ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
+
+
+def spread(settings: Settings, count: int) -> list[bytes]:
+    """Send records a millisecond apart, by key to all three partitions; returns the keys in the order of time."""
+    keys = [f"k-{i}".encode() for i in range(count)]
+    records = [(key, article(key.decode(), "A text.")) for key in keys]
+    feed(settings, records, partition=None)
+    return keys
+
+
+def read_to_end(reader: LiveReader) -> list[bytes | None]:
+    received: list[bytes | None] = []
+    deadline = time.monotonic() + 60
+    while not reader.caught_up:
+        assert time.monotonic() < deadline
+        received += [record.key for record in reader.poll()]
+    return received
+
+
+def test_all_partitions_come_in_the_order_of_time(settings: Settings) -> None:
+    keys = spread(settings, 3000)  # more than the buffer of a partition
+    with LiveReader(settings, settings.topics.input) as reader:
+        assert reader.begin(0) == 3000
+        assert read_to_end(reader) == keys
+        feed(settings, [(b"later", b"{}")])
+        received: list[bytes | None] = []
+        deadline = time.monotonic() + 60
+        while not received and time.monotonic() < deadline:
+            received = [record.key for record in reader.poll()]
+        assert received == [b"later"], "it follows the topic"
+
+
+def test_begins_at_a_given_time(settings: Settings) -> None:
+    keys = spread(settings, 300)
+    with LiveReader(settings, settings.topics.input) as reader:
+        assert reader.begin(since=START + 200) == 100
+        assert read_to_end(reader) == keys[200:]
+        assert reader.begin(since=START + 10_000) == 0
+        assert reader.caught_up
+
+
+def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.worker import support
+
+    for partition, starts in ((0, (START, START + 10**10, START + 2)), (1, (START + 1, START + 3))):
+        for i, start in enumerate(starts):
+            monkeypatch.setattr(support, "START", start)
+            feed(settings, [(f"{partition}-{i}".encode(), b"{}")], partition=partition)
+    with LiveReader(settings, settings.topics.input) as reader:
+        reader.begin(0)
+        assert read_to_end(reader) == [b"0-0", b"1-0", b"0-1", b"0-2", b"1-1"]
+
+
+def test_an_empty_topic(settings: Settings) -> None:
+    with LiveReader(settings, settings.topics.input) as reader:
+        assert reader.is_empty
+        assert reader.begin(0) == 0
+        assert reader.caught_up
+
+
+def test_no_group_appears(settings: Settings) -> None:
+    spread(settings, 10)
+    with LiveReader(settings, settings.topics.input) as reader:
+        reader.begin(0)
+        read_to_end(reader)
+        admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
+        try:
+            groups = str(admin.list_groups())
+        finally:
+            admin.close()
+    assert settings.kafka.group_id not in groups
+
+
+def test_a_missing_topic(settings: Settings) -> None:
+    with pytest.raises(TopicError, match=r"there is no topic never-made at 127.0.0.1:\d+"):
+        LiveReader(settings, "never-made")
+
+
+def test_no_broker() -> None:
+    [port] = free_ports(1)
+    with pytest.raises(StreamError, match=f"no broker answers at 127.0.0.1:{port}"):
+        LiveReader(load_settings(kafka={"bootstrap_servers": f"127.0.0.1:{port}"}), "news")
+    gc.collect()
+
+
+def test_an_outage_is_reported(topic_name: Callable[[str], str]) -> None:
+    """A poll alone returns nothing, as on a quiet topic."""
+
+    def keep_polling(reader: LiveReader) -> None:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            reader.poll()
+
+    with EmbeddedKafka() as own:
+        settings = ready(make_settings(own.bootstrap, topic_name))
+        feed(settings, [(b"k", b"{}")])
+        with LiveReader(settings, settings.topics.input) as reader:
+            reader.begin(0)
+            assert read_to_end(reader) == [b"k"]
+            own.kill()
+            with pytest.raises(StreamError, match="the brokers no longer answer"):
+                keep_polling(reader)
+    gc.collect()

@@ -1,0 +1,81 @@
+"""The client knows no partitions of a topic for a moment: a worker tries again, a migration leaves nothing out."""
+
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+
+from stream_dedup.errors import MigrationError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.settings import load_settings
+from stream_dedup.worker.group import Group
+from stream_dedup.worker.migration import Migration
+from tests.worker.test_endurance import context
+
+UNKNOWN = [None, set[int]()]  # of kafka-python, by version
+
+
+class Ignorant:
+    """A client of kafka-python that connects, and knows nothing of topics."""
+
+    def __init__(self, partitions: Any = None) -> None:
+        self._partitions = partitions
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+    def partitions_for_topic(self, topic: str) -> Any:
+        return self._partitions
+
+    partitions_for = partitions_for_topic
+
+    def beginning_offsets(self, places: list[TopicPartition]) -> Any:
+        raise KeyError(places[0])
+
+
+@pytest.mark.parametrize("partitions", UNKNOWN)
+def test_a_member_of_the_group_tries_again(monkeypatch: pytest.MonkeyPatch, partitions: Any) -> None:
+    settings = load_settings()
+    monkeypatch.setattr(client, "make_consumer", lambda *_: Ignorant(partitions))
+    group = Group(settings, no_deadline)
+    with pytest.raises(TransactionFailed, match=r"no broker knows the partitions of news\.raw at present"):
+        group.partitions()
+    with pytest.raises(TransactionFailed, match=r"does not know partition 3 of news\.raw\. If it was added"):
+        group.beginnings([3])
+    group.leave()
+
+
+@pytest.mark.parametrize("partitions", UNKNOWN)
+def test_a_commit_stands_and_the_former_numbers_of_partitions_are_used(partitions: Any) -> None:
+    producer = TaskProducer(
+        {"transactional_id": "t"}, 10, no_deadline, lambda config: Ignorant(partitions), ["news.unique"]
+    )
+    producer.commit()
+    assert producer.partitions == {}
+    producer.close()
+
+
+@pytest.mark.parametrize("partitions", UNKNOWN)
+def test_a_migration_does_not_take_an_unknown_topic_for_an_empty_one(partitions: Any) -> None:
+    migration = Migration(load_settings(), lambda progress: None)
+    with pytest.raises(MigrationError, match=r"partitions of news\.unique at present; run the migration again"):
+        migration._open(Ignorant(partitions), {})
+
+
+def test_a_reader_of_the_changelog_tries_again() -> None:
+    def ask() -> None:
+        Ignorant().beginning_offsets([TopicPartition("news.dedup-changelog", 1)])
+
+    with pytest.raises(TransactionFailed, match=r"does not know partition 1 of news\.dedup-changelog"):
+        context().call_once("looking", ask)
+
+
+def test_another_key_error_is_a_bug_and_stays_one() -> None:
+    def ask() -> None:
+        raise KeyError("name")
+
+    with pytest.raises(KeyError) as failure:
+        context().call_once("looking", ask)
+    assert failure.value.__cause__ is None, "a chain without an end, which main would follow for ever"

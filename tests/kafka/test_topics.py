@@ -1,0 +1,237 @@
+"""Topics that would lose data are refused, each with the command that fixes it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.topics import check_topics, create_topics
+from stream_dedup.settings import Settings, load_settings
+from tests import kafka_version
+from tests.broker import EmbeddedKafka
+from tests.worker.support import make_settings
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+
+
+def create(settings: Settings, **topics: tuple[int, dict[str, Any]]) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
+    names = settings.topics.model_dump()
+    try:
+        admin.create_topics(
+            {
+                names[role]: {"num_partitions": count, "configs": {k: str(v) for k, v in config.items()}}
+                for role, (count, config) in topics.items()
+            },
+            wait_for_metadata=True,
+        )
+    finally:
+        admin.close()
+
+
+def problems(settings: Settings) -> list[str]:
+    with pytest.raises(TopicError) as caught:
+        check_topics(settings)
+    return str(caught.value).splitlines()[1:]
+
+
+@pytest.mark.parametrize("scope", ["global", "partition"])
+def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
+    names = settings.topics
+    assert create_topics(settings, partitions=3) == [
+        names.input, names.output, names.duplicates, names.dead_letters, names.changelog,
+    ]  # fmt: skip
+    metadata = check_topics(settings)
+    assert metadata.partitions[names.output] == 3
+    assert metadata.partitions[names.changelog] == (2 if scope == "global" else 6)
+    assert metadata.limits[names.output] == metadata.limits[names.input] + client.HEADER_ROOM
+    assert create_topics(settings) == [], "what exists is left alone"
+
+
+@pytest.mark.parametrize(
+    ("version", "missing"),
+    [
+        ((2, 4), "TxnOffsetCommit in version 3; theirs is 2"),
+        ((2, 7), "Metadata in version 10"),
+        ((2, 8), "DescribeAcls in version 3"),
+        ((3, 2), "DescribeAcls"),
+        ((3, 3), ""),
+    ],
+)
+def test_brokers_that_are_too_old_are_refused(
+    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], missing: str
+) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    connection = client.connection
+    monkeypatch.setattr(client, "connection", lambda settings: connection(settings) | {"api_version": version})
+    if not missing:
+        assert create_topics(settings, partitions=1)
+        return
+    for ask in (check_topics, create_topics):
+        with pytest.raises(StreamError, match=rf"are too old: Kafka 3\.3 or newer is needed \({missing}"):
+            ask(settings)
+
+
+def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    lines = problems(settings)
+    assert len(lines) == 5
+    assert lines[0].strip() == (
+        f"{settings.topics.input} does not exist; is [topics] input spelled right? If so, create it with: "
+        "stream-dedup topics create"
+    )
+
+
+def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    late = f"message.timestamp.{'difference' if kafka_version.NUMBER < (3, 6) else 'after'}.max.ms"
+    create(
+        settings,
+        input=(2, {"max.message.bytes": 1_000_000, late: 3_600_000}),
+        output=(2, {"max.message.bytes": 1_000_000, late: 3_600_000}),
+        duplicates=(2, {"cleanup.policy": "compact", late: 1000}),
+        dead_letters=(2, {"message.timestamp.type": "LogAppendTime"}),
+        changelog=(3, {"cleanup.policy": "compact,delete", "retention.ms": 1000, "retention.bytes": 10**9}),
+    )
+    lines = problems(settings)
+    names = settings.topics
+    expected = [
+        (names.output, "max.message.bytes=1065536"),
+        (names.duplicates, f"{late}=3600000"),
+        (names.duplicates, "cleanup.policy=delete"),
+        (names.dead_letters, "message.timestamp.type=CreateTime"),
+        (names.changelog, "cleanup.policy=delete"),
+        # The broker keeps input without a limit by age: that counts as thirty days.
+        (names.changelog, f"retention.ms={(7 + 30 + 1) * 24 * 3600 * 1000}"),
+        (names.changelog, "retention.bytes=-1"),
+        (names.changelog, "needs 2"),
+    ]
+    assert len(lines) == len(expected)
+    for line, (topic, mending) in zip(lines, expected, strict=True):
+        assert line.strip().startswith(topic)
+        assert mending in line
+    assert f"kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics" in lines[0]
+
+
+def test_the_reported_commands_fix_the_problem(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    """`check_topics` raises nothing after the commands."""
+    settings = make_settings(kafka.bootstrap, topic_name)
+    create_topics(settings, partitions=1)
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+
+    def alter(value: str) -> None:
+        admin.alter_configs([
+            ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, {"retention.ms": value})
+        ])  # fmt: skip
+
+    try:
+        alter("1000")
+        [line] = problems(settings)
+        alter(line.rsplit("retention.ms=", 1)[1])
+        check_topics(settings)
+        alter("-1")
+        check_topics(settings)
+    finally:
+        admin.close()
+
+
+@pytest.mark.parametrize(
+    ("configs", "days"),
+    [
+        ({"retention.ms": 3 * 24 * 3600 * 1000}, 7 + 3 + 1),
+        ({"retention.ms": 90 * 24 * 3600 * 1000}, 7 + 30 + 1),
+        ({"cleanup.policy": "compact", "retention.ms": 3 * 24 * 3600 * 1000}, 7 + 30 + 1),
+    ],
+)
+def test_the_changelog_retains_window_and_input(
+    kafka: EmbeddedKafka, topic_name: Names, configs: dict[str, Any], days: int
+) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    create(settings, input=(1, configs))
+    create_topics(settings)
+    metadata = check_topics(settings)
+    assert metadata.changelog_retention_ms == days * 24 * 3600 * 1000
+    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    try:
+        shorter = {"retention.ms": str(metadata.changelog_retention_ms - 1)}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, shorter)])
+    finally:
+        admin.close()
+    [line] = problems(settings)
+    assert line.endswith(f"retention.ms={metadata.changelog_retention_ms}")
+
+
+def test_scope_partition_needs_two_changelog_partitions_each(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name)
+    create_topics(settings, partitions=3)
+    partitioned = load_settings(
+        kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), worker={"scope": "partition"}
+    )
+    [line] = problems(partitioned)
+    assert f"kafka-topics.sh --bootstrap-server {kafka.bootstrap} --alter --topic" in line
+    assert "--partitions 6" in line
+
+
+@pytest.mark.parametrize(("scope", "former", "needed"), [("global", 1, 2), ("partition", 3, 6)])
+def test_a_changelog_with_one_partition_per_index_is_refused(
+    kafka: EmbeddedKafka, topic_name: Names, scope: str, former: int, needed: int
+) -> None:
+    settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
+    create(settings, changelog=(former, {"cleanup.policy": "delete"}))
+    create_topics(settings, partitions=3)
+    found = [line for line in problems(settings) if f"{former} partition" in line and "scope" in line]
+    assert len(found) == 1
+    assert found[0].endswith(f"--partitions {needed}")
+
+
+ABSENT = """
+import threading
+from stream_dedup.errors import TransactionFailed
+from stream_dedup.settings import load_settings
+from stream_dedup.kafka.topics import check_topics
+try:
+    check_topics(load_settings(kafka={"bootstrap_servers": "127.0.0.1:1"}))
+except TransactionFailed as error:
+    print(error, threading.active_count())
+"""
+
+
+def test_no_broker_is_reported_and_leaves_no_threads() -> None:
+    # In its own process: the garbage collector closes the client's sockets, with a warning, in any later test.
+    ended = subprocess.run([sys.executable, "-c", ABSENT], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.startswith("no broker answers at 127.0.0.1:1: nothing listens at 127.0.0.1:1; check [kafka] ")
+    assert ended.stdout.endswith(" 1\n"), f"threads are left: {ended.stdout}"
+
+
+def test_a_password_is_never_printed() -> None:
+    settings = load_settings(
+        kafka={
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_username": "ann",
+            "sasl_password": "open sesame",
+        }
+    )
+    for config in (
+        client.connection(settings),
+        client.consumer(settings, None),
+        client.producer(settings, "id"),
+    ):
+        assert config["sasl_plain_password"] == settings.kafka.sasl_password.get_secret_value()  # type: ignore[union-attr]
+        assert "sesame" not in f"{config} {config!r}"
+
+
+def test_the_command_reports_that_no_broker_answers() -> None:
+    options = {"STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    command = [sys.executable, "-m", "stream_dedup", "topics", "check"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | options)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: no broker answers at 127.0.0.1:1: nothing listens at 127.0.0.1:1; check ")

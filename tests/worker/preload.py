@@ -1,0 +1,16 @@
+"""Imported once by the fork server of support.py: loads the worker and its compiled kernels for every member."""
+
+import warnings
+
+from tests.worker import clock
+
+warnings.simplefilter("ignore")
+clock.mend_sleep()  # before another module takes `time.sleep`
+
+from stream_dedup.dedup.deduplicator import Deduplicator  # noqa: E402 - kafka-python warns when it is imported
+from stream_dedup.news.item import Item  # noqa: E402
+from tests.worker import member as member  # noqa: E402
+
+_warm = Deduplicator()
+_warm.apply(_warm.judge([Item("1", "A headline", "A text of some words to warm up with", "", 0)]))
+_warm.close()

@@ -1,0 +1,73 @@
+"""Changelogs made by hand, for tests and benchmarks: write deltas with the producer of a task."""
+
+import time
+from collections.abc import Iterable
+
+from stream_dedup.changelog.block import encode
+from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder
+from stream_dedup.changelog.partitions import index_partitions
+from stream_dedup.changelog.records import blocks_header, offsets_header
+from stream_dedup.dedup.batch import Delta
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.record_batch import Outgoing
+from stream_dedup.kafka.topics import check_topics
+from stream_dedup.settings import Settings
+
+_PATIENCE = 60.0
+
+
+class Remembering:
+    """A context manager that writes to the changelog of the task `global` with the task's producer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.places = index_partitions(settings.topics.changelog, 0)
+        self.builder = EntryBuilder()
+        self.builder.begin(1)
+        self._blocks_start = 0
+        self._owner = f"{settings.kafka.group_id}-global"
+        self._scheme = Scheme(settings.fingerprint).id
+        # Without offsets in the changelog or the group, a worker would not know where to resume.
+        self._start = offsets_header(dict.fromkeys(range(check_topics(settings).partitions[settings.topics.input]), 0))
+        self._producer = self._open()
+
+    def __enter__(self) -> "Remembering":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._producer.close()
+
+    def write(self, *deltas: Delta) -> None:
+        """Write deltas in one transaction."""
+        self.commit([entry for delta in deltas for entry in self.builder.build(delta)])
+
+    def commit(self, entries: Iterable[ChangelogEntry]) -> None:
+        """Commit just these entries."""
+        self._send(entries)
+        self._producer.commit()
+        ends = self._producer.ends_in(self.places.blocks.topic)
+        self._blocks_start = ends.get(self.places.blocks) or self._blocks_start
+
+    def abort(self, entries: Iterable[ChangelogEntry]) -> None:
+        """Write entries without a commit, as a killed member does; its successor aborts them."""
+        self._send(entries)
+        self._producer.close()
+        self._producer = self._open()
+
+    def _send(self, entries: Iterable[ChangelogEntry]) -> None:
+        self._producer.begin()
+        self._producer.send(self._producer.pack([self._record(one) for one in entries]))
+        self._producer.flush()
+
+    def _open(self) -> TaskProducer:
+        return TaskProducer(client.producer(self.settings, self._owner), _PATIENCE, no_deadline)
+
+    def _record(self, entry: ChangelogEntry) -> Outgoing:
+        headers = [self._start, entry.span.header(), *([blocks_header(self._blocks_start)] if entry.is_merged else [])]
+        place = self.places.merged if entry.is_merged else self.places.blocks
+        now = int(time.time() * 1000)
+        block = encode(entry.delta, self._scheme)
+        return Outgoing(place.topic, place.partition, self._owner.encode(), block, headers, now)

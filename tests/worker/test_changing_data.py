@@ -1,0 +1,162 @@
+"""A feed that changes in mid-stream: each record ends in a verdict or as a dead letter, and a metric shows the change.
+
+One topic, a producer after the other: a field is renamed, changes its type or comes empty, other formats are mixed in,
+values are compressed inside. deploy/prometheus/rules.test.yml shows that the alerts fire at such metrics.
+"""
+
+import base64
+import gzip
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+import zstandard
+from prometheus_client import CollectorRegistry
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.observe.watch import Watch
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
+from tests.worker.support import assert_exactly_once, feed, header, made_up, make_settings, ready
+
+pytestmark = pytest.mark.kafka
+
+EACH = 8
+Records = list[tuple[bytes, bytes]]
+
+
+class StopAfter(Observer):
+    def __init__(self, count: int) -> None:
+        self.left, self.stop = count, threading.Event()
+
+    def batch(self, report: BatchReport) -> None:
+        self.left -= len(report.verdicts)
+        if self.left <= 0:
+            self.stop.set()
+
+
+def run_watched(settings: Settings, count: int) -> CollectorRegistry:
+    """Run a worker until it has judged `count` records; return its metrics as of then."""
+    ending = StopAfter(count)
+    timer = threading.Timer(60, ending.stop.set)
+    timer.start()
+    try:
+        with Watch(settings, "1.2.3", ending) as watch:
+            Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(ending.stop)
+            return watch.registry
+    finally:
+        timer.cancel()
+        assert ending.left <= 0, f"{ending.left} records were not judged"
+
+
+def changed(prefix: str, change: Callable[[dict[str, str]], object], seed: int) -> Records:
+    """Articles after a change of their JSON object; `change` returns another object, or bytes."""
+    records = []
+    for number, (_, value) in enumerate(made_up(EACH, seed)):
+        other = change(json.loads(value) | {"id": f"{prefix}-{number}"})
+        records.append(
+            (f"{prefix}-{number}".encode(), other if isinstance(other, bytes) else json.dumps(other).encode())
+        )
+    return records
+
+
+def renamed(article: dict[str, str]) -> object:
+    article["inhalt"] = article.pop("text")
+    return article
+
+
+def rss(article: dict[str, str]) -> object:
+    return {
+        "guid": article["id"],
+        "title": article["title"],
+        "description": article["text"],
+        "link": "https://a.example/",
+    }
+
+
+def packed(pack: Callable[[bytes], bytes]) -> Callable[[dict[str, str]], object]:
+    return lambda article: pack(json.dumps(article).encode())
+
+
+def packed_text(article: dict[str, str]) -> object:
+    return article | {"text": base64.b64encode(gzip.compress(article["text"].encode())).decode()}
+
+
+# What changes -> (the change, the reason of the dead letters; None: verdicts)
+CHANGES: dict[str, tuple[Callable[[dict[str, str]], object], str | None]] = {
+    "text-renamed": (renamed, None),
+    "all-renamed": (lambda article: {"kop": article["title"], "inhalt": article["text"]}, "empty"),
+    "text-empty": (lambda article: article | {"text": ""}, None),
+    "text-null": (lambda article: article | {"text": None}, None),
+    "text-object": (lambda article: article | {"text": {"html": article["text"], "lang": "en"}}, "type"),
+    "text-wrapped": (lambda article: article | {"text": {"#text": article["text"]}}, None),
+    "title-number": (lambda article: article | {"title": 7}, "type"),
+    "list-of-items": (lambda article: [article], "type"),
+    "rss": (rss, None),
+    "xml": (lambda article: f"<item><title>{article['title']}</title></item>".encode(), "json"),
+    "plain-line": (lambda article: article["text"].encode(), "json"),
+    "latin-1": (lambda article: json.dumps(article).replace(': "', ': "é').encode("latin-1"), "encoding"),
+    "gzip": (packed(gzip.compress), "compressed"),
+    "zstd": (packed(zstandard.compress), "compressed"),
+    "base64": (packed(base64.b64encode), "compressed"),
+    "text-base64": (packed_text, "compressed"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def seeds() -> dict[str, int]:
+    return {name: 100 + number for number, name in enumerate(CHANGES)}
+
+
+def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], seeds: dict[str, int]
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, observe={"enabled": False}))
+    usual: Sequence[tuple[bytes, bytes]] = list(made_up(60))
+    records: Records = [*usual]
+    for name, (change, _) in CHANGES.items():
+        records += changed(name, change, seeds[name])
+    sent = feed(settings, records)
+    metrics = run_watched(settings, len(sent))
+    came = assert_exactly_once(settings, sent)
+    reasons = {record.key.rpartition(b"-")[0].decode(): header(record, "dedup-reason") for record in came.dead_letters}
+    assert reasons == {name: reason for name, (_, reason) in CHANGES.items() if reason is not None}
+    assert len(came.dead_letters) == EACH * len(reasons), "of each of these changes all records are dead letters"
+    values = {one.key: one.value for one in sent}
+    assert all(record.value == values[record.key] for record in came.dead_letters), "with their bytes"
+
+    def metric(name: str, **labels: str) -> float | None:
+        return metrics.get_sample_value(f"stream_dedup_{name}", labels)
+
+    expected = Counter(reason for _, reason in CHANGES.values() if reason is not None)
+    assert {reason: metric("bad_items_total", reason=reason) for reason in expected} == {
+        reason: EACH * count for reason, count in expected.items()
+    }
+    assert metric("missing_fields_total", field="text") == 3 * EACH, "renamed, empty, null"
+    assert metric("missing_fields_total", field="title") == 0
+    assert metric("input_shapes_total", shape="rss") == EACH
+    assert (metric("input_shapes_total", shape="plain") or 0) >= 60 + 4 * EACH
+    details = {record.key: header(record, "dedup-detail") or "" for record in came.dead_letters}
+    assert "the value is gzip-compressed; publish it plain" in details[b"gzip-0"]
+    assert "field text is base64 of gzip-compressed data" in details[b"text-base64-0"]
+    assert "the record has: kop, inhalt; name them in [item] fields" in details[b"all-renamed-0"]
+
+
+def test_after_the_new_name_is_set_beside_the_old_one_texts_are_found_again(
+    kafka: EmbeddedKafka, topic_name: Callable[[str], str], seeds: dict[str, int]
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, observe={"enabled": False}))
+    feed(settings, [*made_up(10), *changed("renamed", renamed, seeds["text-renamed"])])
+    before = run_watched(settings, 10 + EACH)
+    mended = load_settings(
+        **{table: getattr(settings, table).model_dump() for table in ("kafka", "topics", "worker", "observe")},
+        item={"fields": {"text": "text|inhalt"}},
+    )
+    feed(settings, [*made_up(10, seed=2), *changed("mended", renamed, seed=77)])
+    after = run_watched(mended, 10 + EACH)
+    name, labels = "stream_dedup_missing_fields_total", {"field": "text"}
+    assert before.get_sample_value(name, labels) == EACH
+    assert after.get_sample_value(name, labels) == 0

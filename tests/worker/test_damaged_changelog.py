@@ -1,0 +1,174 @@
+"""A changelog that others have written into, on a real Kafka: foreign records are skipped, damage is named."""
+
+import json
+import re
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+from typer.testing import CliRunner
+
+from stream_dedup.changelog import entries
+from stream_dedup.cli.main import app
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import ChangelogError, CorruptBlock
+from stream_dedup.kafka.topics import create_topics
+from stream_dedup.settings import Settings
+from stream_dedup.worker.migration import Migration
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.worker import Worker
+from tests.soak.stage import Changelog
+from tests.worker.support import feed, final_outcome, made_up, make_settings, ready, run_until
+from tests.worker.test_migration import clock
+from tests.worker.test_refused import _Raw
+from tests.worker.test_restore import ids
+from tests.worker.test_state_store import context
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+
+CURE = r"topics create --config FILE, and run `stream-dedup migrate --config FILE`"
+
+
+def write_foreign(settings: Settings) -> int:
+    """Write what other programs may write by mistake into both partitions of the index; returns the records of each."""
+    owner = f"{settings.kafka.group_id}-global".encode()
+    foreign: list[dict[str, Any]] = [
+        {"key": None, "value": b"a line of a log"},
+        {"key": b"another program", "value": b"\x00\x00\x00\x00\x07\x0cAvro", "headers": [("sequence", b"seven")]},
+        {"key": owner, "value": None},
+        {"key": owner, "value": b'{"id": 1}', "headers": [("offsets", b'{"0": 999}'), ("sequence", b"")]},
+        {"key": b"", "value": b"", "headers": [(_Raw("?"), b"1")]},
+    ]
+    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)
+    try:
+        for partition in (0, 1):
+            for record in foreign:
+                producer.send(settings.topics.changelog, partition=partition, **record)
+        producer.flush()
+    finally:
+        producer.close()
+    return len(foreign)
+
+
+def verify(settings: Settings, path: Path) -> tuple[int, str]:
+    """The exit code and the output of `state verify`."""
+    path.write_text(
+        f'[kafka]\nbootstrap_servers = "{settings.kafka.bootstrap_servers}"\n'
+        f'[topics]\nchangelog = "{settings.topics.changelog}"\n'
+    )
+    result = CliRunner().invoke(app, ["state", "verify", "--config", str(path)])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def settings(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    monkeypatch.setattr(entries, "MAX_BLOCKS", 5)  # so that some blocks are merged
+    return ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 10}))
+
+
+def test_records_of_other_programs_are_skipped_counted_and_listed(
+    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = StateStore(context(settings), "global", 0)  # a standby, which follows meanwhile
+    try:
+        count, items = 0, list(made_up(200))
+        for start in range(0, 200, 100):
+            count += write_foreign(settings)
+            feed(settings, items[start : start + 100])
+            run_until(settings, 100)  # the second worker restores what the first one wrote
+            store.follow()
+        count += write_foreign(settings)
+        store.complete(lambda done, total: None)
+        fresh = StateStore(context(settings), "global", 0)
+        fresh.complete(lambda done, total: None)
+        assert ids(store) == ids(fresh)
+        assert len(ids(fresh)) > 100
+        fresh.close()
+    finally:
+        store.close()
+    feed(settings, [(b"again-" + key, value.replace(b'"id": "', b'"id": "again-')) for key, value in items])
+    run_until(settings, 200)
+    held_back = {record.key for record in final_outcome(settings, 400).duplicates}
+    assert {b"again-" + key for key, _ in items} <= held_back, "it remembers everything"
+
+    said = [record.getMessage() for record in caplog.records if "another program" in record.getMessage()]
+    assert re.search(rf"{settings.topics.changelog}-[01] has a record of another program at offset \d+, with", said[0])
+    assert len(said) == 5, "once in each process: three workers and two stores"
+    code, shown = verify(settings, tmp_path / "settings.toml")
+    assert (code, shown.count("a record of another program")) == (0, 2 * count)
+    assert f" 0 damaged, {2 * count} records of other programs" in shown
+    assert f"{settings.topics.changelog}-1 at offset 1, key 'another program'" in shown
+    inspected = CliRunner().invoke(app, ["state", "inspect", "--config", str(tmp_path / "settings.toml"), "--json"])
+    assert json.loads(inspected.output)["skipped"] == 2 * count
+
+
+def test_a_bomb_of_another_program_is_not_unpacked(settings: Settings) -> None:
+    """A record of 200 MB in 8 kB; one of some gigabytes would kill every member that restores."""
+    feed(settings, made_up(30))
+    run_until(settings, 30)
+    producer = KafkaProducer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, compression_type="zstd", max_request_size=2**28
+    )
+    producer.send(settings.topics.changelog, bytes(200_000_000), partition=0)
+    producer.close()
+    store = StateStore(context(settings), "global", 0)
+    tracemalloc.start()
+    try:
+        store.complete(lambda done, total: None)
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+        assert len(ids(store)) > 10
+    finally:
+        tracemalloc.stop()
+        store.close()
+
+
+def restore_fails(settings: Settings, match: str) -> None:
+    stop = threading.Event()
+    timer = threading.Timer(30, stop.set)
+    timer.start()
+    try:
+        with pytest.raises(ChangelogError, match=match):
+            Worker(settings).run(stop)
+    finally:
+        timer.cancel()
+
+
+def test_a_damaged_block_is_named_and_migrate_keeps_what_was_remembered(
+    settings: Settings, topic_name: Names, tmp_path: Path
+) -> None:
+    items = list(made_up(30))
+    feed(settings, items)
+    run_until(settings, 30, clock=clock)
+    assert Changelog(settings, 1).damage(0, is_ours=True)
+    restore_fails(settings, rf"{settings.topics.changelog}-0 at offset \d+: .*checksum.*{CURE}")
+    code, shown = verify(settings, tmp_path / "settings.toml")
+    assert code == 1
+    assert re.search(rf"{settings.topics.changelog}-0 at offset \d+: .*checksum", shown)
+    assert "1 damaged" in shown
+    assert re.search(CURE, shown)
+
+    topics = settings.topics.model_copy(update={"changelog": topic_name("another-changelog")})
+    new = settings.model_copy(update={"topics": topics})
+    create_topics(new)
+    Migration(new, lambda progress: None, clock).run()
+    feed(new, [(b"again-" + key, value.replace(b'"id": "', b'"id": "again-')) for key, value in items])
+    run_until(new, 30, clock=clock)
+    came = final_outcome(new, 60)
+    assert {b"again-" + key for key, _ in items} <= {record.key for record in came.duplicates}
+
+
+def test_damage_on_the_brokers_disk_is_named(settings: Settings, kafka: EmbeddedKafka) -> None:
+    feed(settings, made_up(30))
+    run_until(settings, 30)
+    segment = kafka.directory / "data" / f"{settings.topics.changelog}-0" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[100] ^= 1
+    with segment.open("r+b") as file:
+        file.write(content)
+    with pytest.raises(CorruptBlock, match=rf"{settings.topics.changelog}.* offset 0 .*the broker are damaged.*{CURE}"):
+        StateStore(context(settings), "global", 0).complete(lambda done, total: None)

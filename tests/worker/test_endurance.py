@@ -1,0 +1,179 @@
+"""What grows while Kafka is away for hours has a limit: pauses, threads, rolled-back rows, secrets."""
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.errors import TopicError, TransactionFailed
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Retry, no_deadline
+from stream_dedup.kafka.errors import Distrusted
+from stream_dedup.news.item import Item
+from stream_dedup.settings import load_settings, read_from_files
+from stream_dedup.worker import broker_watch, state_store, topic_watch
+from stream_dedup.worker.broker_watch import BrokerProbe, BrokerWatch
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.topic_watch import TopicWatch
+
+
+def context() -> WorkerContext:
+    return WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_deadline)
+
+
+def test_pauses_stay_finite_in_an_outage_of_days() -> None:
+    retry = Retry(load_settings(), "a task")
+    pauses = [retry.failed(TransactionFailed("no broker"), time.monotonic()) for _ in range(20_000)]
+    assert pauses[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert set(pauses[6:]) == {5.0}
+
+
+def test_batches_that_fail_again_and_again_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_store, "_MOST_DEAD", 20)
+    store = StateStore(context(), "global", 0)
+    store._builder.begin(1)
+    items = [
+        Item(str(i), f"Headline {i} of the {i}. day", f"Text {i} of words w{i} v{i} u{i}", "", 0) for i in range(7)
+    ]
+
+    def fails() -> bool:
+        batch = store.dedup.judge(items)
+        store.records(batch.delta)
+        store.apply(batch)
+        return store.rollback()
+
+    usable = [fails() for _ in range(3)]
+    assert usable == [True, True, False], "then the store is given up, and the next one restores"
+    assert (len(store.dedup), len(store.dedup.rows), len(store.dedup._gaps)) == (0, 21, 1)
+    store.close()
+
+
+def test_only_the_last_secrets_of_a_file_are_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("token-0", "utf-8")
+    kafka = load_settings(
+        kafka={"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_file": str(path)}
+    ).kafka
+    for i in range(1000):
+        path.write_text(f"token-{i}", "utf-8")
+        assert kafka.secret("sasl_oauth_token") == f"token-{i}"
+    assert {f"token-{i}" for i in range(901, 1000)} <= read_from_files()
+    assert len(read_from_files()) == 100
+
+
+def test_brokers_that_are_no_longer_distrusted_are_forgotten() -> None:
+    clock = itertools.count(0, 10)
+    brokers = Distrusted(clock=lambda: float(next(clock)))
+    for i in range(1000):
+        brokers.add("client", f"10.0.0.{i}:9093", "expired")
+    assert len(brokers._problems) < 10
+
+
+# -- requests that never return ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
+    release: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(topic_watch, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    asked = threading.Semaphore(0)
+    answers = [False]
+
+    def topic_ids_and_notes(*_: object) -> tuple[dict[str, str], list[str]]:
+        asked.release()
+        if not answers[0]:
+            release.wait(60)
+        return {"news.raw": "b", "news.dedup-changelog": "c"}, []
+
+    monkeypatch.setattr(topic_watch, "topic_ids_and_notes", topic_ids_and_notes)
+    watch = TopicWatch(context())
+    watch.expect({"news.raw": "a", "news.dedup-changelog": "c"})
+    for _ in range(4 * 3600):
+        assert watch.poll() is None
+        now += 1
+    for _ in range(8):
+        assert asked.acquire(timeout=30)
+    assert not asked.acquire(blocking=False), (
+        "each costs a thread, so the patience doubles: eight requests in four hours"
+    )
+    assert caplog.text.count("has not come back for") == 7
+    answers[0] = True
+
+    def go_on() -> None:
+        nonlocal now
+        for _ in range(40_000):
+            watch.poll()
+            if watch._pending is not None and asked.acquire(blocking=False):
+                watch._pending.exception(timeout=30)
+            now += 1
+
+    with pytest.raises(TopicError, match=r"news\.raw"):  # it was recreated meanwhile, and this is noticed
+        go_on()
+    watch.end()
+
+
+def test_probes_of_brokers_that_never_return_cost_few_threads(release: threading.Event) -> None:
+    now, made = 100.0, 0
+
+    class Hanging(BrokerProbe):
+        def __call__(self) -> None:
+            release.wait(60)
+
+    def make(settings: Any) -> BrokerProbe:
+        nonlocal made
+        made += 1
+        return Hanging(settings)
+
+    watch = BrokerWatch(load_settings(), Observer(), clock=lambda: now, make_probe=make)
+    for _ in range(24 * 3600):
+        watch.tick()
+        now += 1
+    assert made < 20, "in a day"
+
+
+def test_a_watch_that_gets_no_thread_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = threading.Semaphore(0)
+    monkeypatch.setattr(broker_watch, "_TICK_SECONDS", 0.01)
+
+    def tick(_: BrokerWatch) -> None:
+        ticks.release()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(BrokerWatch, "tick", tick)
+    with BrokerWatch(load_settings(), Observer(), make_probe=BrokerProbe):
+        assert ticks.acquire(timeout=30)
+        assert ticks.acquire(timeout=30)
+
+
+def test_the_probe_logs_in_with_the_password_of_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "password"
+    path.write_text("before", "utf-8")
+    kafka = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "worker"}
+    used: list[str] = []
+
+    def make(kind: object, config: Any) -> Any:
+        used.append(str(config["sasl_plain_password"]))
+        raise client.kafka_errors.SaslAuthenticationFailedError("refused")
+
+    monkeypatch.setattr(client, "make", make)
+    probe = BrokerProbe(load_settings(kafka=kafka | {"sasl_password_file": str(path)}))
+    for password in ("before", "after"):
+        path.write_text(password, "utf-8")
+        with pytest.raises(client.kafka_errors.SaslAuthenticationFailedError):
+            probe()
+    assert used == ["before", "after"]

@@ -1,0 +1,102 @@
+"""Batches that fail again and again are halved until they go through or one record is found; outages do not count."""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_dedup.errors import Refused, TransactionFailed
+from stream_dedup.worker.refused import FailedRecords
+
+LASTING = TransactionFailed("the broker says no", lasting=True)
+OUTAGE = TransactionFailed("no broker")
+Fails = Callable[[Sequence[Any]], TransactionFailed | None]
+
+
+def records(*offsets: int, partition: int = 0) -> list[Any]:
+    return [SimpleNamespace(partition=partition, offset=offset) for offset in offsets]
+
+
+def work(failed: FailedRecords, some: Sequence[Any], fails: Fails, most: int) -> list[int]:
+    """Commit batches as the worker does, as large as allowed; return the sizes of those that went through."""
+    passed: list[int] = []
+    for _ in range(most):
+        if not some:
+            return passed
+        batch = some[: failed.batch_limit or len(some)]
+        error = fails(batch)
+        if error is None:
+            failed.committed({0: batch[-1].offset + 1})
+            passed.append(len(batch))
+            some = some[len(batch) :]
+        else:
+            failed.failed(batch, error)
+    raise AssertionError(f"{len(some)} records are still there after {most} tries")
+
+
+@pytest.mark.parametrize(
+    ("failures", "message"),
+    [
+        # A batch is halved after the third failure in a row; an outage neither counts nor ends the row.
+        ([(records(*range(10)), LASTING)] * 2 + [(records(*range(10)), OUTAGE)] * 9, None),
+        ([(records(*range(10)), LASTING)] * 3, "10 records have failed 3 times in a row (the broker says no)"),
+        ([(records(*range(10)), LASTING), (records(1), OUTAGE)] * 3, "Transactions now hold 5 records"),
+        # Only the named records are suspected.
+        ([(records(*range(10)), TransactionFailed("", lasting=True, sources=[4, 5, 6, 7]))] * 3, "hold 2 records"),
+        # A single record without a refusal stays, and is reported once.
+        ([(records(7), LASTING)] * 3, "offset 7 of input partition 0 has failed 3 times"),
+        ([(records(7), LASTING)] * 6, ""),
+        # One that Kafka refuses becomes a dead letter, unless its dead letter is refused too.
+        (
+            [(records(6, 7), LASTING)] * 3 + [(records(7), Refused("no", [0]))],
+            "found after 4 failures in a row: no. It becomes a dead letter; partition/offset: 0/7",
+        ),
+        ([(records(7), Refused("no", [0]))] * 3, "--to-offset 8"),
+        ([(records(5, 6, 7), Refused("no", [0, 2]))], None),
+    ],
+)
+def test_what_is_reported(failures: list[tuple[list[Any], TransactionFailed]], message: str | None) -> None:
+    failed = FailedRecords()
+    reports = [failed.failed(*one) for one in failures]
+    last = [report for report in reports if report is not None][-1:]
+    assert [is_new for _, is_new in last] == ([] if message is None else [bool(message)])
+    assert all(message in text for text, _ in last if message)
+
+
+def test_a_commit_by_any_member_clears_records() -> None:
+    failed = FailedRecords()
+    for _ in range(3):
+        failed.failed(records(5, 6) + records(5, partition=1), Refused("no", [0, 1, 2]))
+    failed.committed({0: 6})
+    assert failed.refusals == {(0, 6): 3, (1, 5): 3}
+    failed.committed({0: 7, 1: 6})
+    assert (failed.refusals, failed.batch_limit) == ({}, None)
+    assert failed.failed(records(9), LASTING) is None
+
+
+@given(st.integers(1, 300), st.data())
+def test_one_bad_record_is_found_by_halves_and_all_others_go_through(count: int, data: st.DataObject) -> None:
+    bad = data.draw(st.integers(0, count - 1))
+    failed, dead = FailedRecords(), []
+
+    def fails(batch: Sequence[Any]) -> TransactionFailed | None:
+        if bad not in [record.offset for record in batch]:
+            return None
+        if (0, bad) in failed.refusals:
+            dead.append(bad)  # as the judge does
+            return None
+        return Refused("this one", [0]) if len(batch) == 1 else LASTING
+
+    assert (sum(work(failed, records(*range(count)), fails, 60)), dead) == (count, [bad])
+    assert (failed.refusals, failed.batch_limit) == ({}, None)
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_where_smaller_transactions_go_through_all_do(count: int, most: int) -> None:
+    failed = FailedRecords()
+    passed = work(failed, records(*range(count)), lambda batch: LASTING if len(batch) > most else None, 700)
+    assert (sum(passed), failed.refusals) == (count, {})
+    assert max(passed) <= most

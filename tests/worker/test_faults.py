@@ -1,0 +1,88 @@
+"""Kill the worker at every numbered step of the commit protocol and at random moments: all is exactly once.
+
+The steps are those of stream_dedup/worker/commit.py. Each life is a process of its own, killed by SIGKILL. The
+next one joins the group as soon as its predecessor is dead, and takes over when the session of the dead one has ended.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.news.decode import Decoder
+from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.state_store import StateStore
+from tests.worker.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+ITEMS = 20_000
+RANDOM_MOMENTS = 8  # `make soak` has many more
+
+
+def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dict[bytes | None, Any]]:
+    """Judge all records without Kafka; return the index and the verdicts."""
+    dedup, decode = Deduplicator(settings), Decoder(settings.item)
+    verdicts: dict[bytes | None, Any] = {}
+    for start in range(0, len(sent), 1000):
+        some = sent[start : start + 1000]
+        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some])
+        dedup.apply(batch)
+        for one, verdict in zip(some, batch.verdicts, strict=True):
+            verdicts[one.key] = (str(verdict.kind), verdict.original.id if verdict.original else None)
+    return dedup, verdicts
+
+
+def restored(settings: Settings) -> Deduplicator:
+    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
+    store.complete(lambda done, total: None)
+    return store.dedup
+
+
+def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50, "session_timeout": "1s"}))
+    sent = feed(settings, made_up(ITEMS))
+    chance = random.Random(7)
+    # At each step of the third batch: two are done, one is not.
+    plans: list[dict[str, Any]] = [{"kill": [step, 3]} for step in CommitStep]
+    # Half of the moments from the start on (joining, restoring, the first batches), half within the work.
+    plans += [{"from": "start" if i % 2 else "opened"} for i in range(RANDOM_MOMENTS)]
+    chance.shuffle(plans)
+    with ExitStack() as stack:
+        for plan in plans:
+            member = stack.enter_context(Member(settings, plan)).go()
+            if "kill" in plan:
+                member.wait_killed()
+                assert member.wait_for("kill", 5)["step"] == plan["kill"][0]
+            elif plan["from"] == "opened":
+                member.wait_for("opened")
+                time.sleep(chance.uniform(0, 0.5))
+                member.kill()
+            else:
+                time.sleep(chance.uniform(0, 2))
+                member.kill()
+        last = stack.enter_context(Member(settings)).go()
+        assert last.wait_for("batch")["lag"] > 0, "the feed was used up before the last kill"
+        last.wait_for("batch", 60, lag=0)
+        last.stop()
+
+    came = assert_exactly_once(settings, sent)
+    calm, expected = undisturbed(settings, sent)
+    assert came.verdicts() == {key: (kind, of if kind == "duplicate" else None) for key, (kind, of) in expected.items()}
+    # The restored index gives the same verdicts as that of an undisturbed run.
+    again = restored(settings)
+    assert (len(again), again.watermark) == (len(calm), calm.watermark)
+    decode = Decoder(settings.item)
+    probes = [decode(value, key, sent[-1].timestamp) for key, value in [*made_up(ITEMS)][:2000]]
+    probes += [decode(value, key, sent[-1].timestamp) for key, value in made_up(500, seed=2)]
+    assert again.judge(probes).verdicts == calm.judge(probes).verdicts
+    again.close()
+    calm.close()

@@ -1,0 +1,162 @@
+"""Every record comes out once for any number of partitions, with and without keys, also when topics grow."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from kafka.admin import KafkaAdminClient
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import TransactionFailed
+from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.settings import Settings
+from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.group import Group
+from tests.worker.support import (
+    Member,
+    Sent,
+    feed,
+    final_outcome,
+    header,
+    made_up,
+    make_settings,
+    outcome,
+    ready,
+    run_until,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+Names = Callable[[str], str]
+# A growth is noticed when a client refreshes its metadata, otherwise every 30 s.
+QUICK = {"metadata_ms": 3000}
+
+
+def grow(settings: Settings, **partitions: int) -> None:
+    """Add partitions to topics, named by their roles."""
+    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
+    try:
+        admin.create_partitions({getattr(settings.topics, role): count for role, count in partitions.items()})
+    finally:
+        admin.close()
+
+
+def six_in_four_out(kafka: EmbeddedKafka, topic_name: Names, **worker: Any) -> Settings:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=worker), partitions=4)
+    grow(settings, **({"input": 6, "changelog": 12} if settings.worker.scope == "partition" else {"input": 6}))
+    return settings
+
+
+def mixed(count: int, seed: int = 1) -> Iterator[tuple[bytes | None, bytes]]:
+    """Made-up articles, every second one without a key."""
+    for i, (key, value) in enumerate(made_up(count, seed)):
+        yield (key if i % 2 else None), value
+
+
+def places(records: Iterable[Any]) -> Counter[str | None]:
+    return Counter(header(record, "dedup-source") for record in records)
+
+
+def assert_each_once(settings: Settings, sent: Iterable[Sent]) -> list[Any]:
+    """Assert that every input record came out once and unchanged; returns the records that came out."""
+    sent = list(sent)
+    came = final_outcome(settings, len(sent))
+    records = [*came.output, *came.duplicates, *came.dead_letters]
+    found = places(records)
+    expected = {f"{settings.topics.input}/{one.partition}/{one.offset}": one for one in sent}
+    assert not expected.keys() - found.keys(), "lost"
+    assert not found.keys() - expected.keys(), "never sent"
+    assert max(found.values()) == 1, "came twice"
+    for record in records:
+        one = expected[header(record, "dedup-source") or ""]
+        assert (record.key, record.value, record.timestamp) == (one.key, one.value, one.timestamp)
+    return records
+
+
+def test_large_header_names_are_unchanged(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    """The names alone may exceed a batch's bytes, by the bound of four bytes per character and actually."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    sent = []
+    for i, (key, value) in enumerate(mixed(30)):
+        names = {} if i % 3 else {f"{i}-" + ("ü" if i % 2 else "n") * (260_000 if i < 15 else 500_000): b"1"}
+        sent += feed(settings, [(key, value)], **names)
+    run_until(settings, 30)
+    headers = {f"{settings.topics.input}/{one.partition}/{one.offset}": one.headers for one in sent}
+    for record in assert_each_once(settings, sent):
+        own = headers[header(record, "dedup-source") or ""]
+        assert record.headers[: len(own)] == own
+
+
+def wait_for(settings: Settings, count: int, seconds: float = 120) -> None:
+    """Wait until this many records have come out."""
+    deadline = time.monotonic() + seconds
+    while True:
+        came = outcome(settings)
+        found = len(places([*came.output, *came.duplicates, *came.dead_letters]))
+        if found >= count:
+            return
+        assert time.monotonic() < deadline, f"{found} of {count} came out in {seconds:.0f} s"
+        time.sleep(0.3)
+
+
+def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    """The input grows from 6 to 8 partitions, the output from 4 to 7, under a running member and between kills."""
+    settings = six_in_four_out(kafka, topic_name, batch_items=50, session_timeout="1s")
+    sent = feed(settings, mixed(2_000), partition=None)
+    with ExitStack() as stack:
+        # Kill members at each step of the commit protocol, before and after the topics grow, and once when idle.
+        for step in (CommitStep.POLL, CommitStep.OFFSETS, CommitStep.SEND, CommitStep.COMMIT):
+            stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
+        running = stack.enter_context(Member(settings, QUICK)).go()
+        running.wait_for("opened", 60, partitions=[0, 1, 2, 3, 4, 5])
+        grow(settings, input=8, output=7)
+        sent += feed(settings, mixed(500, seed=2), partition=None)
+        running.wait_for("opened", 120, partitions=[0, 1, 2, 3, 4, 5, 6, 7])
+        wait_for(settings, len(sent))
+        running.kill()
+        sent += feed(settings, mixed(2_000, seed=3), partition=None)
+        for step in (CommitStep.JUDGE, CommitStep.APPLY, CommitStep.BEGIN, CommitStep.CHANGELOG, CommitStep.FLUSH):
+            stack.enter_context(Member(settings, {"kill": [step, 3]})).go().wait_killed(60)
+        last = stack.enter_context(Member(settings)).go()
+        wait_for(settings, len(sent))
+        last.stop()
+        lost = [event for event in running.drain() if event["event"] == "error"]
+    records = assert_each_once(settings, sent)
+    assert {one.partition for one in sent} == set(range(8))
+    assert {record.partition for record in records if record.topic == settings.topics.output} == set(range(7))
+    assert not lost, "growth is not a failure"
+
+
+def test_an_output_that_grows_is_used_without_a_new_task(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = six_in_four_out(kafka, topic_name)
+    with Member(settings, QUICK) as member:
+        sent = feed(settings, mixed(100), partition=None)
+        member.go().wait_for("opened", 60)
+        wait_for(settings, len(sent))
+        grow(settings, output=9)
+        deadline, used = time.monotonic() + 120, 0
+        while used < 9:
+            assert time.monotonic() < deadline, f"{used} of 9 partitions are used"
+            sent += feed(settings, mixed(100, seed=len(sent)), partition=None)
+            wait_for(settings, len(sent))
+            used = len({record.partition for record in outcome(settings).output})
+            time.sleep(1)
+        member.stop()
+        assert [event["event"] for event in member.drain() if event["event"] in ("opened", "error")] == ["opened"]
+    assert_each_once(settings, sent)
+
+
+def test_a_partition_that_not_every_broker_knows_yet_is_worth_another_try(
+    kafka: EmbeddedKafka, topic_name: Names
+) -> None:
+    """The client leaves it out of its answer and fails with a KeyError; after TransactionFailed the worker goes on."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    group = Group(settings, no_deadline)
+    try:
+        assert group.beginnings([0, 1]) == {0: 0, 1: 0}
+        with pytest.raises(TransactionFailed, match=r"first offsets.*partition 7"):
+            group.beginnings([0, 7])
+    finally:
+        group.leave()

@@ -1,0 +1,209 @@
+"""A record and its verdict become the record that goes out; what cannot go out is known beforehand."""
+
+import json
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.partitioner import DefaultPartitioner
+
+from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
+from stream_dedup.kafka.record_batch import Outgoing
+from stream_dedup.kafka.topics import TopicMetadata
+from stream_dedup.settings import PolicySettings, Settings, load_settings
+from stream_dedup.worker.records import OutgoingRecords, partition_of, was_held_back
+
+SETTINGS = load_settings(
+    topics={"input": "in", "output": "out", "duplicates": "dup", "dead_letters": "dead", "changelog": "log"},
+    worker={"max_record_bytes": 4 * 2**20},
+)
+SHADOW = SETTINGS.model_copy(update={"policy": PolicySettings(shadow=True)})
+MIB = 2**20
+UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
+HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1é", 5, 0, 9), Evidence(body=0.75, candidates=1))
+UPDATE = Verdict("4", Kind.UPDATE, Stage.BODY, True, Original("1", 5, 0, 9), Evidence(novelty=0.8, new_share=0.3))
+BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
+
+
+def outgoing(
+    partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS
+) -> OutgoingRecords:
+    counts = {"in": 4, "out": 4, "dup": 4, "dead": 4} | (partitions or {})
+    return OutgoingRecords(settings, TopicMetadata(counts, dict.fromkeys(counts, MIB)), 0xABC)
+
+
+def one(maker: OutgoingRecords, *arguments: Any) -> Outgoing:
+    """The last outgoing record: that of the verdict, behind a copy of shadow mode."""
+    *_, sent = maker.of(*arguments)
+    return sent
+
+
+def record(**fields: Any) -> Any:
+    plain = {"topic": "in", "partition": 3, "offset": 7, "key": b"k", "value": b"v", "timestamp": 11}
+    return SimpleNamespace(**{**plain, "headers": [("a", b"1"), ("a", b"2")], **fields})
+
+
+def test_a_unique_record_is_unchanged() -> None:
+    sent = one(outgoing(), record(), UNIQUE, 5)
+    assert (sent.topic, sent.partition, sent.key, sent.value, sent.timestamp, sent.source) == (
+        "out",
+        3,
+        b"k",
+        b"v",
+        11,
+        5,
+    )
+    assert sent.headers == [
+        ("a", b"1"), ("a", b"2"),
+        ("dedup-verdict", b"unique"), ("dedup-source", b"in/3/7"), ("dedup-scheme", b"0000000000000abc"),
+    ]  # fmt: skip
+
+
+def test_a_duplicate_names_its_original_and_the_evidence() -> None:
+    sent = one(outgoing(), record(), HELD, 0)
+    headers = dict(sent.headers[2:])
+    assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dup", b"k", b"v", 11)
+    assert list(headers) == ["dedup-verdict", "dedup-source", "dedup-scheme", "dedup-original", "dedup-evidence"]
+    assert headers["dedup-original"].decode() == "1é"
+    assert json.loads(headers["dedup-evidence"]) == HELD.as_json()
+
+
+def test_an_update_let_through_names_its_original_and_the_novelty() -> None:
+    sent = one(outgoing(), record(), UPDATE, 0)
+    headers = dict(sent.headers[2:])
+    assert (sent.topic, sent.value) == ("out", b"v")
+    assert (headers["dedup-verdict"], headers["dedup-original"]) == (b"update", b"1")
+    evidence = json.loads(headers["dedup-evidence"])["evidence"]
+    assert (evidence["novelty"], evidence["new_share"]) == (0.8, 0.3)
+
+
+def test_an_update_let_through_differs_from_one_held_back() -> None:
+    assert not was_held_back(one(outgoing(), record(), UPDATE, 0))
+    dropped = msgspec.structs.replace(UPDATE, forward=False, reason="policy.updates = drop")
+    copy, held = outgoing(settings=SHADOW).of(record(), dropped, 0)
+    assert (copy.topic, held.topic) == ("out", "dup")
+    assert was_held_back(copy)
+    assert was_held_back(held)
+
+
+def test_a_dead_letter_has_its_place_and_reason() -> None:
+    sent = one(outgoing(), record(), BAD, 0)
+    headers = dict(sent.headers[2:])
+    assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", b"k", b"v", 11)
+    assert headers["dedup-reason"] == b"json"
+    assert headers["dedup-detail"] == b"Input data was truncated: at the end"
+    assert headers["dedup-source"] == b"in/3/7"
+
+
+def test_in_shadow_mode_held_back_records_go_to_the_output_too() -> None:
+    router = outgoing(settings=SHADOW)
+    copy, held = router.of(record(), HELD, 4)
+    assert held == one(outgoing(), record(), HELD, 4), "the duplicates topic gets what it would get without"
+    assert copy == msgspec.structs.replace(held, topic="out")
+    [unique] = router.of(record(), UNIQUE, 4)
+    assert unique == one(outgoing(), record(), UNIQUE, 4)
+    copy, dead = router.of(record(), BAD, 4)
+    assert dead == one(outgoing(), record(), BAD, 4)
+    assert (copy.topic, copy.key, copy.value, copy.timestamp, copy.source) == ("out", b"k", b"v", 11, 4)
+    assert copy.headers == dead.headers
+    assert [sent.topic for sent in outgoing().of(record(), HELD, 4)] == ["dup"], "without it, only there"
+
+
+@pytest.mark.parametrize(("reason", "value"), [("too-large: x", b"v"), ("refused: x", b"v"), ("no-key: x", None)])
+def test_records_that_cannot_be_output_stay_out_in_shadow_mode_too(reason: str, value: bytes | None) -> None:
+    verdict = Verdict("3", Kind.BAD, Stage.NONE, False, reason=reason)
+    key = b"k" if value else None
+    assert [sent.topic for sent in outgoing(settings=SHADOW).of(record(key=key, value=value), verdict, 0)] == ["dead"]
+
+
+def test_a_tombstone_stays_a_tombstone() -> None:
+    sent = one(outgoing(), record(value=None), Verdict("k", Kind.TOMBSTONE, Stage.POLICY, True), 0)
+    assert (sent.topic, sent.key, sent.value) == ("out", b"k", None)
+
+
+def test_nulls_stay_null() -> None:
+    sent = one(outgoing(), record(headers=[("n", None)]), UNIQUE, 0)
+    assert sent.headers[0] == ("n", None)
+    sent = one(outgoing(), record(key=None, value=None), BAD, 0)
+    assert (sent.key, sent.value) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("count", "key", "expected"),
+    [(4, b"k", 3), (4, None, 3), (2, None, 1), (8, None, 3), (2, b"k", 0), (8, b"k", 0), (8, b"other", 2)],
+)
+def test_partitions(count: int, key: bytes | None, expected: int) -> None:
+    assert one(outgoing({"out": count}), record(key=key), UNIQUE, 0).partition == expected
+
+
+@given(st.binary(max_size=40), st.integers(1, 50))
+def test_partition_of_equals_the_client_s_partitioner(key: bytes, count: int) -> None:
+    cluster = SimpleNamespace(
+        topics=lambda: {"out"},
+        partitions_for_topic=lambda _: set(range(count)),
+        available_partitions_for_topic=lambda _: set(range(count)),
+    )
+    assert partition_of(key, count) == DefaultPartitioner().partition("out", key, key, None, None, cluster)
+
+
+def test_new_partition_counts_are_used() -> None:
+    router = outgoing({"in": 6})
+    assert one(router, record(key=None, partition=5), UNIQUE, 0).partition == 1
+    router.update_partitions({"in": 6, "out": 6, "dup": 3})
+    assert one(router, record(key=None, partition=5), UNIQUE, 0).partition == 5, "as many partitions now"
+    assert one(router, record(key=None, partition=5), HELD, 0).partition == 1, "a smaller count is outdated"
+
+
+def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> None:
+    router, escaped = outgoing(), record(headers=[("ok", b"1"), ("n\udcff", None), ("ü", b"")])
+    refused = router.refuse(escaped)
+    assert refused is not None
+    assert (refused.reason, refused.detail) == ("header", r"the name of a header is not UTF-8: b'n\xff'")
+    sent = one(router, escaped, Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused)), 0)
+    assert (sent.topic, sent.key, sent.value, sent.headers[:3]) == ("dead", b"k", b"v", escaped.headers)
+    assert router.refuse(record(headers=[("ü", b"1"), ("\u4e2d", b"")])) is None
+    large = router.refuse(record(headers=[("\udcff" * 5 * MIB, b"")]))
+    assert large is not None
+    assert large.reason == "too-large"
+
+
+def test_a_record_without_a_key_is_refused_for_a_compacted_output() -> None:
+    counts = dict.fromkeys(("in", "out", "dup", "dead"), 4)
+    router = OutgoingRecords(SETTINGS, TopicMetadata(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
+    refused = router.refuse(record(key=None))
+    assert refused is not None
+    assert refused.reason == "refused"
+    assert "out is compacted" in refused.detail
+    assert router.refuse(record()) is None
+    assert outgoing().refuse(record(key=None)) is None
+
+
+def test_a_record_that_is_too_large_is_refused() -> None:
+    router = outgoing()
+    assert router.refuse(record(value=os.urandom(MIB - 70_000))) is None
+    refused = router.refuse(record(value=os.urandom(MIB - 60_000)))
+    assert refused is not None
+    assert refused.reason == "too-large"
+    assert "max.message.bytes" in refused.detail
+    # The limit is for what travels: compressed.
+    assert router.refuse(record(value=b"a" * 3 * MIB)) is None
+    refused = router.refuse(record(value=b"a" * 5 * MIB))
+    assert refused is not None
+    assert "max_record_bytes" in refused.detail
+
+
+def test_a_dead_letter_that_is_too_large_has_no_value() -> None:
+    large = record(value=os.urandom(2 * MIB), key=b"k" * 2000)
+    refused = outgoing().refuse(large)
+    verdict = Verdict("", Kind.BAD, Stage.NONE, False, reason=str(refused))
+    sent = one(outgoing(), large, verdict, 0)
+    assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", None, b"", 11)
+    assert dict(sent.headers)["dedup-source"] == b"in/3/7"
+    assert ("a", b"1") not in sent.headers
+    # One that Kafka refused has no part left that it could refuse again.
+    sent = one(outgoing(), record(), BAD, 0, False)
+    assert (sent.key, sent.value, sent.timestamp) == (b"k", b"", None)

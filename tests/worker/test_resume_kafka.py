@@ -1,0 +1,424 @@
+"""Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, deleted ranges, a lost changelog."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.structs import OffsetAndMetadata
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.worker import Worker
+from tests.worker.support import (
+    START,
+    Member,
+    assert_exactly_once,
+    feed,
+    made_up,
+    make_settings,
+    outcome,
+    read_all,
+    ready,
+    run_until,
+)  # fmt: skip
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+Records = Iterable[tuple[bytes | None, bytes | None]]
+
+
+@pytest.fixture
+def admin(kafka: EmbeddedKafka) -> Iterator[Any]:
+    client = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker notices a recreated topic within half a second."""
+    monkeypatch.setattr("stream_dedup.worker.topic_watch._CHECK_SECONDS", 0.5)
+
+
+def others(count: int, seed: int = 7) -> list[tuple[bytes, bytes]]:
+    """Items with keys of their own."""
+    return [(b"other-%d-%s" % (seed, key), value) for key, value in made_up(count, seed=seed)]
+
+
+def recreate(admin: Any, topic: str, partitions: int = 1, **configs: str) -> None:
+    admin.delete_topics([topic])
+    deadline = time.monotonic() + 30
+    while admin.describe_topics([topic])[0]["error_code"] == 0:
+        assert time.monotonic() < deadline, f"{topic} is still there"
+        time.sleep(0.05)
+    admin.create_topics({topic: {"num_partitions": partitions, "configs": configs}}, wait_for_metadata=True)
+
+
+def delete_to(admin: Any, topic: str, offset: int, partition: int = 0) -> None:
+    admin.delete_records({TopicPartition(topic, partition): offset})
+
+
+def reset_offsets(admin: Any, settings: Settings, offsets: Mapping[int, int], topic: str = "") -> None:
+    """Set the group's offsets, as kafka-consumer-groups.sh --reset-offsets does."""
+    places = {TopicPartition(topic or settings.topics.input, one): offset for one, offset in offsets.items()}
+    admin.alter_group_offsets(
+        settings.kafka.group_id, {place: OffsetAndMetadata(offset, "", -1) for place, offset in places.items()}
+    )
+
+
+def end_of_topic(settings: Settings, admin: Any, topic: str, partition: int = 0) -> int:
+    from kafka.admin import OffsetSpec
+
+    place = TopicPartition(topic, partition)
+    return int(admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset)
+
+
+def fails(settings: Settings, match: str, kind: type[StreamError] = StreamError) -> str:
+    """Run a worker that must end with an error; return the message. One that works instead is stopped."""
+    stop = threading.Event()
+    timer = threading.Timer(20, stop.set)
+    timer.start()
+    try:
+        with pytest.raises(kind, match=match) as caught:
+            Worker(settings).run(stop)
+    finally:
+        timer.cancel()
+    return str(caught.value)
+
+
+class Watching(Observer):
+    """Counts judged records, and collects errors and lag."""
+
+    def __init__(self) -> None:
+        self.judged = 0
+        self.opened = threading.Event()
+        self.errors: list[Any] = []
+        self.lag: dict[int, int] = {}
+
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
+        self.lag |= {one: left for one, left in lag.items() if one == 1}
+
+    def batch(self, report: BatchReport) -> None:
+        self.judged += len(report.verdicts)
+
+    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
+        self.remembered = remembered
+        self.opened.set()
+
+    def error(self, error: Any, retry_in: float | None) -> None:
+        self.errors.append(error)
+
+    def wait_judged(self, count: int, seconds: float = 60) -> None:
+        wait_until(lambda: self.judged >= count, f"{count} are judged", seconds)
+
+
+def wait_until(met: Callable[[], object], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[tuple[Watching, Callable[[], BaseException | None]]]:
+    """Run a worker in a thread; yield its observer, and a function that waits for its end and returns its error."""
+    watching, stop, ended = Watching(), threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            Worker(settings, observer=watching).run(stop)
+        except BaseException as error:  # noqa: BLE001 - the test checks it
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def end(seconds: float = 60) -> BaseException | None:
+        thread.join(seconds)
+        return ended[0] if ended else None
+
+    try:
+        assert watching.opened.wait(60)
+        yield watching, end
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+# -- a recreated or another input topic --------------------------------------------------------------------------------
+
+
+def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    sent = feed(settings, made_up(30))
+    run_until(settings, 30)
+    recreate(admin, settings.topics.input)
+    sent += feed(settings, others(40))
+    message = fails(settings, "was deleted and created anew", TopicError)
+    assert f"--topic {settings.topics.input} --reset-offsets --to-earliest --execute" in message
+    reset_offsets(admin, settings, {0: 0})
+    run_until(settings, 40)
+    assert_exactly_once(settings, sent)
+
+
+@pytest.mark.usefixtures("quick_watch")
+def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+) -> None:
+    """As a standby it would wait in silence, and after a take-over the first output would lack items."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    own = {role: topic_name(f"second-{role}") for role in ("output", "duplicates", "dead_letters", "changelog")}
+    second = ready(
+        load_settings(
+            kafka=settings.kafka.model_dump(),
+            topics={**settings.topics.model_dump(), **own},
+            worker=settings.worker.model_dump(),
+        )
+    )
+    sent = feed(settings, made_up(30))
+    expected = f"{settings.kafka.group_id} writes to {settings.topics.output}, and here .* is {own['output']}"
+    with running(settings) as (first, _):
+        first.wait_judged(30)
+        message = fails(second, expected, TopicError)
+        assert "give this one a [kafka] group_id and a [topics] changelog of its own" in message
+        assert f"--topic {settings.topics.input} --reset-offsets --to-current --execute" in message
+        sent += feed(settings, others(10))
+        first.wait_judged(40)
+    assert_exactly_once(settings, sent)
+    fails(second, expected, TopicError)  # the role is free, and it does not take it
+    assert not outcome(second).fates
+    reset_offsets(admin, settings, {0: end_of_topic(settings, admin, settings.topics.input)})
+    feed(second, others(5, seed=8))
+    run_until(second, 5)
+    assert len(outcome(second).fates) == 5, "as the message says"
+
+
+@pytest.mark.usefixtures("quick_watch")
+def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(30))
+    with running(settings) as (watching, end):
+        watching.wait_judged(30)
+        recreate(admin, settings.topics.input)
+        feed(settings, others(40))
+        error = end()
+    assert isinstance(error, TopicError)
+    assert "was deleted and created anew" in str(error)
+    fails(settings, "was deleted and created anew", TopicError)
+
+
+# -- no offsets anywhere -----------------------------------------------------------------------------------
+
+
+def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+) -> None:
+    """The worker of the new group must end with an error that names the command."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(30))
+    run_until(settings, 30)
+    other = ready(
+        load_settings(
+            kafka={**settings.kafka.model_dump(), "group_id": topic_name("other-group")},
+            topics={**settings.topics.model_dump(), "changelog": topic_name("other-changelog")},
+            worker=settings.worker.model_dump(),
+        )
+    )
+    fails(other, f"{settings.topics.output} has had records.*there are no offsets of .* to resume at")
+
+
+def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_again(
+    kafka: EmbeddedKafka, topic_name: Names
+) -> None:
+    """The aborted transaction has left unreadable records in output and changelog."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    sent = feed(settings, made_up(30), partition=1)
+    with Member(settings, {"kill": [CommitStep.COMMIT, 1]}) as member:
+        member.go().wait_killed()
+    run_until(settings, 30)
+    assert_exactly_once(settings, sent)
+
+
+# -- markers, and deleted ranges -----------------------------------------------------------------------------------
+
+
+def feed_in_transaction(settings: Settings, records: Records, partition: int = 0, *, abort: bool = False) -> None:
+    producer = KafkaProducer(
+        bootstrap_servers=settings.kafka.bootstrap_servers, transactional_id=f"feeder-{settings.topics.input}"
+    )
+    try:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for i, (key, value) in enumerate(records):
+            producer.send(settings.topics.input, value, key, partition=partition, timestamp_ms=START + i)
+        producer.flush()
+        producer.abort_transaction() if abort else producer.commit_transaction()
+    finally:
+        producer.close()
+
+
+def test_a_deleted_commit_marker_stops_no_worker(kafka: EmbeddedKafka, topic_name: Names, admin: Any) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    with running(settings) as (watching, _):
+        feed_in_transaction(settings, made_up(20), partition=1)
+        watching.wait_judged(20)
+        time.sleep(1)  # the marker may come with a fetch of its own
+    assert end_of_topic(settings, admin, settings.topics.input, 1) == 21
+    delete_to(admin, settings.topics.input, 21, partition=1)
+    feed(settings, others(5))
+    run_until(settings, 5)
+    assert len(outcome(settings).fates) == 25
+
+
+def test_a_rewind_does_not_go_back_before_a_marker(kafka: EmbeddedKafka, topic_name: Names, admin: Any) -> None:
+    """Markers alone come to a partition, and are deleted; then a second member causes a rebalance."""
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    with running(settings) as (watching, _):
+        feed(settings, made_up(5), partition=1)
+        watching.wait_judged(5)
+        feed_in_transaction(settings, others(10), partition=1, abort=True)
+        wait_until(lambda: watching.lag == {1: 0}, "the consumer's position has passed them")
+        delete_to(admin, settings.topics.input, end_of_topic(settings, admin, settings.topics.input, 1), partition=1)
+        second = threading.Event()
+        joined = threading.Thread(target=Worker(settings).run, args=(second,))
+        joined.start()
+        time.sleep(3)
+        feed(settings, others(5, seed=8), partition=1)
+        watching.wait_judged(10)
+        second.set()
+        joined.join(30)
+        assert watching.errors == []
+
+
+def test_positions_past_markers_are_committed_after_a_while(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stream_dedup.worker.worker._MARKERS_SECONDS", 0.5)
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    place = TopicPartition(settings.topics.input, 1)
+    with running(settings) as (watching, _):
+        feed(settings, made_up(5), partition=1)
+        watching.wait_judged(5)
+        feed_in_transaction(settings, others(10), partition=1, abort=True)
+        end = 5 + 10 + 1
+        # The marker is written after the feeder has its answer.
+        wait_until(lambda: end_of_topic(settings, admin, settings.topics.input, 1) == end, "the marker is written")
+
+        def committed() -> int:
+            group = settings.kafka.group_id
+            return int(admin.list_group_offsets({group: [place]})[group][place].offset)
+
+        wait_until(lambda: committed() == end, "the position past the aborted transaction is committed")
+        blocks = len(read_all(settings, settings.topics.changelog))
+        time.sleep(2)
+        assert len(read_all(settings, settings.topics.changelog)) == blocks, "once, not again and again"
+    delete_to(admin, settings.topics.input, end, partition=1)
+    feed(settings, others(5, seed=8))
+    run_until(settings, 5)
+
+
+def test_the_cure_for_a_deleted_range_names_its_partition_alone(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    sent = feed(settings, made_up(30))
+    sent += feed(settings, others(10), partition=1)
+    run_until(settings, 40)
+    lost = feed(settings, others(10, seed=8), partition=1)
+    delete_to(admin, settings.topics.input, 15, partition=1)
+    message = fails(settings, "were deleted before they were read")
+    assert f"--topic {settings.topics.input}:1 --reset-offsets --to-offset 15 --execute" in message
+    assert "offsets 10 to 14 of partition 1" in message
+    reset_offsets(admin, settings, {1: 15})
+    run_until(settings, 5)
+    assert_exactly_once(settings, sent + lost[5:])
+
+
+# -- a damaged changelog ------------------------------------------------------------------------------
+
+
+def warnings(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    return [one.message for one in caplog.records if one.levelno >= level and one.name.startswith("stream_dedup")]
+
+
+def remake_changelog(admin: Any, settings: Settings) -> None:
+    configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
+    recreate(admin, settings.topics.changelog, 2, **configs)
+
+
+@pytest.mark.usefixtures("quick_watch")
+def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_stays(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(30))
+    with running(settings) as (watching, _):
+        watching.wait_judged(30)
+        known = watching.judged
+        remake_changelog(admin, settings)
+        wait_until(lambda: warnings(caplog, logging.ERROR), "an ERROR is logged")
+        again = [(b"again-" + key, value) for key, value in made_up(30)]
+        feed(settings, again)
+        watching.wait_judged(known + 30)
+        time.sleep(2)  # four more checks
+    message = warnings(caplog, logging.ERROR)
+    assert len(message) == 1, message
+    assert "was deleted and created anew" in message[0]
+    came = outcome(settings)
+    assert not [one for one in came.output if one.key.startswith(b"again-")], "the index is still there"
+
+
+def test_a_changelog_that_has_lost_its_beginning_is_reported_at_the_take_over(
+    kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+    feed(settings, made_up(300))
+    run_until(settings, 300)
+    delete_to(admin, settings.topics.changelog, end_of_topic(settings, admin, settings.topics.changelog) - 2)
+    feed(settings, others(5))
+    caplog.clear()
+    run_until(settings, 5)
+    [message] = warnings(caplog, logging.ERROR)
+    assert "originals" in message
+
+
+@pytest.mark.parametrize("partition", [0, 1], ids=["blocks", "folds"])
+def test_a_foreign_transaction_in_the_changelog_is_reported_soon(
+    kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture, partition: int
+) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    feed(settings, made_up(30))
+    run_until(settings, 30)
+    foreign = KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=topic_name("foreign"))
+    try:
+        foreign.init_transactions()
+        foreign.begin_transaction()
+        foreign.send(settings.topics.changelog, b"x", b"y", partition=partition).get(10)
+        stop, began = threading.Event(), time.monotonic()
+        worker = threading.Thread(target=Worker(settings).run, args=(stop,))
+        worker.start()
+        try:
+            wait_until(lambda: any("open transaction" in one for one in warnings(caplog)), "it is reported", 30)
+            print(f"reported after {time.monotonic() - began:.1f} s")
+        finally:
+            stop.set()
+            worker.join(30)
+        [message] = [one for one in warnings(caplog) if "open transaction" in one]
+        assert f"{settings.topics.changelog}-{partition} stands still" in message
+        assert "find-hanging" in message
+    finally:
+        foreign.abort_transaction()
+        foreign.close()

@@ -1,0 +1,62 @@
+"""SIGTERM to `stream-dedup run`: it ends within ten seconds, whatever Python and the index still have to do."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.worker import Worker
+from tests.benchmarks.restore import fill_changelog
+from tests.operate.stage import Load, Member, lost_and_repeated
+from tests.worker.support import feed, made_up, make_settings, outcome, read_all, ready, run_until
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+SECONDS = 10.0  # container runtimes kill after them
+ORIGINALS = 100_000
+
+
+def test_it_ends_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name: Names, tmp_path: Path) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name))
+    fill_changelog(settings, ORIGINALS, 2000)
+    with Member("a", settings, tmp_path) as member, Load(settings, 500.0):
+        (member.faults / "long-exit").touch()
+        member.start().wait_until("ok")
+        time.sleep(1)
+        code, seconds = member.stop()
+        assert code == 0
+        assert seconds < SECONDS
+        assert "stopped; each batch in work is committed or will be read again" in member.log()
+    judged = sum(outcome(settings).fates.values())
+    run_until(settings, len(read_all(settings, settings.topics.input)) - judged)
+    lost, repeated = lost_and_repeated(settings)
+    assert not lost
+    assert not repeated
+
+
+def test_a_merging_index_does_not_delay_the_stop(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    class Merging(Deduplicator):
+        def close(self) -> None:
+            over.wait(60)  # as long as a merge of a large index on a starved machine
+            super().close()
+
+    over = threading.Event()
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"scope": "partition"}), partitions=3)
+    feed(settings, made_up(60), partition=None)
+    began, stop = [0.0], threading.Event()
+
+    class Stopping(Observer):
+        def loop_completed(self, tasks: Sequence[str]) -> None:
+            if len(tasks) == 3:
+                began[0] = time.monotonic()
+                stop.set()
+
+    Worker(settings, observer=Stopping(), deduplicator=Merging).run(stop)
+    seconds = time.monotonic() - began[0]
+    over.set()
+    assert seconds < SECONDS

@@ -1,0 +1,106 @@
+"""Several members: a dead one is replaced, a newcomer waits, a zombie writes nothing."""
+
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.worker.commit import CommitStep
+from tests.worker.support import Member, assert_exactly_once, feed, made_up, make_settings, read_all, ready
+
+pytestmark = pytest.mark.kafka
+Names = Callable[[str], str]
+BATCHES = {"batch_items": 50}
+
+
+def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=BATCHES))
+    sent = feed(settings, made_up(3000))
+    slow = {"slow": 0.05}
+    with Member(settings, slow) as active, Member(settings) as standby, Member(settings) as newcomer:
+        active.go().wait_for("opened", task="global")
+        standby.go()
+        newcomer.go()
+        # Two joins, two rebalances: the active member works through both, with the index it has.
+        for _ in range(5):
+            active.wait_for("batch")
+        time.sleep(2)
+        assert [one["event"] for one in active.drain() if one["event"] in ("lost", "opened", "error")] == ["opened"]
+        assert not [one for one in [*standby.drain(), *newcomer.drain()] if one["event"] != "ready"]
+
+        killed_at = time.time()
+        active.kill()
+        deadline = time.monotonic() + 30
+        opened = None
+        while opened is None:
+            assert time.monotonic() < deadline, (standby.events, newcomer.events)
+            time.sleep(0.05)
+            heir, other = standby, newcomer
+            if any(one["event"] == "opened" for one in newcomer.drain()):
+                heir, other = newcomer, standby
+            opened = next((one for one in heir.drain() if one["event"] == "opened"), None)
+        taken_over = opened["at"] - killed_at
+        print(f"take-over {taken_over:.2f} s, of it {opened['seconds']:.2f} s to open; the session is 1.5 s")
+        assert taken_over < 8
+        heir.wait_for("batch", 60, lag=0)
+        assert not [one for one in other.drain() if one["event"] in ("opened", "batch")]
+        assert heir.stop() < 10
+        # A member that leaves is replaced at once, before its session would end.
+        left_at = time.time()
+        assert other.wait_for("opened", 10)["at"] - left_at < 3
+        assert other.stop() < 10
+    assert_exactly_once(settings, sent)
+
+
+@pytest.mark.parametrize("step", [CommitStep.JUDGE, CommitStep.OFFSETS, CommitStep.COMMIT])
+def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: CommitStep) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=BATCHES))
+    sent = feed(settings, made_up(1000))
+    with Member(settings, {"freeze": [step, 3]}) as zombie, Member(settings) as standby:
+        zombie.go().wait_for("opened")
+        standby.go()
+        zombie.wait_for("freeze")
+        standby.wait_for("batch", 30, lag=0)
+        assert_exactly_once(settings, sent)
+        blocks = len(read_all(settings, settings.topics.changelog))
+        woken_at = time.time()
+        zombie.signal(signal.SIGCONT)
+        zombie.wait_for("lost", 20)
+        time.sleep(2)
+        assert len(read_all(settings, settings.topics.changelog)) == blocks
+        assert not [one for one in zombie.drain() if one["event"] == "batch" and one["at"] > woken_at]
+        # Both live, and the one that took over still works: it was not fenced and has kept its role.
+        sent += feed(settings, ((b"more-" + key, value) for key, value in made_up(200, seed=9)))
+        standby.wait_for("batch", 20, lag=0)
+        assert [one["event"] for one in standby.drain() if one["event"] in ("lost", "opened", "error")] == ["opened"]
+        assert zombie.stop() < 10
+        assert standby.stop() < 10
+    assert_exactly_once(settings, sent)
+
+
+def test_scope_partition_shares_and_replaces(kafka: EmbeddedKafka, topic_name: Names) -> None:
+    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={**BATCHES, "scope": "partition"}), partitions=4)
+    sent = feed(settings, made_up(6000), partition=None)
+    slow = {"slow": 0.05}
+    with Member(settings, slow) as first, Member(settings, slow) as second:
+        first.go().wait_for("opened", task="3")
+        second.go()
+        mine = {second.wait_for("opened", 30)["task"], second.wait_for("opened", 30)["task"]}
+        lost = {one["task"] for one in first.drain() if one["event"] == "lost"}
+        assert lost == mine, "the others stay where they are"
+        for _ in range(4):
+            second.wait_for("batch")
+        second.kill()
+        back = {first.wait_for("opened", 30)["task"] for _ in mine}
+        assert back == mine
+        first.wait_for("batch", 60, lag=0)
+        deadline = time.monotonic() + 60
+        while sum(one["records"] for one in first.drain() + second.drain() if one["event"] == "batch") < len(sent):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        time.sleep(1)
+        assert first.stop() < 10
+    assert_exactly_once(settings, sent)

@@ -1,0 +1,48 @@
+"""A trial shows examples of each stage and of different originals, each with its reason."""
+
+import re
+
+from stream_dedup.kafka.record_batch import Record
+from stream_dedup.settings import load_settings
+from stream_dedup.worker.trial import EXAMPLES, Trial
+from tests.worker.support import START, article, made_up
+
+
+def record(offset: int, value: bytes) -> Record:
+    return Record("news", 0, offset, START + 60_000 * offset, None, value, ())
+
+
+def test_examples_cover_different_originals_and_rare_stages() -> None:
+    values = [value for _, value in made_up(18)]
+    with Trial(load_settings(), "news") as trial:
+        trial.judge([record(offset, value) for offset, value in enumerate(values)])
+        others = trial.result()
+    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+    # One article fills the feed with its copies.
+    values += [article(f"flood-{i}", text, "Elm bridge opens", f"{i}.example") for i in range(300)]
+    with Trial(load_settings(), "news") as trial:
+        trial.judge([record(offset, value) for offset, value in enumerate(values)])
+        result = trial.result()
+    assert result.held_back >= 299
+    assert 3 < len(others.examples) < EXAMPLES
+    originals = [one.original.id for one in result.examples]
+    assert originals.count("flood-0") == 1
+    assert set(originals) == {one.original.id for one in others.examples} | {"flood-0"}
+    assert {one.stage for one in result.examples} == set(result.stages), "no stage is left out"
+    flood = next(one for one in result.examples if one.original.id == "flood-0")
+    assert flood.held_back.title == flood.original.title == "Elm bridge opens"
+    assert flood.reason.startswith("the same text, ")
+    assert flood.reason.endswith(" later")
+
+
+def test_a_reason_counts_the_new_words() -> None:
+    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+    values = [
+        article("1", text, "Elm bridge opens"),
+        article("2", f"{text} Later two ferries and a brass band greeted them.", "Elm bridge opens", "b"),
+    ]
+    with Trial(load_settings(), "news") as trial:
+        trial.judge([record(offset, value) for offset, value in enumerate(values)])
+        [example] = trial.result().examples
+    assert "1 minute later" in example.reason
+    assert re.search(r"\d new words \(novelty 0\.[0-3]\d; let through from 0\.40 on\)", example.reason)
