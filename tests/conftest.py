@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from stream_dedup.demo.embedded import EmbeddedKafka
+    from tests.broker import EmbeddedKafka
 
 NEVER_CONNECTED = r"unclosed <socket\.socket [^>]*laddr=\('(0\.0\.0\.0|..)', [^>]*\)>"  # of IPv4, or "::" of IPv6
 # The first example compiles kernels and fills caches, and the machine is busy: a deadline would measure that.
@@ -61,9 +61,9 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 @pytest.fixture(scope="session")
 def kafka_prepared() -> None:
     """Kafka's jars are on this machine."""
-    from stream_dedup.demo.embedded import prepare
     from stream_dedup.errors import StreamError
     from tests import kafka_version
+    from tests.broker import prepare
 
     kafka_version.apply()
     try:
@@ -77,7 +77,7 @@ def kafka_prepared() -> None:
 @pytest.fixture(scope="session")
 def kafka(kafka_prepared: None) -> "Iterator[EmbeddedKafka]":
     """The broker that all tests of a run share. Whoever kills or stops one starts one of their own (1 s)."""
-    from stream_dedup.demo.embedded import EmbeddedKafka
+    from tests.broker import EmbeddedKafka
 
     with EmbeddedKafka() as broker:
         yield broker

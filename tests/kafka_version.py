@@ -6,7 +6,7 @@ jgo finds each version on Maven Central, and the JDK of the wheel runs them all,
 import os
 
 from stream_dedup.demo import jars
-from stream_dedup.demo.embedded import EmbeddedKafka
+from tests.broker import EmbeddedKafka
 
 VERSION = os.environ.get("KAFKA_VERSION", jars.KAFKA_VERSION)
 NUMBER = tuple(map(int, VERSION.split(".")))

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.cli.common import new_console
-from stream_dedup.observe.terminal import escape_controls
+from stream_dedup.observe.logs import escape_controls
 
 # Between two updates of the same step: less than an eye sees, and a loop may report each record.
 _UPDATE_SECONDS = 0.1

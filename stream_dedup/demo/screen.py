@@ -6,9 +6,8 @@ headlines come from the items of the batch, those of originals from a bounded ca
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -25,8 +24,6 @@ _HELD_BACK_ROWS = 8
 _LET_THROUGH_ROWS = 3
 # Headlines of originals to show beside their copies; a sample feed has fewer.
 _TITLES = 50_000
-# Batches over which the time to judge an item is averaged: some seconds of a feed.
-_TIMED_BATCHES = 100
 _COLOURS = {
     Kind.UNIQUE: "green",
     Kind.DUPLICATE: "yellow",
@@ -35,12 +32,6 @@ _COLOURS = {
     Kind.TOMBSTONE: "magenta",
 }
 _FINDINGS = {Kind.DUPLICATE: "nothing new", Kind.UPDATE: "something new", Kind.UNIQUE: "another article"}
-
-
-class _TimedBatch(NamedTuple):
-    items: int
-    judge_seconds: float
-    committed_at: float
 
 
 class Screen(Observer):
@@ -56,57 +47,37 @@ class Screen(Observer):
         self._titles: OrderedDict[str, str] = OrderedDict()
         self._let_through: deque[tuple[Verdict, str]] = deque(maxlen=_LET_THROUGH_ROWS)
         self._held_back: deque[tuple[Verdict, str]] = deque(maxlen=_HELD_BACK_ROWS)
-        self.counts = dict.fromkeys(Kind, 0)
-        self.stages: dict[str, int] = {}
-        self._timed: deque[_TimedBatch] = deque(maxlen=_TIMED_BATCHES)
-        self.remembered = 0
-        self.problem = ""
-        self.first: float | None = None
-        self.last: float | None = None
+        self._judging = 0.0  # seconds
+        self._began: float | None = None
+        self._problem = ""
+        self.counts: Counter[Kind] = Counter()
+        self.seconds = 0.0
+        """Time from the begin of the first committed batch to the end of the last one."""
 
     @property
     def judged(self) -> int:
         """Records with a committed verdict."""
-        return sum(self.counts.values())
-
-    @property
-    def seconds(self) -> float:
-        """Time from the begin of the first committed batch to the end of the last one."""
-        return 0.0 if self.first is None or self.last is None else self.last - self.first
+        return self.counts.total()
 
     @property
     def judged_us(self) -> float:
-        """Microseconds to decode and judge an item, averaged over the last batches; Kafka's share is not in it."""
-        items = sum(batch.items for batch in self._timed)
-        return 1e6 * sum(batch.judge_seconds for batch in self._timed) / items if items else 0.0
-
-    @property
-    def batch_items(self) -> float:
-        """Items in one of these batches, on average: the smaller a batch, the more an item costs."""
-        return sum(batch.items for batch in self._timed) / len(self._timed) if self._timed else 0.0
+        """Microseconds to decode and judge an item; Kafka's share is not in it."""
+        return 1e6 * self._judging / self.judged if self.judged else 0.0
 
     @property
     def items_per_second(self) -> float:
-        """Rate of committed items over the same batches; over all of the time while there is a single batch."""
-        first, *later = self._timed or (_TimedBatch(0, 0.0, 0.0),)
-        if later and later[-1].committed_at > first.committed_at:
-            return sum(batch.items for batch in later) / (later[-1].committed_at - first.committed_at)
         return self.judged / self.seconds if self.seconds else 0.0
 
     def batch(self, report: BatchReport) -> None:
         now = self._clock()
         with self._lock:
-            if self.first is None:
-                self.first = now - sum(report.seconds.values())
-            self.last = now
-            self._timed.append(_TimedBatch(len(report.items), report.seconds.get(CommitStep.JUDGE, 0.0), now))
-            self.remembered = report.remembered
-            self.problem = ""
+            if self._began is None:
+                self._began = now - sum(report.seconds.values())
+            self.seconds = now - self._began
+            self._judging += report.seconds.get(CommitStep.JUDGE, 0.0)
+            self._problem = ""
+            self.counts.update(report.counts)
             for item, verdict in zip(report.items, report.verdicts, strict=True):
-                self.counts[verdict.kind] += 1
-                if verdict.kind not in (Kind.UNIQUE, Kind.BAD):
-                    outcome = f"{verdict.kind}: {verdict.stage}"
-                    self.stages[outcome] = self.stages.get(outcome, 0) + 1
                 title = item.title if isinstance(item, Item) else ""
                 if verdict.forward and isinstance(item, Item):
                     self._titles[item.id] = title
@@ -116,37 +87,23 @@ class Screen(Observer):
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         with self._lock:
-            self.problem = str(error) + ("" if retry_in is None else f"; again in {retry_in:.1f} s")
-
-    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
-        with self._lock:
-            self.remembered = remembered
+            self._problem = str(error) + ("" if retry_in is None else f"; again in {retry_in:.1f} s")
 
     def picture(self, heading: str) -> RenderableType:
         """Draw the whole screen."""
         with self._lock:
             counts = Table.grid(padding=(0, 3))
-            counts.add_row(*(Text(f"{kind} {count:,}", _COLOURS[kind]) for kind, count in self.counts.items()))
-            stages = "  ".join(f"{name} {count:,}" for name, count in sorted(self.stages.items()))
-            parts: list[RenderableType] = [
+            counts.add_row(*(Text(f"{kind} {self.counts[kind]:,}", _COLOURS[kind]) for kind in Kind))
+            limit = f"; the feed's rate is {self._feed_rate:,.0f} (--rate)" if self._feed_rate else ""
+            rates = f"{self.judged:,} judged, {self.items_per_second:,.0f} a second{limit}"
+            return Group(
                 Text(heading, "bold"),
                 counts,
-                Text(self._rates(), "dim"),
-                Text(f"{self.remembered:,} remembered", "dim"),
-                Text(stages, "dim"),
+                Text(f"{rates}; judged in {self.judged_us:,.0f} µs an item", "dim"),
                 _table("let through", [(v, t, "") for v, t in self._let_through]),
                 _table("held back", [(v, t, self._original_title(v)) for v, t in self._held_back]),
-            ]
-            if self.problem:
-                parts.append(Text(self.problem, "red"))
-            return Group(*parts)
-
-    def _rates(self) -> str:
-        limit = f"; the feed's rate is {self._feed_rate:,.0f} (--rate)" if self._feed_rate else ""
-        rates = f"{self.judged:,} judged, {self.items_per_second:,.0f} a second{limit}"
-        if us := self.judged_us:
-            rates += f"\njudged in {us:,.0f} µs an item, in batches of {self.batch_items:,.0f}; larger ones take less"
-        return rates
+                Text(self._problem, "red"),
+            )
 
     def _original_title(self, verdict: Verdict) -> str:
         return self._titles.get(verdict.original.id, verdict.original.id) if verdict.original else ""

@@ -6,7 +6,7 @@ counters. Every label has few values, and all but `source` are known in advance:
 error becomes a label value.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,27 +25,29 @@ from stream_dedup.worker.observer import TaskState
 class Spec:
     """One metric.
 
-    `labels`: name -> its values, in words; `known`: the series that are there from the start, at 0, so that a rate
-    includes the first increase; `buckets`: upper bounds of a histogram.
+    `labels`: name -> its values, or what they are, in words; `buckets`: upper bounds of a histogram; `known`: series
+    that are there from the start, at 0, so that a rate includes the first increase.
     """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    known: Iterable[tuple[str, ...]] = ()
+    labels: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     buckets: tuple[float, ...] = ()
-
-    @classmethod
-    def of_values(
-        cls, name: str, kind: Literal["counter", "gauge"], help: str, label: str, values: list[str]
-    ) -> "Spec":
-        """Return a metric with one label, whose values are all known."""
-        return cls(name, kind, help, {label: _words(values)}, [(value,) for value in values])
+    known: Sequence[tuple[str, ...]] = ()
 
 
-def _words(values: Iterable[str]) -> str:
-    return ", ".join(f"`{value}`" for value in values)
+def _counter(name: str, help: str, known: Sequence[tuple[str, ...]] = (), **labels: str | Sequence[str]) -> Spec:
+    return Spec(name, "counter", help, labels, (), known or _series(labels))
+
+
+def _gauge(name: str, help: str, **labels: str | Sequence[str]) -> Spec:
+    return Spec(name, "gauge", help, labels, (), _series(labels))
+
+
+def _series(labels: Mapping[str, str | Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return the series of a metric whose one label has values that are all known."""
+    return [(value,) for values in labels.values() if not isinstance(values, str) for value in values]
 
 
 OTHER = "other"
@@ -66,62 +68,53 @@ _OUTCOMES = (
     (Kind.UNIQUE, Stage.NONE), (Kind.DUPLICATE, Stage.ID), (Kind.DUPLICATE, Stage.EXACT), (Kind.UPDATE, Stage.POLICY),
     (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
 )  # fmt: skip
-_TASK = {"task": "`global`, or the partition's number in scope partition"}
+_TASK = "`global`, or the partition's number in scope partition"
 # A transaction on a near broker takes some 10 ms; it is aborted after `worker.transaction_timeout` (30 s).
 _TRANSACTION = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 # Milliseconds on a live feed; hours and days while a backlog or an archive is processed.
 _DELAY = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 43_200.0, 86_400.0)
 
-ITEMS = Spec(
+ITEMS = _counter(
     "stream_dedup_items_total",
-    "counter",
     "Records committed, by verdict and by the stage that decided. `update`: the same article with something new. "
     "If the share of duplicates jumps, look into the duplicates topic. No increase while the lag grows: the worker is "
     "stuck.",
-    {"verdict": _words(Kind), "stage": _words(Stage)},
+    verdict=list(Kind),
+    stage=list(Stage),
     known=_OUTCOMES,
 )
-BAD = Spec.of_values(
+BAD = _counter(
     "stream_dedup_bad_items_total",
-    "counter",
     "Records sent to the dead-letter topic, by reason. A rise after a deployment upstream means a changed format: "
     "see [item] preset and fields. `internal` is ours: please report it.",
-    "reason",
-    [*BAD_REASONS, OTHER],
+    reason=[*BAD_REASONS, OTHER],
 )
-MISSING_FIELDS = Spec.of_values(
+MISSING_FIELDS = _counter(
     "stream_dedup_missing_fields_total",
-    "counter",
     "Judged items that lack a field: it is missing, empty, or has another name now. They are judged by what they have, "
     "and more copies go out. A jump after a deployment upstream: `check --topic` lists the fields that the records "
     "have, [item] fields names them.",
-    "field",
-    [*FIELDS],
+    field=FIELDS,
 )
-SHAPES = Spec.of_values(
+SHAPES = _counter(
     "stream_dedup_input_shapes_total",
-    "counter",
     "Records decoded, by shape; one that is read again counts again. If the share of a shape jumps, a producer writes "
     "another format; see the status page for what is found in it.",
-    "shape",
-    [*PRESETS, TEXT],
+    shape=[*PRESETS, TEXT],
 )
-SOURCES = Spec(
+SOURCES = _counter(
     "stream_dedup_source_duplicates_total",
-    "counter",
     "Duplicates by the source that sent them: the twenty busiest, and the rest. A jump of one source: it sends its "
     "archive again, or its pages have lost their text. A source that is no longer among the busiest loses its series.",
-    {"source": "host of the item; `other`: the rest, `none`: the item names none"},
+    source="host of the item; `other`: the rest, `none`: the item names none",
 )
-ODD_TIMES = Spec.of_values(
+ODD_TIMES = _counter(
     "stream_dedup_odd_times_total",
-    "counter",
     "Records with an odd timestamp: none; ahead of the clock by more than [window] future; further than [window] "
     "length from the records around it; behind the watermark by more than that; in the first months of 1970. They are "
     "judged nevertheless, and no other record is affected. Many: correct the producer's clock or unit. `late` is "
     "normal while a backlog or an archive is read.",
-    "reason",
-    [*(odd.name.lower() for odd in Odd if odd is not Odd.NOTHING), SECONDS],
+    reason=[*(odd.name.lower() for odd in Odd if odd is not Odd.NOTHING), SECONDS],
 )
 TRANSACTION = Spec(
     "stream_dedup_transaction_seconds",
@@ -130,13 +123,11 @@ TRANSACTION = Spec(
     "growth points to the brokers or the network.",
     buckets=_TRANSACTION,
 )
-STEP_SECONDS = Spec.of_values(
+STEP_SECONDS = _counter(
     "stream_dedup_step_seconds_total",
-    "counter",
     "Time spent in each step of the commit protocol; its rate is a share of one second. Look here first when "
     "throughput is too low.",
-    "step",
-    [step.name.lower() for step in STEPS],
+    step=[step.name.lower() for step in STEPS],
 )
 DELAY = Spec(
     "stream_dedup_item_delay_seconds",
@@ -145,157 +136,135 @@ DELAY = Spec(
     "a live feed; during the replay of an archive it is the age of the archive.",
     buckets=_DELAY,
 )
-LAG = Spec(
+LAG = _gauge(
     "stream_dedup_lag_records",
-    "gauge",
     "Records of an input partition that are not yet committed, after its last batch, up to the partition's end at the "
     "last fetch: a sawtooth under overload. Transaction markers of producers count until the worker has passed them. "
     "Alert if it grows for minutes. It does not change while the worker is stopped: see stream_dedup_status.",
-    {"partition": "number of the input partition"},
+    partition="number of the input partition",
 )
-ERRORS = Spec(
+ERRORS = _counter(
     "stream_dedup_errors_total",
-    "counter",
     "Failures of the worker, by kind; the log has the text. Single retries come from a broker's restart or a "
     "rebalance; a steady rate needs attention. A fatal error ends the process: its log says what to do.",
-    {"kind": "name of the error's class: `TransactionFailed`, `Stalled`, `Fenced`, ...", "fate": "`retried`, `fatal`"},
+    kind="name of the error's class: `TransactionFailed`, `Stalled`, `Fenced`, ...",
+    fate="`retried`, `fatal`",
     known=[(error.__name__, "retried") for error in RETRIED],
 )
-STUCK = Spec(
+STUCK = _counter(
     "stream_dedup_stuck_batches_total",
-    "counter",
     "Batches that Kafka refused three times in a row at the same offsets, and each further refusal. Outages and "
     "fencing do not count. The worker halves the batch until it succeeds or the refused record is found, which "
     "becomes a dead letter; the log (ERROR) has the offsets. A steady increase: no topic accepts a record, and it "
     "blocks its partition.",
-    _TASK,
+    task=_TASK,
 )
-REBALANCES = Spec(
+REBALANCES = _counter(
     "stream_dedup_rebalances_total",
-    "counter",
     "Rebalances of the group that this member took part in. Tasks that move pause for a take-over. More than "
     "deployments explain: members are slower than [worker] session_timeout, or lack processor time.",
 )
-RESTORE_PROGRESS = Spec(
+RESTORE_PROGRESS = _gauge(
     "stream_dedup_restore_progress_ratio",
-    "gauge",
     "Share of the changelog that a task has restored; 1 when it works. Below 1 nothing is let through. No growth: the "
     "cluster does not answer, or another program has an open transaction in the changelog. Slow growth: the window is "
     "long.",
-    _TASK,
+    task=_TASK,
 )
-ROLE = Spec.of_values(
+ROLE = _gauge(
     "stream_dedup_role",
-    "gauge",
     "1 for the role of this process. In scope global exactly one member of the group should be active: alert on "
     "sum(stream_dedup_role{role='active'}) != 1 for minutes.",
-    "role",
-    ["active", "standby"],
+    role=["active", "standby"],
 )
-BEHIND_SECONDS = Spec(
+BEHIND_SECONDS = _gauge(
     "stream_dedup_standby_behind_seconds",
-    "gauge",
     "Seconds since a standby was at the end of the changelog. Above 0 while it starts and under load. Growth: it "
     "cannot read the changelog, see its log. A take-over would have to read what was added since.",
-    {"task": "`global`; scope partition has no standby"},
+    task="`global`; scope partition has no standby",
 )
-TASKS = Spec.of_values(
+TASKS = _gauge(
     "stream_dedup_tasks",
-    "gauge",
     "Tasks of this member by state. `failing`: the task failed and waits for a retry or reopens; records of its "
     "partitions wait in the input, other tasks go on. For minutes: the log names the task and the reason.",
-    "state",
-    [*TaskState],
+    state=[*TaskState],
 )
-STATUS = Spec.of_values(
+STATUS = _gauge(
     "stream_dedup_status",
-    "gauge",
     "1 for the status that /healthz reports. `degraded`: no broker answers. `stalled`: no broker, no sign of life, or "
     "only failures, for twice [worker] transaction_timeout; see the log, then the brokers.",
-    "status",
-    [*Status],
+    status=[*Status],
 )
-BROKERS_AWAY = Spec(
+BROKERS_AWAY = _gauge(
     "stream_dedup_brokers_away_seconds",
-    "gauge",
     "Seconds since a broker last answered this process, which asks every two seconds; 0 while brokers answer; from 7 "
     "on they count as away. Of an idle worker only this metric and stream_dedup_status show an outage.",
 )
-BROKERS_DISTRUSTED = Spec(
+BROKERS_DISTRUSTED = _gauge(
     "stream_dedup_brokers_distrusted",
-    "gauge",
     "Brokers whose certificate was refused in the last half minute; other brokers work, or none does. The log and "
     "/healthz name the address and the cure.",
 )
-WATERMARK = Spec(
+WATERMARK = _gauge(
     "stream_dedup_watermark_timestamp_seconds",
-    "gauge",
     "Event time that the stream has reached: the level (median of the last nine times) of the partitions that half of "
     "the recent records come from. A single wrong date does not move it. Originals that are older by the window, and "
     "were not read lately, are forgotten. Ahead of the clock: clocks of producers are wrong, see [window] future.",
-    _TASK,
+    task=_TASK,
 )
-WINDOW_AGE = Spec(
+WINDOW_AGE = _gauge(
     "stream_dedup_window_age_seconds",
-    "gauge",
     "Event time between the oldest original in the index and the newest item: how far back copies are found. Grows to "
     "[window] length after the first start and stays there. Less after a restart: the changelog has lost its "
     "beginning, check its retention with `topics check`.",
 )
-ROWS = Spec(
+ROWS = _gauge(
     "stream_dedup_index_rows",
-    "gauge",
     "Originals remembered, including those that expired since the last clearing. The memory is this times the size of "
     "one. Growth without end: the window is longer than the memory allows.",
 )
-EVICTED = Spec(
+EVICTED = _counter(
     "stream_dedup_evicted_originals_total",
-    "counter",
     "Originals forgotten early because there were more than [window] max_originals or [worker] memory allow. Late "
     "copies of them are let through. If there are any: shorten [window] length, or give more memory.",
 )
-RUNS = Spec(
+RUNS = _gauge(
     "stream_dedup_index_runs",
-    "gauge",
     "Sorted runs; each makes every lookup a little slower. Above some twenty: merges do not keep up with the input.",
 )
-MERGE_SECONDS = Spec(
+MERGE_SECONDS = _counter(
     "stream_dedup_index_merge_seconds_total",
-    "counter",
     "Time spent in merges, mostly in parallel with the worker. A rate near 1: merges take a whole core.",
 )
-CROWDED = Spec(
+CROWDED = _counter(
     "stream_dedup_index_crowded_keys_total",
-    "counter",
     "Keys of items that gave as many originals as [index] bucket_limit allows; older ones, if any, were left out. "
     "Several for each item: a template, or a flood of items made to collide, for which [fingerprint] salt is the cure.",
 )
-MEMORY = Spec(
+MEMORY = _gauge(
     "stream_dedup_memory_bytes",
-    "gauge",
     "Memory of all originals by part; the whole process: process_resident_memory_bytes. Near "
     "stream_dedup_memory_limit_bytes: shorten [window] length, choose a smaller fingerprint (`plan` says how much), or "
     "give more memory. The process far above the sum of the parts while the index does not grow: please report it.",
-    {"part": "`signatures` (sketches and times), `keys` (index tables), `ids`, `bodies` (if kept), `boilerplate`"},
+    part="`signatures` (sketches and times), `keys` (index tables), `ids`, `bodies` (if kept), `boilerplate`",
 )
-MEMORY_LIMIT = Spec(
+MEMORY_LIMIT = _gauge(
     "stream_dedup_memory_limit_bytes",
-    "gauge",
     "Memory that this process may use: [worker] memory, by default the container's limit or the machine's memory.",
 )
-STATE_LOST = Spec(
+STATE_LOST = _gauge(
     "stream_dedup_state_lost_timestamp_seconds",
-    "gauge",
     "When this process last found that the changelog was deleted and created again, emptied, or has lost its "
     "beginning; 0: never. Copies of forgotten originals are let through again, at once or after the next take-over; "
     "the log says which, and what to do. Alert on it.",
 )
-BUILD = Spec(
+BUILD = _gauge(
     "stream_dedup_build_info",
-    "gauge",
     "Always 1; the labels have the versions and the group. Join it to see what a deployment changed, and to "
     "tell the groups of one Prometheus job apart.",
-    {"version": "of stream-dedup", "python": "of the interpreter", "group": "[kafka] group_id"},
+    version="of stream-dedup",
+    python="of the interpreter",
+    group="[kafka] group_id",
 )
 
 CATALOGUE: tuple[Spec, ...] = (
@@ -323,6 +292,9 @@ def metrics_reference() -> str:
 
 
 def _row(spec: Spec) -> str:
-    labels = "; ".join(f"`{name}`: {values}" for name, values in spec.labels.items())
+    labels = "; ".join(
+        f"`{name}`: {values if isinstance(values, str) else ', '.join(f'`{value}`' for value in values)}"
+        for name, values in spec.labels.items()
+    )
     cells = [f"`{spec.name}`", spec.kind, labels or "none", spec.help]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

@@ -2,16 +2,21 @@
 
 Covers all loggers of the standard library, those of other libraries included. A `json` line has the fields time, level,
 logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from warning
-on. Secrets are registered once and replaced by stars in every field of every record. Control characters are escaped
-(terminal.py). Uses structlog.
+on. Secrets are registered once and replaced by stars in every field of every record. Uses structlog.
+
+Control characters are escaped in what is printed and logged, so that foreign text cannot steer a terminal. Headlines,
+ids and names of files, topics and settings are foreign text: it could rename the window, rewrite earlier lines, or show
+a text in another order than it has. `escape_controls` is the one place that says which characters those are. Everything
+a command prints passes it: standard output and standard error through a `CleanStream`, consoles of rich (whose own
+codes must pass) in cli/console.py, log lines here. Outputs of data (`--output -`) are written by file descriptor, and
+stay as they are.
 """
 
 import logging
+import re
 import sys
 from collections.abc import Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, TextIO
-
-from stream_dedup.observe.terminal import escape_controls
 
 if TYPE_CHECKING:  # the import takes time, and most commands log nothing
     from stream_dedup.settings import Settings
@@ -36,17 +41,14 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
     return chosen
 
 
-def secrets_of(settings: "Settings") -> list[str]:
-    """Return the settings that no line may show."""
-    from stream_dedup.settings import secrets_of as read
-
-    return read(settings)
-
-
-def _from_files() -> frozenset[str]:
-    """Return the secrets that were read from files; none before the settings are imported, which takes time."""
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Replace these secrets, and those that were read from files, by stars."""
+    # None before the settings are imported, which takes time. A file may have got a new secret since the last line.
     module = sys.modules.get("stream_dedup.settings.secrets")
-    return module.read_from_files() if module is not None else frozenset()
+    from_files = module.read_from_files() if module is not None else ()
+    for secret in sorted({*secrets, *from_files} - {""}, key=len, reverse=True):  # one may contain another
+        text = text.replace(secret, STARS)
+    return text
 
 
 def set_up(form: Form, secrets: Iterable[str] = ()) -> None:
@@ -110,22 +112,17 @@ class _Redact:
     """Replaces secrets in every text of a record."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._given = frozenset(secret for secret in secrets if secret)
+        self._secrets = tuple(secrets)
 
     def __call__(self, _logger: Any, _method: str, event: Event) -> Event:
-        # The longest first: one may contain another. A file may have got a new secret since the last line.
-        secrets = sorted(self._given | _from_files(), key=len, reverse=True)
-        return {name: self._clean(value, secrets) for name, value in event.items() if name not in _FORMATTER_FIELDS}
+        return {name: self._clean(value) for name, value in event.items() if name not in _FORMATTER_FIELDS}
 
-    def _clean(self, value: Any, secrets: Iterable[str]) -> Any:
+    def _clean(self, value: Any) -> Any:
         if isinstance(value, (bool, int, float, type(None))):
             return value
         if isinstance(value, (list, tuple)):
-            return [self._clean(element, secrets) for element in value]
-        text = str(value)
-        for secret in secrets:
-            text = text.replace(secret, STARS)
-        return text
+            return [self._clean(element) for element in value]
+        return without_secrets(str(value), self._secrets)
 
 
 def _text(_logger: Any, _method: str, event: Event) -> str:
@@ -139,3 +136,36 @@ def _text(_logger: Any, _method: str, event: Event) -> str:
     level = "" if event["level"] in ("info", "debug") else f"{event['level'].upper()} "
     exception = f"\n{event['exception']}" if event.get("exception") else ""
     return f"{event['time']} {level}{event['event']}{exception}"
+
+
+# C0 but tab and line feed, DEL, C1, separators of lines, marks of writing direction, unpaired surrogates.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape_controls(text: str) -> str:
+    r"""Show control characters as JSON escapes them; so JSON stays equal after parsing.
+
+    >>> escape_controls("a\x1b[31m\tb\x9b1m \u202ec\n")
+    'a\\u001b[31m\tb\\u009b1m \\u202ec\n'
+    """
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+class CleanStream:
+    """A text stream with control characters escaped. `uncleaned`: the stream that it writes to."""
+
+    def __init__(self, stream: Any) -> None:
+        self.uncleaned = stream
+
+    def write(self, text: str) -> int:
+        self.uncleaned.write(escape_controls(text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":  # its bytes would pass by
+            raise AttributeError(name)
+        return getattr(self.uncleaned, name)

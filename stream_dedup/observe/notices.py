@@ -2,17 +2,15 @@
 
 A feed whose titles are never found, or whose dates are seconds instead of milliseconds, is judged without an error; so
 `Incoming` logs what the input looks like, and each warning about it when it is new. `DeadLetterLog` logs the first
-record of each reason and then sums up, since a line for each would hide everything else where a producer sends nothing
-but bad records. `MemoryWatch` logs that the process nears its memory limit: at it the kernel kills it without a word.
+record of each reason: a line for each would hide everything else where a producer sends nothing but bad records.
+`MemoryWatch` logs that the process nears its memory limit: at it the kernel kills it without a word.
 """
 
 import logging
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 from pathlib import Path
 
 from stream_dedup.dedup.verdict import Kind
@@ -106,51 +104,28 @@ class Incoming(Observer):
                 log.warning("input: %s", warning.text, extra={"kind": warning.kind})
 
 
-_DEAD_LETTER_SECONDS = 60.0
 _DETAIL_CHARS = 300
 
 
 class DeadLetterLog(Observer):
-    """Logs the first dead letter of each reason, and each minute how many more there were. `clock`: monotonic."""
+    """Logs the first dead letter of each reason; a metric counts all."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._said: set[str] = set()  # reasons: a dozen fixed words
-        self._more: Counter[str] = Counter()  # not yet said
-        self._last = ""  # the place of the last one
-        self._since = 0.0
 
     def batch(self, report: BatchReport) -> None:
-        for verdict, record in zip_longest(report.verdicts, report.records) if report.counts.get(Kind.BAD) else ():
-            if verdict is None or verdict.kind is not Kind.BAD:
-                continue
+        for verdict, record in (
+            zip(report.verdicts, report.records, strict=False) if report.counts.get(Kind.BAD) else ()
+        ):
             reason, _, detail = verdict.reason.partition(": ")
-            place = f"{record.topic}/{record.partition}/{record.offset}" if record is not None else "unknown"
-            if reason in self._said:
-                self._since = self._since if self._more else self._clock()
-                self._more[reason] += 1
-                self._last = place
+            if verdict.kind is not Kind.BAD or reason in self._said:
                 continue
             self._said.add(reason)
             log.warning(
-                "a record is a dead letter (%s): %s; at %s. More of them are summed up each minute",
-                reason, detail[:_DETAIL_CHARS], place, extra={"reason": reason},
+                "a record is a dead letter (%s): %s; at %s/%d/%d. stream_dedup_bad_items_total counts more of them",
+                reason, detail[:_DETAIL_CHARS], record.topic, record.partition, record.offset,
+                extra={"reason": reason},
             )  # fmt: skip
-        self.loop_completed([])
-
-    def loop_completed(self, tasks: Sequence[str]) -> None:
-        if self._more and self._clock() - self._since >= _DEAD_LETTER_SECONDS:
-            self.sum_up()
-
-    def sum_up(self) -> None:
-        """Log what was not logged yet."""
-        if self._more:
-            reasons = ", ".join(f"{reason} {count:,}" for reason, count in self._more.most_common())
-            log.warning(
-                "%d more dead letters in %.0f s: %s; the last at %s",
-                self._more.total(), self._clock() - self._since, reasons, self._last,
-            )  # fmt: skip
-            self._more.clear()
 
 
 NEAR_LIMIT = 0.85

@@ -9,10 +9,9 @@ both texts side by side, `_differences` says what to mark, `_evidence` what was 
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
@@ -26,8 +25,10 @@ from stream_dedup.news.fields import FIELDS
 from stream_dedup.news.survey import Summary, rows_of, share
 from stream_dedup.observe.board import HEIGHT, WIDTH, Board, Numbers, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
+from stream_dedup.observe.http import Answer
+from stream_dedup.observe.logs import without_secrets
 from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
-from stream_dedup.settings import Settings, read_from_files, secrets_of
+from stream_dedup.settings import Settings, secrets_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -71,15 +72,6 @@ _INDEX = (
 _UP_TO_DATE_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """The response to a request for a path."""
-
-    content_type: str
-    body: bytes
-    headers: Mapping[str, str]
-
-
 class Page:
     """Responds to requests for the page and its files. Safe on any thread."""
 
@@ -94,7 +86,6 @@ class Page:
         survey: Callable[[], tuple[float, Summary] | None],
     ) -> None:
         self._settings, self._version, self._survey = settings, version, survey
-        self._secrets = frozenset(secrets_of(settings))
         self._state, self._board, self._recent, self._registry = state, board, recent, registry
         static = resources.files("stream_dedup.observe") / "static"
         self._files = {path: (kind, (static / name).read_bytes()) for path, (kind, name) in _FILES.items()}
@@ -107,7 +98,7 @@ class Page:
         )
         environment.filters |= {
             "clock": _clock, "moment": _moment, "event": _event, "words": describe_verdict, "duration": duration,
-            "bytes": _bytes, "secretless": self._without_secrets,
+            "bytes": _bytes, "secretless": partial(without_secrets, secrets=secrets_of(settings)),
         }  # fmt: skip
         environment.globals |= {
             "rows": self._evidence, "differences": _differences, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "PAIRS": PAIRS,
@@ -115,11 +106,11 @@ class Page:
         self._template = environment.get_template("status.html")
         self._kept = float("-inf"), b""  # when it was rendered, monotonic seconds, and the page
 
-    def respond(self, path: str, query: str) -> Response | None:
+    def respond(self, path: str, query: str) -> Answer | None:
         """Return the response for a path; None if there is no such path."""
         if path in self._files:
             content_type, body = self._files[path]
-            return Response(content_type, body, _HEADERS)
+            return Answer(content_type, body, _HEADERS)
         if path != "/":
             return None
         requested_id, (rendered_at, body) = _requested_id(query), self._kept
@@ -127,7 +118,7 @@ class Page:
             body = self._html(requested_id).encode("utf-8", "replace")
             if not requested_id:
                 self._kept = time.monotonic(), body
-        return Response("text/html; charset=utf-8", body, _HEADERS)
+        return Answer("text/html; charset=utf-8", body, _HEADERS)
 
     def _html(self, requested_id: str | None) -> str:
         now, state = self._board.snapshot(), self._state()
@@ -224,11 +215,6 @@ class Page:
             ("novelty: how likely it has something new", e.novelty, d.threshold),
         ]
         return [(name, _share(value), _share(needed)) for name, value, needed in rows if value is not None]
-
-    def _without_secrets(self, text: str) -> str:
-        for secret in sorted({*self._secrets, *read_from_files()}, key=len, reverse=True):
-            text = text.replace(secret, "**********")
-        return text
 
 
 def _standby_lag(now: Numbers) -> str:

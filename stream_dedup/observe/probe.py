@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from stream_dedup.observe.terminal import escape_controls
+from stream_dedup.observe.logs import escape_controls
 
 # Shorter than the caller's timeout: 5 s for the image's health check.
 SECONDS = 3.0

@@ -74,8 +74,7 @@ class Watch(ObserverGroup):
         )
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
-        self._dead_letters = DeadLetterLog()
-        others = (MemoryWatch(settings), self._dead_letters, *others)
+        others = (MemoryWatch(settings), DeadLetterLog(), *others)
         if not settings.observe.enabled:
             super().__init__(self.metrics, self.health, self.incoming, *others)
             return
@@ -98,6 +97,5 @@ class Watch(ObserverGroup):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._dead_letters.sum_up()
         if self._server:
             self._server.close()

@@ -23,10 +23,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.news.item import Item
 from tests.benchmarks import apart, corpus
 from tests.benchmarks.results import Results, Section, describe, packages, save, tables
+from tests.broker import EmbeddedKafka
 
 RESULTS = Path(__file__).parent / "results"
 Figures = dict[str, float]

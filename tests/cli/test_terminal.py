@@ -22,7 +22,7 @@ from stream_dedup.cli import main
 from stream_dedup.cli.common import new_console
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.news.item import Item
-from stream_dedup.observe.terminal import CleanStream
+from stream_dedup.observe.logs import CleanStream
 from tests.cli import modes
 from tests.cli.test_exit_codes import COMMANDS
 from tests.observe.watched import report

@@ -3,21 +3,19 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from stream_dedup.demo import jars
-from stream_dedup.demo.embedded import EmbeddedKafka, prepare
-from stream_dedup.demo.jars import default_cache_dir, locked
+from stream_dedup.demo.jars import default_cache_dir, locked, ready_runtime
 from stream_dedup.errors import StreamError
+from tests.broker import EmbeddedKafka
 
 
 def is_alive(pid: int) -> bool:
@@ -93,24 +91,6 @@ def committed(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
 
 
 @pytest.mark.kafka
-def test_a_transaction_passes_through(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
-    topic = topic_name("input")
-    create(kafka, topic)
-    commit(kafka, topic, b"one", b"two")
-    assert committed(kafka, topic, 2) == [b"one", b"two"]
-
-
-@pytest.mark.kafka
-def test_articles_of_20_mb_pass(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
-    topic = topic_name("large")
-    create(kafka, topic)
-    article = os.urandom(20_000_000)
-    for _ in range(4):  # more than a small heap could hold
-        commit(kafka, topic, article)
-    assert committed(kafka, topic, 4) == [article] * 4
-
-
-@pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
 def test_kill_and_restart_keep_the_data_and_the_end_of_the_context_removes_it() -> None:
     messages: list[str] = []
@@ -138,22 +118,10 @@ def test_kill_and_restart_keep_the_data_and_the_end_of_the_context_removes_it() 
     assert any(address in line for line in messages)
 
 
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
-def test_the_broker_outlives_the_thread_that_restarted_it() -> None:
-    # The kernel ties a child to the thread that started it, and fault tests restart the broker from helper threads.
-    with EmbeddedKafka() as kafka:
-        helper = threading.Thread(target=kafka.restart)
-        helper.start()
-        helper.join()
-        time.sleep(0.3)
-        assert is_alive(kafka.pid)
-
-
 CHILD = """
 import sys
 from pathlib import Path
-from stream_dedup.demo.embedded import EmbeddedKafka
+from tests.broker import EmbeddedKafka
 kafka = EmbeddedKafka(cache_dir=Path(sys.argv[1])).__enter__()
 print(kafka.pid, kafka.directory, flush=True)
 {then}
@@ -242,33 +210,6 @@ def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -
             assert min(committed_only.end_offsets(topic_partitions).values()) >= 6
 
 
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
-def test_a_broker_that_has_ended_by_itself_is_taken_for_killed() -> None:
-    """As after a full disk: its leadership must go before it starts again."""
-    deregister = EmbeddedKafka._deregister
-    with (
-        EmbeddedKafka() as kafka,
-        patch.object(EmbeddedKafka, "_deregister", autospec=True, side_effect=deregister) as deregistered,
-    ):
-        os.kill(kafka.pid, signal.SIGKILL)
-        assert wait_until_dead(kafka.pid)
-        kafka.restart()
-        deregistered.assert_called_once()
-
-
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
-def test_a_port_that_another_process_took_is_reported() -> None:
-    with EmbeddedKafka() as kafka:
-        kafka.stop()
-        host, port = kafka.bootstrap.split(":")
-        with socket.socket() as occupant:
-            occupant.bind((host, int(port)))  # bound, but without a listener
-            with pytest.raises(StreamError, match=r"(?s)ended at its start.*Address already in use"):
-                kafka.restart()
-
-
 def test_only_one_process_prepares_at_a_time(tmp_path: Path) -> None:
     messages: list[str] = []
     order: list[str] = []
@@ -302,7 +243,7 @@ def test_a_broken_download_leaves_no_files_that_look_complete(tmp_path: Path, mo
     monkeypatch.setattr(jars, "_resolve", resolve)
     messages: list[str] = []
     with pytest.raises(StreamError, match="HTTPS_PROXY"):
-        prepare(tmp_path, messages.append)
+        ready_runtime(tmp_path, messages.append)
     assert [p.name for p in tmp_path.iterdir()] == ["lock"]
     assert "44 MB" in messages[0]
 
@@ -310,4 +251,4 @@ def test_a_broken_download_leaves_no_files_that_look_complete(tmp_path: Path, mo
 def test_a_missing_package_is_reported_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jgo", None)
     with pytest.raises(StreamError, match=r"needs the package jgo.*pip install .*\[embedded\]"):
-        prepare(tmp_path)
+        ready_runtime(tmp_path, print)

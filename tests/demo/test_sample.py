@@ -6,8 +6,7 @@ from collections import Counter
 from datetime import datetime
 from itertools import combinations
 
-from stream_dedup.demo.sample import LANGUAGES, sample_feed, sample_records
-from stream_dedup.demo.story import Bank
+from stream_dedup.demo.sample import LANGUAGES, Bank, sample_feed, sample_records
 
 FEED = list(sample_feed())
 

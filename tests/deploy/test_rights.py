@@ -22,7 +22,6 @@ from kafka.admin import (
     ResourceType,
 )
 
-from stream_dedup.demo.embedded import EmbeddedKafka, Listener
 from stream_dedup.errors import StreamError
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.kafka.topics import create_topics
@@ -32,6 +31,7 @@ from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.trial import Ended, Trial, run_trial
 from stream_dedup.worker.worker import Worker
+from tests.broker import EmbeddedKafka, Listener
 from tests.deploy.files import DEPLOY
 from tests.worker.support import START, article, feed
 

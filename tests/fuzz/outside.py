@@ -22,9 +22,9 @@ from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.sample import Sample, Strata, _decision, _row
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
+from stream_dedup.observe.http import Routes
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
-from stream_dedup.observe.routes import Routes
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.load import PREFIX
 from stream_dedup.worker.records import EVIDENCE

@@ -37,8 +37,8 @@ from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.fields import fullest_uncut
 from stream_dedup.news.item import Item
 from stream_dedup.news.survey import Survey
+from stream_dedup.observe.http import _given_token
 from stream_dedup.observe.probe import probe
-from stream_dedup.observe.routes import _given_token
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
 from stream_dedup.worker.records import EVIDENCE, place_of

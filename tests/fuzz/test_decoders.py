@@ -42,7 +42,7 @@ TARGETS_OF = {
     "news/survey.py": ["survey"],
     "observe/page.py": ["request"],
     "observe/probe.py": ["health check"],
-    "observe/routes.py": ["request"],
+    "observe/http.py": ["request"],
     "settings/load.py": ["settings", "environment"],
     "worker/resume.py": ["note"],
 }

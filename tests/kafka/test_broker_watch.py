@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from kafka import errors as kafka_errors
 
-from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.demo.embedded import free_ports
 from stream_dedup.kafka.errors import Distrusted
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker import cluster_watch
 from stream_dedup.worker.cluster_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer
+from tests.broker import EmbeddedKafka
 from tests.operate.stage import Member
 from tests.worker.support import make_settings, ready
 

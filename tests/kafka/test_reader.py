@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings, load_settings
+from tests.broker import EmbeddedKafka
 from tests.worker.support import START, article, feed, make_settings, ready
 
 pytestmark = pytest.mark.kafka

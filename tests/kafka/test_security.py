@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from kafka.admin import KafkaAdminClient, ScramMechanism, UserScramCredentialUpsertion
 
-from stream_dedup.demo.embedded import EmbeddedKafka, Listener
 from stream_dedup.errors import ConfigError, StreamError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings, load_settings
 from tests import kafka_version
+from tests.broker import EmbeddedKafka, Listener
 from tests.certificates import Authority
 from tests.worker.support import article, feed, make_settings, ready, run_until
 

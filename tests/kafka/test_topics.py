@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
 from tests import kafka_version
+from tests.broker import EmbeddedKafka
 from tests.worker.support import make_settings
 
 pytestmark = pytest.mark.kafka

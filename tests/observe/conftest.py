@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stream_dedup.observe import page
 from tests.conftest import IN_CI
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _rendered_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test sees at once what it has just changed."""
-    monkeypatch.setattr(page, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("stream_dedup.observe.page.KEPT_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,12 @@
 
 import http.client
 import json
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -58,23 +60,22 @@ def world() -> Iterator[ServerUnderTest]:
         yield world
 
 
-def test_metrics_are_read_at_each_scrape(world: ServerUnderTest) -> None:
+def test_metrics_are_read_at_each_scrape_in_either_format(world: ServerUnderTest) -> None:
     for count in (1, 2):
         world.counter.inc()
-        status, headers, body = world.request("/metrics")
+        status, headers, body = world.request("/metrics?name[]=apples_total")
         assert status == 200
         assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert f"apples_total {count}.0".encode() in body
-
-
-def test_openmetrics_is_served_on_request(world: ServerUnderTest) -> None:
+    for name, value in (
+        ("X-Content-Type-Options", "nosniff"),
+        ("Cache-Control", "no-store"),
+        ("Server", "stream-dedup"),
+    ):
+        assert headers[name] == value
     _, headers, body = world.request("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert headers["Content-Type"].startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
-
-
-def test_a_query_does_not_change_the_path(world: ServerUnderTest) -> None:
-    assert world.request("/metrics?name[]=apples_total")[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -104,11 +105,20 @@ def test_health_has_a_port_of_its_own_and_nothing_else_is_there(world: ServerUnd
             assert connection.getresponse().status == code
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics/", "/healthz/x", "/../etc/passwd", "/metrics%00"])
-def test_other_paths_are_not_found(world: ServerUnderTest, path: str) -> None:
-    status, _, body = world.request(path)
-    assert status == 404
-    assert body == b"not found; there are /, /metrics, /healthz and /livez\n"
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        *(("GET", path, 404) for path in ("/", "/metrics/", "/healthz/x", "/../etc/passwd", "/metrics%00")),
+        *((method, "/metrics", 405) for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS")),
+    ],
+)
+def test_other_paths_and_methods_are_refused(world: ServerUnderTest, method: str, path: str, code: int) -> None:
+    status, headers, body = world.request(path, method)
+    assert status == code
+    if code == 405:
+        assert headers["Allow"] == "GET, HEAD"
+    else:
+        assert body == b"not found; there are /, /metrics, /healthz and /livez\n"
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nothing"])
@@ -119,42 +129,22 @@ def test_head_answers_like_get_without_a_body(world: ServerUnderTest, path: str)
     assert headers["Content-Length"] == get_headers["Content-Length"] == str(len(get_body))
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_other_methods_are_refused(world: ServerUnderTest, method: str) -> None:
-    status, headers, _ = world.request("/metrics", method)
-    assert status == 405
-    assert headers["Allow"] == "GET, HEAD"
-
-
 @pytest.mark.parametrize(
-    "raw",
+    ("raw", "code"),
     [
-        b"GET /" + b"a" * 20_000,
-        b"GET /metrics HTTP/1.0\r\n" + b"X: script\r\n" * 2_000,
-        b"GET <script> nonsense HTTP/1.0\r\n\r\n",
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"\x16\x03\x01script\r\n\r\n",
+        (b"GET /" + b"a" * 20_000, b"400"),
+        (b"GET /metrics HTTP/1.0\r\n" + b"X: script\r\n" * 2_000, b"400"),
+        (b"GET <script> nonsense HTTP/1.0\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),  # no host
+        (b"\x16\x03\x01script\r\n\r\n", b"400"),  # TLS
+        (b"SCRIPT /script HTTP/1.0\r\n\r\n", b"405"),
     ],
-    ids=["long path", "long headers", "no request line", "no host", "TLS"],
 )
-def test_invalid_requests_are_refused_without_an_echo(world: ServerUnderTest, raw: bytes) -> None:
+def test_invalid_requests_are_refused_without_an_echo(world: ServerUnderTest, raw: bytes, code: bytes) -> None:
     response = world.send_raw(raw)
-    assert response.split(b" ", 2)[1] == b"400"
-    assert b"script" not in response
+    assert response.split(b" ", 2)[1] == code
+    assert b"script" not in response.lower()
     assert world.request("/metrics")[0] == 200
-
-
-def test_an_unknown_method_is_refused_without_an_echo(world: ServerUnderTest) -> None:
-    response = world.send_raw(b"BREW /pot HTTP/1.0\r\n\r\n")
-    assert response.split(b" ", 2)[1] == b"405"
-    assert b"BREW" not in response
-
-
-def test_headers_reveal_little(world: ServerUnderTest) -> None:
-    _, headers, _ = world.request("/healthz")
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Cache-Control"] == "no-store"
-    assert headers["Server"] == "stream-dedup"
 
 
 def test_a_failing_collector_is_a_server_error_and_logged(
@@ -170,11 +160,6 @@ def test_a_failing_collector_is_a_server_error_and_logged(
     assert b"secret" not in body
     assert "secret detail" in caplog.text
     assert world.request("/healthz")[0] == 200
-
-
-def test_a_silent_peer_does_not_block_others(world: ServerUnderTest) -> None:
-    with socket.create_connection(("127.0.0.1", world.server.port)):
-        assert world.request("/healthz")[0] == 200
 
 
 def test_closing_is_quick_and_leaves_no_threads_or_sockets() -> None:
@@ -195,36 +180,21 @@ def test_closing_is_quick_and_leaves_no_threads_or_sockets() -> None:
     world.server.close()  # a second call is no error
 
 
-def test_the_port_can_be_taken_again_at_once() -> None:
-    world = ServerUnderTest()
+def test_the_port_can_be_taken_again_at_once(world: ServerUnderTest) -> None:
     assert world.request("/healthz")[0] == 200
-    port = world.server.port
     world.server.close()
-    with ObserveServer(ObserveSettings(port=port, health_port=0), CollectorRegistry(), lambda: world.state) as again:
-        assert again.url == f"http://127.0.0.1:{port}"
+    again = ObserveSettings(port=world.server.port, health_port=0)
+    with ObserveServer(again, CollectorRegistry(), lambda: world.state) as server:
+        assert server.url == world.server.url
 
 
-def test_a_taken_port_is_a_config_error_with_the_cure(world: ServerUnderTest) -> None:
-    taken = ObserveSettings(port=world.server.port)
-    with pytest.raises(ConfigError, match=rf"\[observe\] host, port: .*127\.0\.0\.1:{taken.port} .*port = 0"):
-        ObserveServer(taken, CollectorRegistry(), lambda: world.state)
-
-
-def test_an_address_of_another_machine_is_a_config_error() -> None:
-    with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1"):
-        ObserveServer(ObserveSettings(host="192.0.2.1", port=0), CollectorRegistry(), lambda: HealthState(Status.OK, 0))
+def test_an_address_that_cannot_be_listened_on_is_a_config_error_with_the_cure(world: ServerUnderTest) -> None:
+    for host, port in (("127.0.0.1", world.server.port), ("192.0.2.1", 0)):  # taken; of another machine
+        with pytest.raises(ConfigError, match=rf"\[observe\] host, port: .*{re.escape(host)}:{port} .*port = 0"):
+            ObserveServer(ObserveSettings(host=host, port=port), CollectorRegistry(), lambda: world.state)
 
 
 def test_concurrent_requests_are_answered(world: ServerUnderTest) -> None:
-    answers: list[int] = []
-
-    def request() -> None:
-        for _ in range(10):
-            answers.append(world.request("/metrics")[0])  # noqa: PERF401 - each in its turn
-
-    threads = [threading.Thread(target=request) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: world.request("/metrics")[0], range(80)))
     assert answers == [200] * 80

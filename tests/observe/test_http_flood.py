@@ -20,9 +20,8 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.observe import listener
 from stream_dedup.observe.health import HealthState, Status
-from stream_dedup.observe.http import ObserveServer
+from stream_dedup.observe.http import Answer, ObserveServer
 from stream_dedup.observe.listener import most_connections
-from stream_dedup.observe.page import Response
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import ObserveSettings, load_settings
 from tests.certificates import Authority
@@ -128,7 +127,7 @@ def test_a_connection_ends_whatever_it_does(begun: bytes, monkeypatch: pytest.Mo
     monkeypatch.setattr(listener, "SECONDS", 0.2)
     with (
         ObserveServer(
-            ANY_PORT, CollectorRegistry(), lambda: STATE, lambda *_: Response("text/plain", BODY, {})
+            ANY_PORT, CollectorRegistry(), lambda: STATE, lambda *_: Answer("text/plain", BODY, {})
         ) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=30) as peer,
     ):

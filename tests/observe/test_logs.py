@@ -1,22 +1,23 @@
 """Log lines: JSON for machines, short lines for people, and no password in any output."""
 
+import http.client
 import json
 import logging
 import os
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
 from stream_dedup.cli import main as command
-from stream_dedup.demo.embedded import EmbeddedKafka, Listener, free_ports
+from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
-from stream_dedup.settings import load_settings
+from stream_dedup.observe.probe import probe
+from tests.broker import EmbeddedKafka, Listener
 from tests.worker.support import make_settings, ready
 
 SECRET = 'open "sesame" \\ 7'  # noqa: S105
@@ -89,20 +90,6 @@ def test_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(third)["event"] == said
 
 
-def test_a_second_setup_replaces_the_first(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up("json")
-    logs.set_up("text")
-    log.info("once")
-    assert len(lines(capsys)) == 1
-    assert not logs.machine_readable()
-
-
-def test_the_setting_wins_over_the_terminal() -> None:
-    for chosen in ("json", "text"):
-        settings = load_settings(observe={"log_format": chosen})
-        assert {logs.form_of(settings, terminal) for terminal in (True, False)} == {chosen}
-
-
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
@@ -152,22 +139,11 @@ def with_sasl(bootstrap: str, password: str, port: int) -> dict[str, str]:
     }
 
 
-def page(url: str, until: str = "") -> str:
-    """Return the body of the URL, whatever its status, once it contains `until`."""
-    deadline = time.monotonic() + 90
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own
-                text = answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                text = error.read().decode()
-        except OSError as error:
-            text = str(error)
-        if not until or until in text:
-            return text
-        assert time.monotonic() < deadline, text
-        time.sleep(0.2)
+def page(port: int, path: str) -> str:
+    """Return the body, whatever its status."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
 
 
 def test_refused_settings_do_not_show_the_password() -> None:
@@ -189,11 +165,13 @@ def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, top
         settings = ready(make_settings(kafka.bootstrap, topic_name))
         topics = {f"TOPICS__{name}".upper(): value for name, value in settings.topics.model_dump().items()}
         variables = with_sasl(kafka.addresses["LOGIN"], PASSWORD, page_port) | topics
-        shown = []
         with run(variables | {"KAFKA__GROUP_ID": settings.kafka.group_id}) as process:
             try:
-                shown.append(page(f"http://127.0.0.1:{page_port}/healthz", until='"ok"'))
-                shown += [page(f"http://127.0.0.1:{page_port}{path}") for path in ("/metrics", "/", f"/{PASSWORD}")]
+                deadline = time.monotonic() + 90
+                while not probe(f"http://127.0.0.1:{page_port}/healthz")[0]:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.2)
+                shown = [page(page_port, path) for path in ("/metrics", "/healthz", "/", f"/{PASSWORD}")]
                 kafka.kill()  # what an outage logs
                 time.sleep(2)
             finally:
@@ -205,7 +183,7 @@ def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, top
                 _, refused = process.communicate(timeout=120)  # it ends by itself, even if the broker is starting
             finally:
                 process.kill()
-    assert "stream_dedup_role" in shown[1]
+    assert "stream_dedup_role" in shown[0]
     assert process.returncode == 1
     assert "Invalid username or password; check [kafka] sasl_mechanism, sasl_username" in refused
     for line in [*output.splitlines(), *refused.splitlines()]:

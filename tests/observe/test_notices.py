@@ -132,25 +132,17 @@ def test_odd_times_are_shown_but_logged_by_the_tasks_only(clock: Clock, caplog: 
 # -- dead letters ----------------------------------------------------------------------------------------
 
 
-def test_the_first_of_each_reason_is_said_and_the_others_are_summed_up(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    dead_letters, start = DeadLetterLog(clock=clock), clock.now
+def test_the_first_dead_letter_of_each_reason_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    dead_letters = DeadLetterLog()
     reasons = ["type: title is a list", "type: title is a list", "json: byte 7 is wrong"]
     verdicts = [Verdict("", Kind.BAD, Stage.NONE, False, reason=reason) for reason in reasons]
-    for n in range(100):
-        clock.now = start + n
+    for _ in range(100):
         dead_letters.batch(full_report([BadItem("x", "y")] * 3, verdicts))
-    end = "More of them are summed up each minute"
+    end = "stream_dedup_bad_items_total counts more of them"
     assert caplog.messages == [
         f"a record is a dead letter (type): title is a list; at news.raw/0/0. {end}",
         f"a record is a dead letter (json): byte 7 is wrong; at news.raw/0/0. {end}",
-        "181 more dead letters in 60 s: type 121, json 60; the last at news.raw/0/0",
     ]
-    clock.now = start + 100
-    dead_letters.sum_up()
-    dead_letters.loop_completed(["global"])  # nothing comes any more
-    assert caplog.messages[3:] == ["117 more dead letters in 39 s: type 78, json 39; the last at news.raw/0/0"]
 
 
 # -- memory ----------------------------------------------------------------------------------------------

@@ -77,19 +77,12 @@ def test_unreachable_brokers_are_shown_at_the_top(watched: Watched) -> None:
     assert "stream_dedup_brokers_away_seconds 0.0" in get(watched, "/metrics")[2]
 
 
-def test_an_empty_page_explains_itself_and_what_it_waits_for(watched: Watched) -> None:
-    status, headers, page = get(watched)
+def test_an_empty_page_explains_what_it_waits_for(watched: Watched) -> None:
+    status, headers, _ = get(watched)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     text = words(watched)
-    for phrase in (
-        "stream_dedup",
-        "ok since",
-        "role active",
-        "last batch committed none yet",
-        "No input since the start",
-    ):
+    for phrase in ("ok since", "role active", "last batch committed none yet", "No input since the start"):
         assert phrase in text
-    assert page.count("<h1>") == 1
 
 
 @pytest.mark.parametrize("path", ["/", "/?id=x", "/page.css", "/page.js", "/icon.svg"])
@@ -184,7 +177,7 @@ def test_an_original_that_is_no_longer_retained_is_reported() -> None:
 
 
 def test_without_retained_items_no_text_is_shown() -> None:
-    worker = Watched(settings(observe={"recent_items": 0}))
+    worker = Watched(settings(observe={"recent_items": 0}, policy={"shadow": True}))
     try:
         worker.judge([FIRST, COPY])
         text = words(worker, "/?id=b-2")
@@ -193,14 +186,7 @@ def test_without_retained_items_no_text_is_shown() -> None:
     assert "Elm" not in text
     assert "This page retains no items" in text
     assert "of these held back 1" in text, "the numbers remain"
-
-
-def test_shadow_mode_is_shown() -> None:
-    worker = Watched(settings(policy={"shadow": True}))
-    try:
-        assert "Shadow mode: everything goes to the output." in words(worker)
-    finally:
-        worker.close()
+    assert "Shadow mode: everything goes to the output." in text
 
 
 def test_standby_restore_and_failure_are_shown(watched: Watched) -> None:
@@ -236,7 +222,7 @@ def test_neither_page_nor_metrics_nor_health_contains_a_secret(caplog: pytest.Lo
     for secret in (PASSWORD, "feed-user-7", "/secret/key.pem"):
         assert secret not in output
         assert secret not in caplog.text
-    assert "bad password ********** of a client" in output
+    assert "bad password *** of a client" in output
 
 
 def test_a_page_that_fails_is_logged_and_affects_nothing_else(

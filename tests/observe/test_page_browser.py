@@ -94,44 +94,18 @@ class Listener:
 def hostile(worker: Watched) -> None:
     """Put every payload into every field that comes from outside."""
     for payload in PAYLOADS:
-        first = Item(
-            f"1{payload}",
-            payload,
-            f"{payload} The bridge opened on Monday. {payload}",
-            payload,
-            1_700_000_000_000,
-            0,
-            1,
-        )
-        copy = Item(
-            f"2{payload}",
-            f"{payload} again",
-            f"{payload} The bridge opened on Sunday. {payload}",
-            payload,
-            1_700_000_000_000,
-            0,
-            2,
-        )
+        text = f"{payload} The bridge opened on Monday. {payload}"
+        first = Item(f"1{payload}", payload, text, payload, 1_700_000_000_000, 0, 1)
+        copy = Item(f"2{payload}", f"{payload} again", f"{text} Late.", payload, 1_700_000_000_000, 0, 2)
         unique = Verdict(first.id, Kind.UNIQUE, Stage.NONE, True, None, Evidence(0.5))
-        held_back = Verdict(
-            copy.id,
-            Kind.UPDATE,
-            Stage.POLICY,
-            False,
-            Original(first.id, 1, 0, 1),
-            Evidence(0.5, 0.5, 0.5, cut=payload),
-            payload,
-        )
+        evidence = Evidence(0.5, 0.5, 0.5, cut=payload)
+        held_back = Verdict(copy.id, Kind.UPDATE, Stage.POLICY, False, Original(first.id, 1, 0, 1), evidence, payload)
         unknown_original = Verdict(
             f"3{payload}", Kind.DUPLICATE, Stage.BODY, False, Original(f"4{payload}", 1, 0, 1), Evidence(body=0.9)
         )
         bad_item = Verdict(payload, Kind.BAD, Stage.NONE, False, reason=payload)
-        items = [
-            first,
-            copy,
-            Item(unknown_original.id, payload, payload, payload, 1),
-            BadItem(payload, payload, payload),
-        ]
+        other = Item(unknown_original.id, payload, payload, payload, 1)
+        items = [first, copy, other, BadItem(payload, payload, payload)]
         worker.watch.batch(report(items, [unique, held_back, unknown_original, bad_item]))
         worker.watch.error(TransactionFailed(payload), 0.1)
 
@@ -145,11 +119,8 @@ def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, bro
     shown = page.inner_text("#held")
     for payload in PAYLOADS[-len(page.query_selector_all("#held > details")) // 2 + 1 :]:
         assert payload.replace("\x00", "") in shown.replace("\ufffd", "")
-    assert (
-        page.locator("main :is(img, iframe, video, math, base, marquee, style, template, meta, link, script)").count()
-        == 0
-    )
-    assert page.locator("main a").count() == 0
+    elements = "a, img, iframe, video, math, base, marquee, style, template, meta, link, script"
+    assert page.locator(f"main :is({elements})").count() == 0
     assert page.locator("main svg").count() == 3, "the charts"
     page.evaluate("refresh()")  # a script now renders the parts
     page.wait_for_timeout(300)
@@ -202,16 +173,10 @@ def test_the_page_is_accessible(busy: Watched, browser: "Browser", scheme: Any, 
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     page.goto(f"{busy.url}/{query.replace('FOUND', held_back[0].item.verdict.id)}")
     results = Axe().run(page)
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
     page.close()
     assert results.violations_count == 0, results.generate_report()
-
-
-def test_the_page_fits_a_phone_screen(busy: Watched, browser: "Browser") -> None:
-    page = browser.new_page(viewport={"width": 360, "height": 740})
-    page.goto(f"{busy.url}/?id={busy.watch.recent.held_back()[0].item.verdict.id}")
-    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
-    page.close()
 
 
 def test_it_updates_itself_keeps_details_open_and_reports_a_lost_connection(

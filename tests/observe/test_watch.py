@@ -1,14 +1,14 @@
 """All observers together: every hook is forwarded, and one `with` starts and ends them."""
 
 import inspect
-import json
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from unittest.mock import Mock, call
 
 import pytest
 
 from stream_dedup.errors import Stalled
+from stream_dedup.observe.probe import probe
 from stream_dedup.observe.watch import ObserverGroup, Watch
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
@@ -19,19 +19,10 @@ HOOKS = sorted(name for name, _ in inspect.getmembers(Observer, inspect.isfuncti
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_every_hook_is_forwarded_in_order(hook: str) -> None:
-    calls: list[tuple[str, tuple[object, ...]]] = []
-
-    class Recorder(Observer):
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-    def listen(self: Recorder, *arguments: object) -> None:
-        calls.append((self.name, arguments))
-
-    setattr(Recorder, hook, listen)
     arguments = tuple(inspect.signature(getattr(Observer, hook)).parameters)[1:]
-    getattr(ObserverGroup(Recorder("first"), Recorder("second")), hook)(*arguments)
-    assert calls == [("first", arguments), ("second", arguments)]
+    observers = Mock()
+    getattr(ObserverGroup(observers.first, observers.second), hook)(*arguments)
+    assert observers.mock_calls == [getattr(getattr(call, name), hook)(*arguments) for name in ("first", "second")]
 
 
 def test_an_observer_that_fails_ends_neither_the_worker_nor_the_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -54,15 +45,6 @@ def test_an_observer_that_fails_ends_neither_the_worker_nor_the_others(caplog: p
     ]
 
 
-def get(url: str) -> tuple[int, bytes]:
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - our own server
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read()
-
-
 def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
     steps = []
 
@@ -72,27 +54,21 @@ def test_a_worker_is_watched_from_before_its_start_to_its_end() -> None:
 
     settings = load_settings(observe={"port": 0})
     with Watch(settings, "1.2.3", Other()) as watch:
-        assert watch.url is not None
-        code, body = get(watch.url + "/healthz")
-        assert (code, json.loads(body)["status"]) == (503, "starting")
+        health = f"{watch.health_url}/healthz"
+        assert not probe(health)[0], "it is starting"
         deduplicator = watch.deduplicator(settings)
         watch.loop_completed(["global"])
         watch.step(CommitStep.POLL, "global")
         watch.error(Stalled("x"), 0.2)
-        assert get(watch.url + "/healthz")[0] == 200
-        code, body = get(watch.url + "/metrics")
-        assert code == 200
-        for line in (
-            b'stream_dedup_role{role="active"} 1.0',
-            b"stream_dedup_index_rows 0.0",
-            b"process_resident_memory",
-        ):
+        assert probe(health)[0]
+        with urllib.request.urlopen(f"{watch.url}/metrics", timeout=10) as answer:  # noqa: S310 - our own server
+            body = answer.read()
+        for line in (b'stream_dedup_role{role="active"} 1.0', b"stream_dedup_index_rows 0.0", b"process_resident_mem"):
             assert line in body
         assert b"_created" not in body
         assert steps == [CommitStep.POLL]
         deduplicator.close()
-    with pytest.raises(urllib.error.URLError):
-        get(watch.url + "/healthz")
+    assert "no worker listens" in probe(health)[1]
 
 
 def test_without_http_it_still_counts() -> None:

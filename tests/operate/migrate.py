@@ -20,11 +20,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from stream_dedup.batch.lines import read_lines
-from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.records import SCHEME
+from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
 from tests.worker.support import (

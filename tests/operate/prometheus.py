@@ -23,8 +23,8 @@ from typing import Any, Self
 
 import pytest
 
-from stream_dedup.demo.child_process import end, launch
-from stream_dedup.demo.embedded import free_ports
+from stream_dedup.demo.embedded import end, free_ports
+from tests.broker import launch
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "rules.yml"

@@ -21,8 +21,8 @@ from typing import Any
 
 from kafka.admin import KafkaAdminClient
 
-from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.kafka.topics import create_topics
+from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.prometheus import Prometheus
 from tests.operate.stage import PATIENCE, Load, Member

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 
-from stream_dedup.demo.embedded import EmbeddedKafka, prepare
 from stream_dedup.settings import Settings
 from tests.benchmarks.restore import ORIGINALS_PER_TRANSACTION, fill_changelog
+from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
 from tests.worker.support import Member, make_settings, ready

@@ -20,16 +20,9 @@ from typing import Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from stream_dedup.demo.child_process import end, launch
-from stream_dedup.demo.embedded import (
-    COMMON_PROPERTIES,
-    STOP_SECONDS,
-    EmbeddedKafka,
-    Listener,
-    free_ports,
-    listener_properties,
-    prepare,
-)
+from stream_dedup.demo.embedded import PROPERTIES, end, free_ports
+from stream_dedup.demo.jars import ready_runtime
+from tests.broker import STOP_SECONDS, EmbeddedKafka, Listener, launch, listener_properties, prepare
 from tests.soak.disk import Disk
 from tests.soak.proxy import HOST, Proxy
 
@@ -38,8 +31,14 @@ _START_SECONDS = 120.0
 _PROXIED = "PROXIED"  # the listener behind the proxy
 
 _PROPERTIES = (
-    COMMON_PROPERTIES
+    PROPERTIES
     + """
+node.id={node}
+offsets.topic.replication.factor=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+share.coordinator.state.topic.replication.factor=3
+share.coordinator.state.topic.min.isr=2
 controller.quorum.voters={voters}
 default.replication.factor=3
 min.insync.replicas=2
@@ -156,7 +155,7 @@ class ThreeNodes(Cluster):
     nodes = 3
 
     def _start(self) -> None:
-        self._runtime = prepare()
+        self._runtime = ready_runtime(None, lambda _: None)
         directory = self._directory()
         ports = free_ports(4 * self.nodes)
         self._ports = [ports[4 * node : 4 * node + 4] for node in range(self.nodes)]
@@ -167,7 +166,9 @@ class ThreeNodes(Cluster):
         for node, home in enumerate(self._homes):
             home.mkdir()
             port, controller, inner, outer = self._ports[node]
-            text = _PROPERTIES.format(node=node + 1, replicas=3, in_sync=2, voters=voters, data=self._disks[node].path)
+            text = _PROPERTIES.format(
+                node=node + 1, voters=voters, data=self._disks[node].path, port=port, controller_port=controller
+            )
             text += listener_properties(
                 controller, {"PLAINTEXT": (port, Listener()), _PROXIED: (inner, Listener(advertised_port=outer))}
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka
+from tests.broker import EmbeddedKafka
 from tests.worker.support import Member, assert_exactly_once, feed, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.demo.embedded import free_ports
 from stream_dedup.settings import load_settings
+from tests.broker import EmbeddedKafka
 from tests.certificates import Authority
 from tests.kafka.test_broker_watch import status_after
 from tests.operate.stage import Member
