@@ -222,7 +222,8 @@ class Group:
             positions: dict[int, int] = {}
             with suppress(KafkaError):
                 positions = {
-                    place.partition: self._consumer.position(place, 0) for place in sorted(self._consumer.assignment())
+                    place.partition: self._consumer.position(place, timeout_ms=0)
+                    for place in sorted(self._consumer.assignment())
                 }
             return StreamError(
                 f"a record of {self._topic} cannot be read ({error_text(error)}), at or after these offsets: "

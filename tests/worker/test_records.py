@@ -75,7 +75,7 @@ def evidence(verdict: Verdict, original: str) -> list[tuple[str, bytes]]:
                 ("dedup-reason", b"json"),
                 ("dedup-detail", b"Input data was truncated: at the end"),
                 OURS[1],
-            ],  # fmt: skip
+            ],
         ),
     ],
 )
