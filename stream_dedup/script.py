@@ -14,9 +14,8 @@ from typing import Any, Self, TypeVar
 
 from stream_dedup.changelog import saved
 from stream_dedup.dedup import deduplicator
-from stream_dedup.dedup.batch import Batch, Delta
+from stream_dedup.dedup.batch import Batch, Delta, Prepared
 from stream_dedup.dedup.clocks import FAR_FUTURE
-from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupWarning, UsageError
 from stream_dedup.news.item import DECODED, SURE, Item, Tombstone, fitting, looks_like

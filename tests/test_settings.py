@@ -1,7 +1,6 @@
 """Settings: the precedence of sources, the messages for wrong values, and secrets that print nowhere."""
 
 import os
-import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -51,53 +50,19 @@ def test_a_copy_of_the_settings_takes_tables_only() -> None:
 # -- precedence of sources --------------------------------------------------------------------------------
 
 
-def test_the_defaults_apply_without_a_file() -> None:
-    assert load_settings() == Settings()
-
-
-def test_the_file_wins_over_the_defaults_setting_by_setting(tmp_path: Path) -> None:
-    settings = load_settings(write_settings(tmp_path, '[topics]\ninput = "wire"\n'))
-    assert (settings.topics.input, settings.topics.output) == ("wire", "news.unique")
-
-
-def test_the_environment_wins_over_the_file_setting_by_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", "from.environment")
-    settings = load_settings(write_settings(tmp_path, '[topics]\ninput = "from.file"\noutput = "also.from.file"\n'))
-    assert (settings.topics.input, settings.topics.output) == ("from.environment", "also.from.file")
-
-
-def test_names_in_the_environment_are_case_insensitive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("stream_dedup_kafka__group_id", "mine")
-    assert load_settings().kafka.group_id == "mine"
-
-
-def test_the_environment_can_set_an_entry_of_the_field_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
-    settings = load_settings(write_settings(tmp_path, '[item]\nfields = { text = "body", title = "no" }\n'))
-    assert settings.item.fields == {"text": "body", "title": "head.line"}
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-def test_the_field_map_is_merged_key_by_key_from_file_table_and_entries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reverse: bool
+def test_the_environment_wins_over_the_file_and_the_file_over_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    variables = [
-        ("STREAM_DEDUP_ITEM", '{"fields": {"url": "of.item", "id": "of.item"}}'),
-        ("STREAM_DEDUP_ITEM__FIELDS", '{"text": "of.table", "id": "of.table"}'),
-        ("STREAM_DEDUP_ITEM__FIELDS__TEXT", "of.entry"),
-    ]
-    for name, value in reversed(variables) if reverse else variables:
-        monkeypatch.setenv(name, value)
-    settings = load_settings(
-        write_settings(tmp_path, '[item]\nfields = { title = "of.file", text = "no", url = "no" }\n')
-    )
-    assert settings.item.fields == {"title": "of.file", "url": "of.item", "id": "of.table", "text": "of.entry"}
+    monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", "of.environment")
+    monkeypatch.setenv("stream_dedup_kafka__group_id", "mine")
+    monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
+    text = "[topics]\ninput = 'of.file'\noutput = 'of.file'\n[item]\nfields = { text = 'body', title = 'no' }\n"
+    settings = load_settings(write_settings(tmp_path, text))
+    assert (settings.topics.input, settings.topics.output) == ("of.environment", "of.file")
+    assert settings.topics.changelog == Settings().topics.changelog
+    assert settings.kafka.group_id == "mine"
+    assert settings.item.fields == {"text": "body", "title": "head.line"}
     assert paths_of(settings.item)["published"] == [["published"]]
-
-
-def test_settings_cannot_be_changed_afterwards() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        load_settings().window.length = timedelta(days=1)  # type: ignore[misc]
 
 
 # -- durations --------------------------------------------------------------------------------------------
@@ -119,10 +84,12 @@ def test_a_duration_is_a_number_and_a_unit(text: str, expected: timedelta) -> No
     assert load_settings(window={"length": text}).window.length == expected
 
 
-@pytest.mark.parametrize("text", ["7 days", "-1d", "7", "d", "P7D", "1h30m", "", "1.2.3s", "nan s", "1e3s"])
-def test_any_other_duration_is_refused_with_the_right_form(text: str) -> None:
+@pytest.mark.parametrize(
+    "value", ["7 days", "-1d", "7", "d", "P7D", "1h30m", "", "1.2.3s", "nan s", "1e3s", "²s", 7, 7.5, True]
+)
+def test_any_other_duration_is_refused_with_the_right_form(value: object) -> None:
     with pytest.raises(ConfigError, match=r"\[window\] length: write a duration as a number and a unit: 250ms"):
-        load_settings(window={"length": text})
+        load_settings(window={"length": value})
 
 
 # -- wrong values: the message has the setting's name and the cure -----------------------
@@ -162,6 +129,10 @@ def test_any_other_duration_is_refused_with_the_right_form(text: str) -> None:
         ("[topic]\ninput = 'x'", ["[topic]: there is no such setting (did you mean [topics]?)"]),
         ("[kafka]\nnovelty = 0.5", ["no such setting (did you mean [decision] novelty?)"]),
         ("length = '2d'", ["[length]: there is no such setting (did you mean [window] length?)"]),
+        ("[window]\nlength = '99999999999999d'", ["[window] length: this duration is too long"]),
+        ("fields = { title = 'kop' }", ["did you mean [item] fields?"]),
+        ("[item]\npreste = 'rss'", ["did you mean [item] preset?"]),
+        ("[item.fields]\nkop = 'title'", ["fields.kop: must be 'id', ", "ours is on the left, yours on the right"]),
         ("[kafka", ["settings.toml", "not valid TOML", "end of document"]),
     ],
 )
@@ -174,42 +145,43 @@ def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, t
         assert word in str(caught.value)
 
 
-def test_the_error_for_a_misspelled_variable_suggests_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVER", "x:1")
-    with pytest.raises(ConfigError, match=r"did you mean STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS\?"):
-        load_settings()
-
-
 def test_every_problem_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_settings(write_settings(tmp_path, "[decision]\nbody = 2\nlead = 3\n[observe]\nport = -1\n"))
     assert len(str(caught.value).splitlines()) == 1 + 3
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot read the settings file .*none\.toml"):
-        load_settings(tmp_path / "none.toml")
-
-
-def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "latin.toml"
-    path.write_bytes(b'[kafka]\ngroup_id = "caf\xe9"\n')
-    with pytest.raises(ConfigError, match=r"cannot read the settings file .*latin\.toml"):
+@pytest.mark.parametrize("content", [None, b'[kafka]\ngroup_id = "caf\xe9"\n'])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "settings.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"cannot read the settings file .*settings\.toml"):
         load_settings(path)
 
 
-@pytest.mark.parametrize("name", ["STREAM_DEDUP_KAFKA__BOOTSTRAP", "STREAM_DEDUP_KAFKAA__GROUP_ID", "STREAM_DEDUP_X"])
-def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "x")
-    with pytest.raises(ConfigError, match=rf"{name}.*; the form is STREAM_DEDUP_TABLE__NAME, see `stream-dedup config"):
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVER", "(did you mean STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS?)"),
+        ("STREAM_DEDUP_KAFKAA__GROUP_ID", "(did you mean STREAM_DEDUP_KAFKA__GROUP_ID?)"),
+        ("STREAM_DEDUP_KAFKA__GROUP_ID__X", ""),
+        ("STREAM_DEDUP_KAFKA", ""),
+        ("STREAM_DEDUP_ITEM__FIELDS", ""),
+        ("STREAM_DEDUP_X", ""),
+        ("STREAMDEDUP_KAFKA__GROUP_ID", "(did you mean STREAM_DEDUP_KAFKA__GROUP_ID?)"),
+        ("STREAMDEDUP_KAFKA", ""),
+        ("STREAMDEDUP_kafka__group", ""),
+    ],
+)
+def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, hint: str) -> None:
+    monkeypatch.setenv(name, SECRET)
+    with pytest.raises(ConfigError) as caught:
         load_settings()
-
-
-@pytest.mark.parametrize("rest", ["KAFKA__GROUP_ID", "KAFKA__GROUP", "KAFKA", "kafka__group_id"])
-def test_a_misspelt_prefix_is_refused_and_not_ignored(monkeypatch: pytest.MonkeyPatch, rest: str) -> None:
-    monkeypatch.setenv(f"STREAMDEDUP_{rest}", "x")
-    with pytest.raises(ConfigError, match=rf"unknown setting in the environment: STREAMDEDUP_{rest}.*STREAM_DEDUP_"):
-        load_settings()
+    assert f"unknown setting in the environment: {name}" in str(caught.value)
+    assert hint in str(caught.value)
+    assert "the form is STREAM_DEDUP_TABLE__NAME, see `stream-dedup config" in str(caught.value)
+    assert SECRET not in str(caught.value)
 
 
 def test_variables_of_a_kubernetes_service_with_a_similar_name_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,76 +264,17 @@ def test_addresses_are_taken_in_every_form_of_kafka(servers: str) -> None:
     assert load_settings(kafka={"bootstrap_servers": servers}).kafka.bootstrap_servers == servers
 
 
-def test_a_secret_of_the_wrong_type_is_in_no_error_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", ["19216811", SECRET])
+def test_a_secret_that_is_no_text_is_in_no_error_message(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        load_settings(write_settings(tmp_path, "[kafka]\nsasl_password = 19216811\n"))
-    assert "[kafka] sasl_password" in str(caught.value)
-    assert "19216811" not in str(caught.value)
-
-
-def test_a_secret_is_in_no_message_about_toml(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_settings(write_settings(tmp_path, f"[kafka]\nsasl_password = {SECRET}\n"))
-    assert SECRET not in str(caught.value)
-
-
-@pytest.mark.parametrize("value", ["²s", 7, 7.5, True])
-def test_a_duration_without_its_unit_is_not_guessed(value: object) -> None:
-    with pytest.raises(ConfigError, match=r"\[window\] length: write a duration as a number and a unit: 250ms"):
-        load_settings(window={"length": value})
-
-
-def test_an_endless_duration_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"\[window\] length: this duration is too long"):
-        load_settings(window={"length": "99999999999999d"})
-
-
-@pytest.mark.parametrize("name", ["STREAM_DEDUP_KAFKA", "STREAM_DEDUP_ITEM__FIELDS"])
-def test_broken_json_in_the_environment_is_a_config_error_without_its_value(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv(name, f'{{"sasl_password": "{SECRET}"')
-    with pytest.raises(ConfigError, match="must be JSON") as caught:
-        load_settings()
-    assert name in str(caught.value)
-    assert SECRET not in str(caught.value)
-
-
-def test_a_variable_with_a_part_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_KAFKA__GROUP_ID__X", "y")
-    with pytest.raises(ConfigError, match="unknown setting in the environment: STREAM_DEDUP_KAFKA__GROUP_ID__X"):
-        load_settings()
+        load_settings(write_settings(tmp_path, f"[kafka]\nsasl_password = {value}\n"))
+    assert value not in str(caught.value)
 
 
 @pytest.mark.parametrize("overrides", [{}, {"kafka": {"group_id": "x"}}])
 def test_a_table_written_as_a_setting_is_refused(tmp_path: Path, overrides: dict[str, dict[str, str]]) -> None:
     with pytest.raises(ConfigError, match=r"\[kafka\]: this is a table: write \[kafka\]"):
         load_settings(write_settings(tmp_path, 'kafka = "127.0.0.1:9092"'), **overrides)
-
-
-def test_a_setting_outside_its_table_is_named_with_its_table(tmp_path: Path) -> None:
-    for text, meant in (
-        ("fields = { title = 'kop' }", "did you mean [item] fields?"),
-        ("[items]\npreset = 'rss'", "did you mean [item]?"),
-        ("[item]\npreste = 'rss'", "did you mean [item] preset?"),
-        ("[item]\nnovelty = 0.5", "did you mean [decision] novelty?"),
-    ):
-        (tmp_path / "s.toml").write_text(text)
-        with pytest.raises(ConfigError, match=re.escape(meant)):
-            load_settings(tmp_path / "s.toml")
-
-
-def test_a_field_map_the_wrong_way_round_is_explained(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text("[item.fields]\nkop = 'title'")
-    with pytest.raises(ConfigError, match=r"fields\.kop: must be 'id', .*ours is on the left, yours on the right"):
-        load_settings(tmp_path / "s.toml")
-
-
-def test_a_variable_for_a_table_that_is_not_json_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS", "title=secret")
-    with pytest.raises(ConfigError, match="STREAM_DEDUP_ITEM__FIELDS stands for a whole table and must be") as caught:
-        load_settings()
-    assert "secret" not in str(caught.value)
 
 
 # -- secrets in files --------------------------------------------------------------------------------------

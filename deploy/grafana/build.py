@@ -93,14 +93,6 @@ HOLDS_BACK = Row("What it holds back", 8, [
           stacked=True),
     Panel("Odd times", "Records whose timestamp is missing, ahead, unlike those around it, or late.",
           [(rate("stream_dedup_odd_times_total", "reason"), "{{reason}}")], "ops", stacked=True),
-    Panel("How like: bodies of duplicates", "Jaccard with the original. Much below .5: label a sample.",
-          [(rate("stream_dedup_similarity_ratio_bucket", "le", ', verdict="duplicate"'), "{{le}}")], "ops", "heatmap"),
-    Panel("How like: bodies of what was let through", "Jaccard with the most similar item. Much above .5: label a "
-          "sample.",
-          [(rate("stream_dedup_similarity_ratio_bucket", "le", ', verdict="unique"'), "{{le}}")], "ops", "heatmap"),
-    Panel("How contained: smaller body in the other", "High at what was let through: copies inside other pages.",
-          [(f'histogram_quantile(0.5, {rate("stream_dedup_containment_ratio_bucket", "le, verdict")})', "{{verdict}}")],
-          "percentunit"),
 ])  # fmt: skip
 
 SPEED = Row("How fast", 8, [
@@ -110,21 +102,14 @@ SPEED = Row("How fast", 8, [
           [('sum by (partition) (stream_dedup_lag_records{job=~"$job"})', "{{partition}}")], stacked=True),
     Panel("Where a second goes", "Share of the time in each step of the commit protocol.",
           [(rate("stream_dedup_step_seconds_total", "step"), "{{step}}")], "percentunit", stacked=True),
-    Panel("Time to judge a batch", "Growth at the same batch size: see the index.",
-          quantiles("stream_dedup_decision_seconds"), "s"),
     Panel("Records in a transaction", "Always at [worker] batch_items: a backlog.",
-          quantiles("stream_dedup_batch_items")),
-    Panel("Bytes", "Values in and out, and bytes written to the changelog.",
-          [(rate("stream_dedup_received_bytes_total", "job"), "in"),
-           (rate("stream_dedup_sent_bytes_total", "job"), "out"),
-           (rate("stream_dedup_changelog_bytes_total", "job"), "changelog")], "Bps"),
+          [(f'{rate("stream_dedup_items_total", "job")} / '
+            f'({rate("stream_dedup_transaction_seconds_count", "job")} > 0)', "on average")]),
 ])  # fmt: skip
 
 KAFKA = Row("Kafka", 8, [
     Panel("Time of a transaction", "From begin to commit, spent in the cluster.",
           quantiles("stream_dedup_transaction_seconds"), "s"),
-    Panel("Transactions", "Records of failed ones are read and judged again.",
-          [(rate("stream_dedup_transactions_total", "outcome"), "{{outcome}}")], "ops"),
     Panel("Brokers away", "Seconds since a broker last answered a member; 0 while they answer. Idle members show an "
           "outage here first.",
           [('stream_dedup_brokers_away_seconds{job=~"$job"}', "{{instance}}")], "s", red=7),
@@ -135,48 +120,34 @@ KAFKA = Row("Kafka", 8, [
     Panel("Stuck batches", "Refused three times in a row at the same offsets, and each further refusal, in five minutes.",
           [('sum by (instance, task) (increase(stream_dedup_stuck_batches_total{job=~"$job"}[5m]))',
             "{{instance}} {{task}}")], red=1),
-    Panel("Group", "Rebalances, and tasks opened and lost, in five minutes.",
-          [('sum by (instance) (increase(stream_dedup_rebalances_total{job=~"$job"}[5m]))', "rebalances {{instance}}"),
-           ('sum by (instance) (increase(stream_dedup_task_openings_total{job=~"$job"}[5m]))', "opened {{instance}}"),
-           ('sum by (instance) (increase(stream_dedup_task_losses_total{job=~"$job"}[5m]))', "lost {{instance}}")]),
+    Panel("Rebalances", "Of the group, in five minutes. More than deployments explain: members are too slow.",
+          [('sum by (instance) (increase(stream_dedup_rebalances_total{job=~"$job"}[5m]))', "{{instance}}")]),
     Panel("Changelog restored", "Below 1 nothing is let through.",
           [('stream_dedup_restore_progress_ratio{job=~"$job"}', "{{instance}} {{task}}")], "percentunit"),
     Panel("Standby behind", "Seconds since the standby was at the end of the changelog. Growth: it cannot read it.",
-          [('stream_dedup_standby_behind_seconds{job=~"$job"}', "{{instance}} {{task}}"),
-           ('stream_dedup_standby_behind_blocks{job=~"$job"}', "blocks {{instance}} {{task}}")]),
-    Panel("Tasks", "By state, and roles given up in five minutes. Failing: see the log.",
-          [('sum by (state) (stream_dedup_tasks{job=~"$job"})', "{{state}}"),
-           ('sum by (instance) (increase(stream_dedup_roles_given_up_total{job=~"$job"}[5m]))', "given up {{instance}}")]),
-    Panel("Time to open a task", "Since the members' starts: fence the former owner and read the changelog.",
-          [('histogram_quantile(0.95, sum by (le) (stream_dedup_restore_seconds_bucket{job=~"$job"}))', "95 %")], "s"),
+          [('stream_dedup_standby_behind_seconds{job=~"$job"}', "{{instance}} {{task}}")], "s"),
+    Panel("Tasks", "By state. Failing: see the log.",
+          [('sum by (state) (stream_dedup_tasks{job=~"$job"})', "{{state}}")]),
 ])  # fmt: skip
 
 INDEX = Row("Index and memory", 8, [
-    Panel("Originals", "Originals in the index, and those in the recent tree.",
-          [('stream_dedup_index_rows{job=~"$job"}', "{{instance}}"),
-           ('stream_dedup_index_recent_rows{job=~"$job"}', "{{instance}} in the tree")]),
+    Panel("Originals", "Originals in the index.", [('stream_dedup_index_rows{job=~"$job"}', "{{instance}}")]),
     Panel("Forgotten early", "Originals beyond [window] max_originals, in five minutes. There should be none.",
           [('sum by (instance) (increase(stream_dedup_evicted_originals_total{job=~"$job"}[5m]))', "{{instance}}")]),
     Panel("Runs", "Above some twenty: merges do not keep up.",
           [('stream_dedup_index_runs{job=~"$job"}', "{{instance}}")]),
-    Panel("Merging", "Share of a core, and seconds of a merge.",
-          [('instance:stream_dedup_merging:ratio_rate10m{job=~"$job"}', "{{instance}} share of a core"),
-           ('increase(stream_dedup_index_merge_seconds_total{job=~"$job"}[10m]) / '
-            '(increase(stream_dedup_index_merges_total{job=~"$job"}[10m]) > 0)', "{{instance}} seconds a merge")]),
+    Panel("Merging", "Share of a core.",
+          [('instance:stream_dedup_merging:ratio_rate10m{job=~"$job"}', "{{instance}}")], "percentunit"),
     Panel("Memory by part", "Of the member that uses most; the rest is Python, kernels and batches.",
           [('max by (part) (stream_dedup_memory_bytes{job=~"$job"})', "{{part}}"),
+           ('max(process_resident_memory_bytes{job=~"$job"})', "process"),
            ('min(stream_dedup_memory_limit_bytes{job=~"$job"})', "limit")], "bytes"),
     Panel("Age of the oldest original", "Grows to [window] length and stays there.",
           [('stream_dedup_window_age_seconds{job=~"$job"}', "{{instance}}")], "s"),
-    Panel("Changelog incomplete", "1: a member has found that it was recreated, emptied or truncated; see its log. "
-          "Foreign records: those of other programs, which members skip.",
-          [('stream_dedup_state_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}"),
-           ('stream_dedup_changelog_foreign_records_total{job=~"$job"}', "foreign records {{instance}}")]),
+    Panel("Changelog incomplete", "1: a member has found that it was recreated, emptied or truncated; see its log.",
+          [('stream_dedup_state_lost_timestamp_seconds{job=~"$job"} > bool 0', "{{instance}}")]),
     Panel("Event time reached, behind the clock", "Negative: clocks of producers are ahead.",
           [('time() - stream_dedup_watermark_timestamp_seconds{job=~"$job"}', "{{task}}")], "s"),
-    Panel("Keys that pass the tree's filter", "A few in a thousand on unlike items.",
-          [(f'{rate("stream_dedup_index_filter_passed_total", "instance")} / '
-            f'({rate("stream_dedup_index_filter_keys_total", "instance")} > 0)', "{{instance}}")], "percentunit"),
     Panel("Crowded keys", "Keys a second that reach [index] bucket_limit: templates, or items made to collide.",
           [(rate("stream_dedup_index_crowded_keys_total", "instance"), "{{instance}}")]),
     Panel("Members", "The status that /healthz reports for each.",
@@ -235,8 +206,6 @@ def _panels() -> Iterator[dict[str, Any]]:
 
 def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": panel.unit, "min": 0} if panel.kind == "timeseries" else {"unit": panel.unit}
-    if panel.title.startswith("Newest event"):
-        del defaults["min"]
     if panel.kind == "timeseries":
         defaults["custom"] = {
             "fillOpacity": 30 if panel.stacked else 8,
@@ -254,7 +223,7 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
         "options": _options(panel),
         "targets": [
             {"refId": chr(ord("A") + i), "datasource": _SOURCE, "expr": expr, "legendFormat": legend or "__auto",
-             "format": "heatmap" if panel.kind == "heatmap" else "time_series", "instant": panel.kind == "stat",
+             "format": "time_series", "instant": panel.kind == "stat",
              "range": panel.kind != "stat"}
             for i, (expr, legend) in enumerate(panel.queries)
         ],
@@ -264,8 +233,6 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> dict[str, Any]:
 def _options(panel: Panel) -> dict[str, Any]:
     if panel.kind == "stat":
         return {"colorMode": "value", "graphMode": "area", "reduceOptions": {"calcs": ["lastNotNull"]}}
-    if panel.kind == "heatmap":
-        return {"calculate": False, "yAxis": {"unit": "percentunit"}, "color": {"mode": "scheme", "scheme": "Blues"}}
     return {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 

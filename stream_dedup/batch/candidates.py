@@ -1,6 +1,6 @@
 """Find candidate pairs: all items that share a key in any table, found by sorting instead of lookups.
 
-In: a `SpilledCorpus`. Out: *runs*, temporary files of ascending pair codes, later row * 2^32 + earlier row, one or more
+In: a `Corpus`. Out: *runs* of ascending pair codes, later row * 2^32 + earlier row, one or more
 for each table. The keys of a table are sorted, those of all its columns together, each with its row, and equal
 neighbours are candidates. If the keys of a table do not fit in memory, they are sorted in ranges, and the columns are
 read once for each range. If the pairs do not fit, they are written as several runs.
@@ -16,60 +16,48 @@ hashed.
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.batch.parts import SpilledCorpus
-from stream_dedup.batch.spill import spill
+from stream_dedup.batch.corpus import Corpus
 
+# Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly.
 _BINS = 2**12
-"""Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly."""
 
 
-class RunHead(NamedTuple):
-    """A run of one table: the buckets over the limit and the pairs left out so far; `last`: no run of it follows."""
+class Run(NamedTuple):
+    """Pair codes, ascending and distinct; and of what was paired for them, the hot buckets and the pairs left out."""
 
+    codes: NDArray[np.uint64]
     hot: int
     left_out: int
-    last: bool
 
 
-def spilled_runs(
-    corpus: SpilledCorpus, table: int, bucket_limit: int, capacity: int, directory: Path
-) -> list[tuple[RunHead, NDArray[np.uint64]]]:
-    """The runs of a table, in some 4 * `capacity` * 8 bytes of memory. O(n log n + pairs log pairs)."""
-    runs = bucket_pairs(_sorted_ranges(corpus, table, capacity), bucket_limit, capacity)
-    return [(head, spill({"codes": codes}, directory)["codes"]) for head, codes in runs]
+def bucket_pairs(ranges: Iterable[NDArray[np.uint64]], bucket_limit: int, capacity: int) -> Iterator[Run]:
+    """The pair codes of equal neighbours, about `capacity` at a time; the last run may be empty.
 
-
-def bucket_pairs(
-    ranges: Iterable[NDArray[np.uint64]], bucket_limit: int, capacity: int
-) -> Iterator[tuple[RunHead, NDArray[np.uint64]]]:
-    """The distinct pair codes of equal neighbours, ascending, about `capacity` at a time; the last run may be empty.
-
-    ranges: entries, key * 2^32 + row, ascending within a range; no bucket lies in two ranges.
+    ranges: entries, key * 2^32 + row, ascending within a range; no bucket lies in two ranges. O(pairs log pairs).
     """
-    hot, left_out = 0, 0
+    hot, left_out, filled = 0, 0, 0
     codes = np.empty(max(capacity, bucket_limit), np.uint64)
-    filled = 0
     for packed in ranges:
         at = bucket = 0
         while at < len(packed):
             filled, at, bucket, more_hot, more_left = pairs_of_buckets(packed, at, bucket, bucket_limit, codes, filled)
             hot, left_out = hot + more_hot, left_out + more_left
             if at < len(packed):
-                yield RunHead(hot, left_out, False), distinct(codes[:filled])
-                filled = 0
-    yield RunHead(hot, left_out, True), distinct(codes[:filled])
+                yield Run(distinct(codes[:filled]), hot, left_out)
+                hot = left_out = filled = 0
+    yield Run(distinct(codes[:filled]), hot, left_out)
 
 
-def _sorted_ranges(corpus: SpilledCorpus, table: int, capacity: int) -> Iterator[NDArray[np.uint64]]:
-    """The entries of a table, key * 2^32 + row, ascending and distinct, about `capacity` at a time. No bucket is cut
-    in two.
+def sorted_ranges(corpus: Corpus, table: int, capacity: int) -> Iterator[NDArray[np.uint64]]:
+    """The entries of a table, key * 2^32 + row, ascending and distinct, about `capacity` at a time.
+
+    No bucket is cut in two. O(n log n), and some 4 * `capacity` * 8 bytes.
     """
     for low, high in _ranges(corpus, table, capacity):
         entries = []
@@ -79,20 +67,15 @@ def _sorted_ranges(corpus: SpilledCorpus, table: int, capacity: int) -> Iterator
         yield distinct(np.concatenate(entries))
 
 
-def _ranges(corpus: SpilledCorpus, table: int, capacity: int) -> list[tuple[int, int]]:
+def _ranges(corpus: Corpus, table: int, capacity: int) -> list[tuple[int, int]]:
     """The (first, last) keys of ranges of about `capacity` entries; 0 is no key."""
     if sum(keys.size for _, keys in corpus.keys(table)) <= capacity:
         return [(1, 2**32 - 1)]
     width = 2**32 // _BINS
     counts = sum(np.bincount(keys.ravel() // np.uint32(width), minlength=_BINS) for _, keys in corpus.keys(table))
-    cuts, size = [0], 0
-    for bin_number, count in enumerate(np.asarray(counts).tolist()):
-        if size and size + count > capacity:
-            cuts.append(bin_number)
-            size = 0
-        size += count
-    cuts.append(_BINS)
-    return [(max(1, first * width), last * width - 1) for first, last in pairwise(cuts)]
+    before = np.cumsum(np.asarray(counts)) - counts
+    cuts = np.flatnonzero(np.diff(before // capacity, prepend=-1)).tolist()
+    return [(max(1, first * width), last * width - 1) for first, last in pairwise([*cuts, _BINS])]
 
 
 def distinct(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:

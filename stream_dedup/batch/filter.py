@@ -1,7 +1,7 @@
 """Filter news files: forward what is new, hold back near-duplicates.
 
 In: lines of files and pipes (lines.py). Out: the *output*, the lines of unique items and of updates, bytes unchanged
-(in shadow mode the lines of all items), in the format that its name asks for (line_writers.py); and, if asked for, the
+(in shadow mode the lines of all items), in the format that its name asks for (writers.py); and, if asked for, the
 *duplicates*, a JSON row for each other item in input order: `Verdict.as_json()`, the item's file and line (from 1), the
 original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `partition` is the number of the input
 (from 0, counted through all runs of a state) and `offset` the number of the line. Blank lines are skipped. The verdicts
@@ -27,8 +27,8 @@ or a Parquet file.
 import base64
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
@@ -38,14 +38,12 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.batch.input_order import order_by_time
-from stream_dedup.batch.judge import Line, LineJudge, batched, is_cut
-from stream_dedup.batch.line_reader import LineReader, Position
-from stream_dedup.batch.line_writers import line_writer
-from stream_dedup.batch.outputs import check_free
-from stream_dedup.batch.resumable import START_OVER, FileRun, OutputOption, settings_digest
-from stream_dedup.batch.rows import CsvRow, FileFormat
-from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint
+from stream_dedup.batch.judge import LineJudge, batched
+from stream_dedup.batch.lines import Line, LineReader, Position
+from stream_dedup.batch.outputs import Output, check_free, check_inputs, check_outputs, target
+from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
+from stream_dedup.batch.tables import CsvRow, FileFormat
+from stream_dedup.batch.writers import LineWriter
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
@@ -74,7 +72,6 @@ class FilterResult:
     that was killed and resumed counts as one; `resumed` of its items were done before. `seconds`, `odd_times` (items
     with an odd date, by the kinds of dedup/clocks.py), `evicted` (originals forgotten because there were more than
     `window.max_originals`) and `summary` (how the records were understood; None if there were none) cover the rest.
-    `order` lists the inputs in reading order if it differs from the given one (input_order.py).
     """
 
     items: int
@@ -87,7 +84,6 @@ class FilterResult:
     seconds: float
     odd_times: Mapping[str, int]
     evicted: int
-    order: Sequence[str]
     summary: Summary | None
 
 
@@ -116,114 +112,115 @@ def filter_files(
 ) -> FilterResult:
     """Filter the inputs: files, pipes, or "-" for standard input. The module docstring describes the outputs.
 
-    The inputs are read in the given order, or in the order of their dates if the given one goes back by more than a
-    window. An existing output is replaced, unless it is an input or `state` holds a killed run that fills it; without
-    `force` it is refused. "-" is standard output. Without `duplicates` no rows are written. `file_format` overrides
-    what the names of the inputs say. `clock` (seconds since 1970) is read once; it only bounds how late an item may
-    claim to be. Raises InputError, ConfigError, CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no
-    reader any more.
+    The inputs are read in the given order. An existing output is replaced, unless it is an input or `state` holds a
+    killed run that fills it; without `force` it is refused. "-" is standard output. Without `duplicates` no rows are
+    written. `file_format` overrides what the names of the inputs say. `clock` (seconds since 1970) is read once; it
+    only bounds how late an item may claim to be. Raises InputError, ConfigError, UsageError, CorruptBlock,
+    SchemeMismatch, and BrokenPipeError if an output has no reader any more.
     """
-    run = _FilterRun(
-        inputs=inputs,
-        outputs={"--output": OutputOption(output, list(FileFormat)), "--duplicates": OutputOption(duplicates)},
-        state=state,
-        in_place=state is not None,
-        force=force,
-        file_format=file_format,
-        settings=settings,
-        progress=progress,
-        announce=announce,
-        now=int(clock() * 1000),
-    )
-    run.execute()
-    return run.result()
-
-
-@dataclass(kw_only=True)
-class _FilterRun(FileRun):
-    """One run of `filter_files`. It continues behind the last Commit in the journal.
-
-    `now`: the clock, ms since 1970. `announce` is called before each step.
-    """
-
-    now: int
-    progress: Callable[[FilterProgress], None]
-    announce: Callable[[FilterStep], None]
-
-    def result(self) -> FilterResult:
-        done = self._commit
-        counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, self._resumed
-        order = [] if self._names == [str(path) for path in self.inputs] else self._names
-        odd_times, evicted = dict(self._odd_times), self._dedup.evicted
-        return FilterResult(*counts, self._seconds(), odd_times, evicted, order, self._summary)
-
-    def _run(self, stack: ExitStack) -> None:
-        if not self._open(stack):
-            return
-        if self._journal is not None and self._commit == Commit():
-            self.announce(FilterStep.BEGIN)
-            self._journal.begin(self._begin)
-        self._work()
-        self.announce(FilterStep.FINISH)
-        self._finish()
-
-    def _open(self, stack: ExitStack) -> bool:
-        """Open the state and decide where to go on; False if nothing is left to do."""
-        self._dedup = stack.enter_context(closing(Deduplicator(self.settings)))
-        self._journal = None
-        if self._directory:
-            self._journal = stack.enter_context(closing(FilterState(self._directory, self._dedup)))
-        former_order = self._journal.previous_order(self._names) if self._journal else None
-        self._names = former_order or order_by_time(self._names, self.settings, self.file_format)
-        self._describe_inputs()
-        output, duplicates = [*(str(to.path) for to in self._targets.values()), ""][:2]
-        digest, file_format = settings_digest(self.settings), str(self.file_format or "")
-        wanted = Begin(self._sources, output, duplicates, digest, self.now, file_format)
-        point = self._journal.resume_point(wanted) if self._journal else ResumePoint(wanted, Commit(), False)
-        self._begin, self._commit = point.run, point.commit
-        self._resumed = self._commit.items
-        self._odd_times: Counter[str] = Counter()
+    started = time.monotonic()
+    names = [str(path) for path in inputs]
+    targets = {"--output": target(Path(output))}
+    formats = {"--output": list(FileFormat)}
+    if duplicates is not None:
+        targets["--duplicates"] = target(Path(duplicates))
+        formats["--duplicates"] = [FileFormat.JSONL]
+    directory = Path(state) if state is not None else None
+    check_inputs(names)
+    check_outputs(names, {option: (to, formats[option]) for option, to in targets.items()}, directory)
+    with file_errors(), ExitStack() as stack:
+        dedup = stack.enter_context(closing(Deduplicator(settings)))
+        journal = stack.enter_context(closing(FilterState(directory, dedup))) if directory else None
+        paths = [*(str(to.path) for to in targets.values()), ""]
+        sources, digest, now = [Source.of(name) for name in names], settings_digest(settings), int(clock() * 1000)
+        wanted = Begin(sources, paths[0], paths[1], digest, now, str(file_format or ""))
+        point = journal.resume_point(wanted) if journal else ResumePoint(wanted, Commit(), False)
+        resumed = point.commit.items
+        run = _FilterRun(dedup, journal, point, progress, announce)
         if point.is_finished:
             _check_outputs_unchanged(point)
-            return False
-        if not self.force:
-            check_free(self._targets, self._journal.unfinished_outputs if self._journal else ())
-        self._all_names = (
-            self._journal.names if self._journal else {i: source.name for i, source in enumerate(self._sources)}
-        )
-        self._judge = LineJudge(self._dedup, self._begin.now, lambda number, line: f"{self._all_names[number]}:{line}")
-        self._files = self._open_outputs(stack)
-        self._writers = [stack.enter_context(closing(line_writer(file))) for file in self._files]
-        return True
+        else:
+            if not force:
+                check_free(targets, journal.unfinished_outputs if journal else ())
+            # The main output is opened last, so a failed run discards it first.
+            opened = [stack.enter_context(Output(to, in_place=journal is not None)) for to in [*targets.values()][::-1]]
+            run.filter(names, file_format, opened[::-1], stack)
+        done = run.commit
+        counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, resumed
+        return FilterResult(
+            *counts, time.monotonic() - started, dict(run.odd_times), dedup.evicted, run.judge.summary()
+        )  # fmt: skip
 
-    def _work(self) -> None:
-        self.announce(FilterStep.CUT)
-        for file, length in zip(self._files, (self._commit.output, self._commit.duplicates), strict=False):
+
+@contextmanager
+def file_errors() -> Iterator[None]:
+    """Raise InputError where a file cannot be read or written; BrokenPipeError passes."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read or write: {error}") from None
+
+
+class _FilterRun:
+    """One run of `filter_files`. It continues behind the last Commit in the journal. `announce` precedes each step."""
+
+    def __init__(
+        self,
+        dedup: Deduplicator,
+        journal: FilterState | None,
+        point: ResumePoint,
+        progress: Callable[[FilterProgress], None],
+        announce: Callable[[FilterStep], None],
+    ) -> None:
+        self._dedup = dedup
+        self._journal = journal
+        self._begin, self.commit = point.run, point.commit
+        self._progress = progress
+        self._announce = announce
+        self._names = {point.run.first + i: source.name for i, source in enumerate(point.run.sources)}
+        if journal:
+            self._names = journal.names  # of all runs; a new run adds its own
+        self.judge = LineJudge(dedup, point.run.now, lambda number, line: f"{self._names[number]}:{line}")
+        self.odd_times: Counter[str] = Counter()
+
+    def filter(
+        self, inputs: Sequence[str], file_format: FileFormat | None, files: list[Output], stack: ExitStack
+    ) -> None:
+        """Do what is left of the run. `files`: the open outputs, the main one first."""
+        if self._journal is not None and self.commit == Commit():
+            self._announce(FilterStep.BEGIN)
+            self._journal.begin(self._begin)
+        self._files = files
+        self._writers = [stack.enter_context(closing(LineWriter(file))) for file in files]
+        self._announce(FilterStep.CUT)
+        for file, length in zip(files, (self.commit.output, self.commit.duplicates), strict=False):
             file.cut(length)
         reader = LineReader(
-            self._names,
-            self.file_format,
-            Position(self._commit.input, self._commit.line, self._commit.digest),
-            sources=self._sources,
+            inputs,
+            file_format,
+            Position(self.commit.input, self.commit.line, self.commit.digest),
             first_number=self._begin.first,
             on_header=self._writers[0].start_input,  # the header is in the output even if no row follows
-            most=self.settings.worker.max_record_bytes,
+            most=self._dedup.settings.worker.max_record_bytes,
         )
-        for lines in batched(reader, self.settings):
-            self.announce(FilterStep.JUDGE)
-            batch = self._judge.judge(lines)
-            self.announce(FilterStep.WRITE)
+        bytes_total = reader.bytes_total
+        for lines in batched(reader, self._dedup.settings):
+            self._announce(FilterStep.JUDGE)
+            batch = self.judge.judge(lines)
+            self._announce(FilterStep.WRITE)
             self._write(lines, batch)
-            self._commit = self._next_commit(reader.position, batch)
+            self.commit = self._next_commit(reader.position, batch)
             if self._journal:
-                self.announce(FilterStep.COMMIT)
-                self._journal.commit(self._commit, batch.delta)
-            self.announce(FilterStep.APPLY)
+                self._announce(FilterStep.COMMIT)
+                self._journal.commit(self.commit, batch.delta)
+            self._announce(FilterStep.APPLY)
             self._dedup.apply(batch)
-            self._odd_times.update(batch.odd_times())
-            done = self._commit
-            self.progress(FilterProgress(done.items, done.forwarded, reader.bytes_read, self._total_bytes))
-        self._summary = self._judge.summary()
+            self.odd_times.update(batch.odd_times())
+            self._progress(FilterProgress(self.commit.items, self.commit.forwarded, reader.bytes_read, bytes_total))
+        self._announce(FilterStep.FINISH)
+        self._finish()
 
     def _finish(self) -> None:
         if not self._journal:
@@ -233,9 +230,9 @@ class _FilterRun(FileRun):
         for file in reversed(self._files):
             file.complete()
         output, duplicates = self._lengths()
-        if (output, duplicates) != (self._commit.output, self._commit.duplicates):
-            self._commit = msgspec.structs.replace(self._commit, output=output, duplicates=duplicates)
-            self._journal.commit(self._commit, self._judge.judge([]).delta)
+        if (output, duplicates) != (self.commit.output, self.commit.duplicates):
+            self.commit = msgspec.structs.replace(self.commit, output=output, duplicates=duplicates)
+            self._journal.commit(self.commit, self.judge.judge([]).delta)
         self._journal.finish()
 
     def _write(self, lines: list[Line], batch: Batch) -> None:
@@ -243,8 +240,8 @@ class _FilterRun(FileRun):
         output, *duplicates = self._writers
         for _, lines_of_input in groupby(lines, key=attrgetter("input")):
             output.start_input(next(lines_of_input))
-        shadow = self.settings.policy.shadow
-        output.write([line for line, verdict in judged if verdict.forward or (shadow and not is_cut(line))])
+        shadow = self._dedup.settings.policy.shadow
+        output.write([line for line, verdict in judged if verdict.forward or (shadow and not line.is_cut)])
         for writer in duplicates:
             writer.write([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
         if self._journal:
@@ -252,7 +249,7 @@ class _FilterRun(FileRun):
                 file.sync()
 
     def _next_commit(self, position: Position, batch: Batch) -> Commit:
-        counts, before = batch.counts(), self._commit
+        counts, before = batch.counts(), self.commit
         return Commit(
             *position,
             *self._lengths(),
@@ -271,8 +268,8 @@ class _FilterRun(FileRun):
         """The row of an item that is held back, as a line."""
         row: dict[str, Any] = verdict.as_json()
         if verdict.original is not None:
-            row["original"]["file"] = self._all_names[verdict.original.partition]
-        row |= {"file": self._all_names[line.input], "line": line.number}
+            row["original"]["file"] = self._names[verdict.original.partition]
+        row |= {"file": self._names[line.input], "line": line.number}
         if verdict.kind is Kind.BAD:
             raw = line.source_row.raw if isinstance(line.source_row, CsvRow) else line.value
             row["raw"] = base64.b64encode(raw).decode()
@@ -286,5 +283,5 @@ def _check_outputs_unchanged(point: ResumePoint) -> None:
         if name and (not path.is_file() or path.stat().st_size != length):
             raise InputError(
                 f"these inputs were filtered already, but {path} is no longer what was written then; "
-                f"name other inputs, or {START_OVER}"
+                "name other inputs, or start over with another state directory (which remembers nothing)"
             )

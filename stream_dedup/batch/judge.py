@@ -9,44 +9,18 @@ forgotten, while a file without any dates never forgets.
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from operator import attrgetter
 
-from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.rows import TOO_LARGE, FileFormat, SourceRow, format_of
+from stream_dedup.batch.lines import Line
 from stream_dedup.batches import batches
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.batch import Batch, Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.survey import Summary, Survey
 from stream_dedup.settings import Settings
-
-
-class Line(NamedTuple):
-    """One line. The numbers of its input and of the line become the item's partition and offset.
-
-    For a row of a table, `value` is its JSON object, `source_row` the row as it was read, and `fault` what is wrong
-    with it.
-    """
-
-    value: bytes
-    input: int
-    number: int
-    source_row: SourceRow | None = None
-    fault: BadItem | None = None
-
-
-def line_of(lines: InputLines, value: bytes, input: int) -> Line:
-    """The line that `lines` has just handed out as `value`."""
-    return Line(value, input, lines.number, lines.source_row, lines.fault)
-
-
-def is_cut(line: Line) -> bool:
-    """Whether the line was too large to be read, so that `value` is only its beginning."""
-    return line.fault is not None and line.fault.reason == TOO_LARGE
 
 
 def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
@@ -54,16 +28,6 @@ def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
     if line.fault is not None:
         return line.fault
     return decode(line.value, None, None, line.input, line.number)
-
-
-def check_items(inputs: Sequence[str], file_format: FileFormat | None, settings: Settings) -> None:
-    """Raise ConfigError where the settings ask for raw text and an input is a table."""
-    for name in inputs:
-        if settings.item.format == "text" and (file_format or format_of(name)) is not FileFormat.JSONL:
-            raise ConfigError(
-                f"[item] format = 'text' takes each line as one text, but {name} is a table with columns; with 'json' "
-                "each row is read by the names of its columns"
-            )
 
 
 class LineJudge:
@@ -123,8 +87,4 @@ def judge_batches(
 
 def batched(lines: Iterable[Line], settings: Settings) -> Iterator[list[Line]]:
     """Cut lines into batches as the Kafka worker cuts records: bounded in number and in bytes."""
-    return batches(lines, line_bytes, settings.worker.batch_items, settings.worker.batch_bytes)
-
-
-def line_bytes(line: Line) -> int:
-    return len(line.value)
+    return batches(lines, attrgetter("size"), settings.worker.batch_items, settings.worker.batch_bytes)

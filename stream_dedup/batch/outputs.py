@@ -8,169 +8,139 @@ the output is packed; each `sync` ends a member or frame, so that a file can be 
 """
 
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, BinaryIO, Self
 
 from stream_dedup.batch.lines import STDIN
-from stream_dedup.batch.packing import Packer, Packing, packer, packing_of
-from stream_dedup.batch.rows import FileFormat, format_of
+from stream_dedup.batch.packing import Packer, packer, packing_of
+from stream_dedup.batch.tables import FileFormat, format_of, pyarrow
 from stream_dedup.changelog.files import open_locked, sync_directory
 from stream_dedup.errors import InputError, UsageError
 
-STDOUT = "-"
-_STANDARD = {STDOUT: 1, "/dev/stdout": 1, "/dev/stderr": 2}
-_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
+"""The formats of rows that the program itself makes, such as pairs."""
+UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", ".xlsx", ".xls", ".ods")
+"""Suffixes of formats that cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an output goes. `descriptor`: an open one of this process; `is_stream`: it cannot be cut or replaced."""
+    """Where an output goes. `is_stream`: it cannot be cut or replaced; standard output is one."""
 
     path: Path
-    descriptor: int | None = None
+    is_stdout: bool = False
     is_stream: bool = False
 
-    @property
-    def is_stdout(self) -> bool:
-        return self.descriptor == 1
-
     def __str__(self) -> str:
-        return {1: "standard output", 2: "standard error"}.get(self.descriptor or 0, str(self.path))
+        return "standard output" if self.is_stdout else str(self.path)
 
 
 def target(path: Path) -> Target:
     """The target that a name stands for. Links are followed, so a link stays one and its target is replaced.
 
-    >>> str(target(Path("-"))), target(Path("/dev/fd/2")).descriptor
-    ('standard output', 2)
+    >>> str(target(Path("-"))), target(Path("/dev/null")).is_stream
+    ('standard output', True)
     """
-    name = str(path)
-    match = _DESCRIPTOR.fullmatch(name)
-    descriptor = int(match[1]) if match else _STANDARD.get(name)
-    if descriptor is not None:
-        # Opened by number: a file behind it must continue at the position of the shell, and must not be replaced.
-        return Target(path, descriptor, True)
-    path = path.resolve()
-    return Target(path, None, path.exists() and not path.is_file() and not path.is_dir())
+    if str(path) in ("-", "/dev/stdout"):
+        return Target(path, is_stdout=True, is_stream=True)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return Target(path, is_stream=True)
+    return Target(path.resolve())
 
 
 class Output:
-    """An output that is open. A subclass writes; what it need not do, such as cutting a stream, does nothing here."""
+    """An output that is open; a file is locked while it is. `in_place`: it grows under its final name.
 
-    path: Path
-    _length = 0
+    Leaving it as a context manager with an error, before `publish`, discards a file under its temporary name. Raises
+    InputError where it cannot be written, BrokenPipeError if a stream has no reader any more.
+    """
 
-    @property
-    def length(self) -> int:
+    def __init__(self, to: Target, *, in_place: bool) -> None:
+        self.path = to.path
+        self.length = 0
         """Its bytes, packed as they are, up to the last `sync`."""
-        return self._length
+        self._to = to
+        self._packing = packing_of(to.path)
+        self._packer: Packer | None = None
+        self._grows_at = to.path if in_place or to.is_stream else _temporary_path(to.path)
+        try:
+            self._file = self._open()
+        except OSError as error:
+            raise self._error(error) from None
+
+    def _open(self) -> BinaryIO | Any:
+        if self._to.is_stream:
+            # Unbuffered: when the reader is gone, Python would complain at exit about what is left in a buffer.
+            return open(os.dup(1) if self._to.is_stdout else self.path, "wb", buffering=0)  # noqa: PTH123 - a descriptor
+        file = open_locked(self._grows_at)
+        self.length = os.fstat(file.fileno()).st_size
+        return file
 
     def cut(self, length: int) -> None:
-        """Drop everything after the first `length` bytes, and continue there."""
+        """Drop everything after the first `length` bytes, and continue there; a stream has nothing to drop."""
+        if self._to.is_stream:
+            return
+        if length > self.length:
+            raise InputError(
+                f"{self.path} has {self.length} bytes, but the journal knows of {length}: it was changed since. "
+                "Bring it back, or start over with another state directory (which remembers nothing)"
+            )
+        self._file.truncate(length)
+        self._file.seek(length)
+        self.length = length
 
     def write(self, data: bytes) -> int:
         """Append the bytes; returns their number."""
-        raise NotImplementedError
+        if data and self._packing:
+            self._packer = self._packer or packer(self._packing)
+            self._append(self._packer.compress(data))
+        else:
+            self._append(data)
+        return len(data)
 
     def sync(self) -> None:
         """Return when all that was appended is on the disk."""
+        if self._packer:
+            self._append(self._packer.flush())
+            self._packer = None
+        if self._to.is_stream:
+            return
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._error(error) from None
 
     def complete(self) -> None:
-        """Write what even a file without content must have."""
+        """End the output: a packed one gets an empty member, because the tools call one without bytes truncated."""
+        if self._packing and not self._packer and not self.length:
+            self._packer = packer(self._packing)
+        self.sync()
 
     def publish(self) -> None:
         """Give the complete file its final name, replacing what has that name."""
+        self.complete()
+        if not self._to.is_stream:
+            self._grows_at = self._grows_at.replace(self.path)
+            sync_directory(self.path.parent)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close it. An error before `publish` discards a file under its temporary name."""
-        raise NotImplementedError
-
-
-def open_output(to: Target, *, in_place: bool) -> Output:
-    """Open the target, packed if its name says so; `in_place`: it grows under its final name (there is a journal)."""
-    plain = OutputStream(to) if to.is_stream else OutputFile(to.path, in_place=in_place)
-    packing = packing_of(to.path)
-    return _PackedOutput(plain, packing) if packing else plain
-
-
-class OutputFile(Output):
-    """A file, locked while it is open."""
-
-    def __init__(self, path: Path, *, in_place: bool) -> None:
-        self.path = path
-        self._target = path if in_place else _temporary_path(path)
-        try:
-            self._file = open_locked(self._target)
-        except OSError as error:
-            raise self._write_error(error) from None
-        self._length = os.fstat(self._file.fileno()).st_size
-
-    def cut(self, length: int) -> None:
-        if length > self._length:
-            raise InputError(
-                f"{self.path} has {self._length} bytes, but the journal knows of {length}: it was changed since. "
-                "Bring it back, or start over with another state directory (which remembers nothing)"
-            )
-        self._file.truncate(length)
-        self._file.seek(length)
-        self._length = length
-
-    def write(self, data: bytes) -> int:
-        try:
-            written = self._file.write(data)
-        except OSError as error:
-            raise self._write_error(error) from None
-        self._length += written
-        return written
-
-    def sync(self) -> None:
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._write_error(error) from None
-
-    def publish(self) -> None:
-        self.sync()
-        self._target = self._target.replace(self.path)
-        sync_directory(self.path.parent)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if kind is not None and self._target != self.path:  # it was never published
-            self._target.unlink(missing_ok=True)
+        if kind is not None and self._grows_at != self.path:  # it was never published
+            self._grows_at.unlink(missing_ok=True)
         try:
             self._file.close()
         except OSError:
             if kind is None:
                 raise
 
-    def _write_error(self, error: OSError) -> InputError:
-        return InputError(f"cannot write {self.path}: {error.strerror}")
-
-
-class OutputStream(Output):
-    """Standard output, a pipe or a device. Raises BrokenPipeError if it has no reader any more."""
-
-    def __init__(self, to: Target) -> None:
-        self.path = to.path
-        self._name = str(to)
-        try:
-            # Unbuffered: when the reader is gone, Python would complain at exit about what is left in a buffer.
-            self._file = open(  # noqa: SIM115, PTH123 - closed by __exit__; a descriptor is not a path
-                to.path if to.descriptor is None else os.dup(to.descriptor), "wb", buffering=0
-            )
-        except OSError as error:
-            raise InputError(f"cannot write to {self._name}: {error.strerror}") from None
-
-    def write(self, data: bytes) -> int:
+    def _append(self, data: bytes) -> None:
         try:
             with memoryview(data) as left:
                 done = 0
@@ -179,83 +149,58 @@ class OutputStream(Output):
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise InputError(f"cannot write to {self._name}: {error.strerror}") from None
-        self._length += len(data)
-        return len(data)
+            raise self._error(error) from None
+        self.length += len(data)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
-
-
-class _PackedOutput(Output):
-    """Packs what is written; each `sync` ends a member or frame."""
-
-    def __init__(self, output: Output, packing: Packing) -> None:
-        self._output = output
-        self._packing = packing
-        self._packer: Packer | None = None
-        self.path = output.path
-
-    @property
-    def length(self) -> int:
-        return self._output.length
-
-    def cut(self, length: int) -> None:
-        self._output.cut(length)
-        self._packer = None
-
-    def write(self, data: bytes) -> int:
-        if data:
-            self._packer = self._packer or packer(self._packing)
-            self._output.write(self._packer.compress(data))
-        return len(data)
-
-    def sync(self) -> None:
-        if self._packer:
-            self._output.write(self._packer.flush())
-            self._packer = None
-        self._output.sync()
-
-    def complete(self) -> None:
-        """Write an empty member: the tools call a packed file without bytes truncated."""
-        if not self._packer and not self._output.length:
-            self._packer = packer(self._packing)
-        self.sync()
-
-    def publish(self) -> None:
-        self.complete()
-        self._output.publish()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._output.__exit__(kind, error, at)
+    def _error(self, error: OSError) -> InputError:
+        return InputError(f"cannot write {self._to}: {error.strerror}")
 
 
-def check_paths(inputs: Sequence[str], outputs: Mapping[str, Target], state: Path | None, *, cut: bool) -> None:
-    """Raise InputError for unusable paths, UsageError for those with which a run would destroy something.
+def check_outputs(
+    inputs: Sequence[str], outputs: Mapping[str, tuple[Target, Sequence[FileFormat]]], state: Path | None = None
+) -> None:
+    """Raise for outputs that cannot be written, or with which a run would destroy something.
 
-    `outputs`: one or two, by the names of their options. Files are compared by identity, so links do not matter.
-    `state`: the directory of the run; `cut`: whether the outputs are cut after a kill.
+    `outputs`: target and allowed formats by the names of their options. Files are compared by identity, so links do
+    not matter. `state`: the directory of a run whose outputs are cut after a kill. Raises InputError, UsageError, and
+    ConfigError where an extra is missing.
     """
-    check_inputs(inputs)
-    _check_differ(outputs)
-    for option, to in outputs.items():
-        if cut:
-            _check_can_be_cut(option, to)
-        if to.is_stream:
-            _check_not_read(inputs, to)
-            continue
-        path = to.path
-        if path.is_dir():
-            raise InputError(f"{path} is a directory; name a file in it")
-        if not path.parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no directory {path.parent}")
-        if state is not None and path.parent == state.resolve():
+    for (one, (a, _)), (other, (b, _)) in combinations(outputs.items(), 2):
+        if (a.is_stdout and b.is_stdout) or (not a.is_stream and (a.path == b.path or _is_same(a.path, b.path))):
+            raise UsageError(f"{one} and {other} are both {a}; write one of them elsewhere, or leave {other} out")
+    for option, (to, allowed) in outputs.items():
+        _check_format(option, to, allowed)
+        if state is not None and (to.is_stream or format_of(to.path) is FileFormat.PARQUET):
             raise UsageError(
-                f"{path} lies in the state directory, which the program keeps for itself; name another place"
+                f"{to} cannot be cut after a kill, so a run with --state cannot write it: name a .jsonl, .jsonl.zst or "
+                f".csv file for {option}, or leave --state out"
+            )
+        if to.is_stream:
+            continue
+        if to.path.is_dir():
+            raise InputError(f"{to} is a directory; name a file in it")
+        if not to.path.parent.is_dir():
+            raise InputError(f"cannot write {to}: there is no directory {to.path.parent}")
+        if state is not None and to.path.parent == state.resolve():
+            raise UsageError(
+                f"{to} lies in the state directory, which the program keeps for itself; name another place"
             )
         for name in inputs:
-            if name != STDIN and (_is_same(Path(name), path) or _is_same(Path(name), _temporary_path(path))):
-                raise UsageError(f"{path} is an input ({name}); writing to it would destroy it")
+            if name != STDIN and (_is_same(Path(name), to.path) or _is_same(Path(name), _temporary_path(to.path))):
+                raise UsageError(f"{to} is an input ({name}); writing to it would destroy it")
+
+
+def _check_format(option: str, to: Target, allowed: Sequence[FileFormat]) -> None:
+    file_format = format_of(to.path)
+    if file_format not in allowed or to.path.suffix.lower() in UNWRITABLE:
+        names = " or ".join(f".{name}" for name in allowed)
+        raise UsageError(
+            f"{option} cannot be written as {to}; name it {names}; also packed (.gz, .zst), but for .parquet"
+        )
+    if file_format is FileFormat.PARQUET:
+        pyarrow()
+        if packing_of(to.path):
+            raise UsageError(f"{to} would be packed twice: Parquet packs its columns itself; name it .parquet")
 
 
 def check_free(outputs: Mapping[str, Target], own: Collection[str] = ()) -> None:
@@ -278,48 +223,6 @@ def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
             raise InputError(f"{name} is a directory; name its files")
         if not os.access(name, os.R_OK):
             raise InputError(f"cannot read {name}: permission denied")
-
-
-def _check_differ(outputs: Mapping[str, Target]) -> None:
-    if len(outputs) < 2:
-        return
-    one, other = outputs.values()
-    both = " and ".join(outputs)
-    if one.descriptor is not None or other.descriptor is not None:
-        if one.descriptor == other.descriptor:
-            raise UsageError(
-                f"{both} are both {one}, where their rows would mix; write one of them to a file, or leave "
-                f"{list(outputs)[1]} out"
-            )
-    elif one.path == Path(os.devnull):
-        return
-    elif one.path == other.path or _is_same(one.path, other.path):
-        raise UsageError(f"{both} are the same file, {one.path}; give each its own")
-
-
-def _check_can_be_cut(option: str, to: Target) -> None:
-    if to.is_stream:
-        also = "" if option == "--output" else f"{option} or "
-        raise UsageError(
-            f"{to} cannot be taken back after a kill, so a run with --state cannot write to it; name a file for "
-            f"{option}, or leave {also}--state out"
-        )
-    if format_of(to.path) is FileFormat.PARQUET:
-        raise UsageError(
-            f"{to} cannot be cut after a kill: a Parquet file is whole or none, so a run with --state cannot write it; "
-            "name it .jsonl or .jsonl.zst, or leave --state out"
-        )
-
-
-def _check_not_read(inputs: Sequence[str], to: Target) -> None:
-    """Raise UsageError if the shell redirected the output to an input, because that would never end."""
-    if to.descriptor is None:
-        return
-    with suppress(OSError):  # it is closed: opening it reports that
-        status = os.fstat(to.descriptor)
-        for name in inputs:
-            if name != STDIN and Path(name).is_file() and os.path.samestat(status, Path(name).stat()):
-                raise UsageError(f"{to} is an input ({name}); writing to it would destroy it")
 
 
 def _temporary_path(path: Path) -> Path:

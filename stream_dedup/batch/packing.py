@@ -23,6 +23,19 @@ CHUNK = 2**18
 # Bytes of zstd that are unpacked at a time. They become 32 MiB at most, since a block of 128 KiB may take four bytes.
 # Larger pieces are not faster.
 _ZSTD_CHUNK = 2**10
+# Skippable frames, as pzstd and seekable zstd write them: 0x184D2A50 to 0x184D2A5F, little-endian.
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
+# The first bytes of what cannot be read: what it is, and what to do.
+_UNREADABLE = {
+    BZIP2: ("packed with bzip2", "unpack it in a pipe: bzip2 -dc FILE | stream-dedup ... -"),
+    XZ: ("packed with xz", "unpack it in a pipe: xz -dc FILE | stream-dedup ... -"),
+    ZIP: (
+        "a zip archive or a spreadsheet",
+        "unpack it (unzip -p FILE | stream-dedup ... -) or save it as CSV (UTF-8)",
+    ),
+    b"\xff\xfe": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER"),
+    b"\xfe\xff": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER"),
+}
 
 
 class Packing(StrEnum):
@@ -46,14 +59,6 @@ class Packer(Protocol):
     def flush(self) -> bytes: ...
 
 
-# Skippable frames, as pzstd and seekable zstd write them: 0x184D2A50 to 0x184D2A5F, little-endian.
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
-SPREADSHEETS = (".xlsx", ".xls", ".ods")
-UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", *SPREADSHEETS)
-"""Suffixes of formats that cannot be written."""
-_UNREADABLE = {BZIP2: ("bzip2", "bzip2 -dc"), XZ: ("xz", "xz -dc"), ZIP: ("zip", "unzip -p")}
-
-
 def packing_of(path: str | Path) -> Packing | None:
     """The packing that a name stands for; None: none.
 
@@ -66,26 +71,19 @@ def packing_of(path: str | Path) -> Packing | None:
 
 def recognise(path: str, head: bytes) -> Packing | None:
     """The packing that the first bytes show. Raises InputError if the name differs or nothing here can unpack it."""
-    if Path(path).suffix.lower() in SPREADSHEETS and head:
-        raise InputError(f"{path} is a spreadsheet, which cannot be read; save it as CSV (UTF-8)")
-    for magic, (name, command) in _UNREADABLE.items():
+    for magic, (what, cure) in _UNREADABLE.items():
         if head.startswith(magic):
-            raise InputError(
-                f"{path} is packed with {name}, which cannot be read; unpack it in a pipe: "
-                f"{command} FILE | stream-dedup ... -"
-            )
-    packing = None
+            raise InputError(f"{path} is {what}, which cannot be read; {cure}")
     if head.startswith(GZIP):
-        packing = Packing.GZIP
-    elif head.startswith(ZSTD) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
-        packing = Packing.ZSTD
-    named = packing_of(path)
-    if named and not packing and head:
+        return Packing.GZIP
+    if head.startswith(ZSTD) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
+        return Packing.ZSTD
+    if (named := packing_of(path)) and head:
         raise InputError(
             f"{path} is not packed as its name says: it does not begin like a {named} file. If it is plain, give it a "
             f"name without {named}; if it was damaged, fetch it again"
         )
-    return packing
+    return None
 
 
 def unpacked(file: Readable, packing: Packing | None) -> Iterator[bytes]:

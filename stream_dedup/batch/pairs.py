@@ -3,21 +3,22 @@
 In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "lead",
 "headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);
 and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
-the pairs and carries the id of its first item. With a choice of what to keep (keep.py), such a row also has
+the pairs and carries the id of its first item. With a choice of what to keep (clusters.py), such a row also has
 "representative", the id of the item that stays, and "keep", whether it is this one. The decision is the stream's: same
 fingerprints and rule, as if `b` arrived at an index that remembers every item before it. But there is no
 window, an id is no evidence (an id that occurs twice is two items), and a cluster may hold two items that are no pair:
 a copy of a copy. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
-candidates (candidates.py). What does not fit in memory is in temporary files (spill.py) beside the pairs. So the run
+candidates (candidates.py). What does not fit in memory is in temporary files beside the pairs. So the run
 uses no more than `memory` bytes plus eight bytes an item. A killed run is repeated; the outputs grow under temporary
 names, so it leaves none.
 """
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,18 +29,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.candidates import RunHead, spilled_runs
-from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.compare import STAGES, PairComparer, VerifiedHead, bytes_per_pair, row_ranges
-from stream_dedup.batch.keep import Keep, Merits, parse_keep, representatives
-from stream_dedup.batch.line_reader import LineReader
-from stream_dedup.batch.outputs import check_free
-from stream_dedup.batch.parallel import map_in_order
-from stream_dedup.batch.parts import BadLine, PartWriter, SpilledCorpus
-from stream_dedup.batch.resumable import FileRun, OutputOption
-from stream_dedup.batch.rows import FileFormat
-from stream_dedup.batch.spill import Arrays, spill
-from stream_dedup.batch.table_writers import Columns, TableWriter, table_writer
+from stream_dedup.batch.candidates import bucket_pairs, sorted_ranges
+from stream_dedup.batch.clusters import Keep, Merits, cluster_of, parse_keep, representatives, unite
+from stream_dedup.batch.comparer import Codes, PairComparer, bytes_per_pair, pair_rows, row_ranges
+from stream_dedup.batch.corpus import Arrays, BadLine, BatchMaker, Corpus, map_in_order, spill, spilled_parts
+from stream_dedup.batch.filter import file_errors
+from stream_dedup.batch.lines import LineReader
+from stream_dedup.batch.outputs import ROW_FORMATS, Output, check_free, check_inputs, check_outputs, target
+from stream_dedup.batch.tables import FileFormat
+from stream_dedup.batch.writers import Columns, TableWriter
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.survey import Summary
@@ -135,192 +133,116 @@ def find_pairs(
     the pairs, or in a system directory if they go to a stream. Raises InputError, ConfigError, UsageError, and
     BrokenPipeError where no reader reads an output any more.
     """
-    chosen = requested_keep(keep, clusters, settings)
-    index = settings.index.model_copy(update={"bucket_limit": bucket_limit})
-    run = _PairsRun(
-        inputs=inputs,
-        outputs={"--output": OutputOption(pairs), "--clusters": OutputOption(clusters)},
-        force=force,
-        file_format=file_format,
-        settings=settings.model_copy(update={"index": index}),
-        progress=progress,
-        memory=memory,
-        threads=threads or os.cpu_count() or 1,
-        bad_line=bad_line,
-        keep=chosen,
+    started = time.monotonic()
+    names, scheme = [str(path) for path in inputs], Scheme(settings.fingerprint)
+    chosen = requested_keep(keep, clusters, scheme)
+    targets = {"--output": target(Path(pairs))}
+    if clusters is not None:
+        targets["--clusters"] = target(Path(clusters))
+    check_inputs(names)
+    check_outputs(names, {option: (to, ROW_FORMATS) for option, to in targets.items()})
+    if not force:
+        check_free(targets)
+    to = targets["--output"]
+    temporary = Path(tempfile.gettempdir()) if to.is_stream else to.path.parent
+    threads = threads or os.cpu_count() or 1
+    ahead = 2 * threads
+    share = max(1, memory // ahead)  # bytes for each piece of work that is in memory
+    bad = 0
+    with file_errors(), ThreadPoolExecutor(threads) as executor:
+        make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
+        reader = LineReader(names, file_format, most=settings.worker.max_record_bytes)
+        bytes_total = reader.bytes_total
+
+        def report(lines: list[BadLine]) -> None:
+            nonlocal bad
+            bad += len(lines)
+            for line in lines:
+                bad_line(names[line.input], line)
+            progress(PairsProgress(PairsStep.PART, reader.bytes_read, bytes_total))
+
+        corpus = Corpus(scheme)
+        for part in spilled_parts(reader, make, executor, ahead, max(1, share // 4), temporary, report):
+            corpus.append(part)
+        if corpus.size >= 2**32:
+            raise InputError(f"{corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
+
+        codes: list[Codes] = []
+        capacity = max(1, share // _BYTES_PER_CODE)
+        hot = left_out = 0
+        for table in range(corpus.tables):
+            for run in bucket_pairs(sorted_ranges(corpus, table, capacity), bucket_limit, capacity):
+                codes.append(spill({"codes": run.codes}, temporary)["codes"])
+                hot, left_out = hot + run.hot, left_out + run.left_out
+            progress(PairsProgress(PairsStep.TABLE, table + 1, corpus.tables))
+
+        verified: list[Arrays] = []
+        compared = 0
+        compare = PairComparer(corpus, settings.decision, scheme.settings.hamming)
+        roots = np.arange(corpus.size)
+        ranges = list(row_ranges(codes, corpus.size, max(1, share // bytes_per_pair(scheme))))
+        decided = map_in_order(executor, compare, (slices for _, slices in ranges), ahead)
+        for (end, _), (count, found) in zip(ranges, decided, strict=True):
+            compared += count
+            unite(roots, found["later"], found["earlier"])
+            verified.append(spill(found, temporary))
+            progress(PairsProgress(PairsStep.COMPARE, end, corpus.size))
+        cluster_of(roots)
+
+        with ExitStack() as stack:
+            # The pairs are opened and discarded last, and published last: once they are there, everything is.
+            outputs = [stack.enter_context(Output(to, in_place=False)) for to in reversed(targets.values())]
+            absent = _write_clusters(outputs[0], corpus, roots, chosen, scheme) if clusters is not None else ()
+            _write_pairs(outputs[-1], corpus, verified)
+    sizes = np.bincount(roots, minlength=1)
+    return PairsResult(
+        items=corpus.size,
+        bad=bad,
+        pairs=sum(len(found["later"]) for found in verified),
+        clusters=int(np.count_nonzero(sizes > 1)),
+        clustered=int(sizes[sizes > 1].sum()),
+        compared=compared,
+        hot=hot,
+        left_out=left_out,
+        seconds=time.monotonic() - started,
+        summary=make.summary(),
+        absent_sources=absent,
     )
-    run.execute()
-    return run.result()
 
 
-def requested_keep(keep: str | None, clusters: object, settings: Settings) -> Keep | None:
-    """Parse `keep`. Raises UsageError if it would have no effect, or if the settings do not allow it."""
+def requested_keep(keep: str | None, clusters: object, scheme: Scheme) -> Keep | None:
+    """Parse `keep`. Raises UsageError if it would have no effect, or if the scheme does not allow it."""
     if keep is None:
         return None
     if clusters is None:
         raise UsageError("--keep names representatives in the rows of --clusters; give --clusters FILE, too")
-    chosen = parse_keep(keep)
-    chosen.check(Scheme(settings.fingerprint))
-    return chosen
+    return parse_keep(keep, scheme)
 
 
-@dataclass(kw_only=True)
-class _PairsRun(FileRun):
-    """One run of `find_pairs`."""
-
-    memory: int
-    threads: int
-    bad_line: Callable[[str, BadLine], None]
-    keep: Keep | None
-    progress: Callable[[PairsProgress], None]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._ahead = 2 * self.threads
-        self._share = max(1, self.memory // self._ahead)  # bytes for each piece of work that is in memory
-        self._scheme = Scheme(self.settings.fingerprint)
-        self._corpus = SpilledCorpus(self._scheme)
-        self._bad = 0
-        self._runs: list[NDArray[np.uint64]] = []
-        self._hot = self._left_out = 0
-        self._verified: list[tuple[VerifiedHead, Arrays]] = []
-        self._absent: tuple[str, ...] = ()
-
-    def result(self) -> PairsResult:
-        verified = self._verified
-        sizes = np.bincount(self._roots, minlength=1)
-        return PairsResult(
-            items=self._corpus.size,
-            bad=self._bad,
-            pairs=sum(len(arrays["later"]) for _, arrays in verified),
-            clusters=int(np.count_nonzero(sizes > 1)),
-            clustered=int(sizes[sizes > 1].sum()),
-            compared=sum(head.compared for head, _ in verified),
-            hot=self._hot,
-            left_out=self._left_out,
-            seconds=self._seconds(),
-            summary=self._summary,
-            absent_sources=self._absent,
-        )
-
-    def _run(self, stack: ExitStack) -> None:
-        self._describe_inputs()
-        if not self.force:
-            check_free(self._targets)
-        pairs = self._targets["--output"]
-        self._temporary = Path(tempfile.gettempdir()) if pairs.is_stream else pairs.path.parent
-        self._executor = stack.enter_context(ThreadPoolExecutor(self.threads))
-        self._make_parts()
-        self._make_runs()
-        self._compare()
-        self._write()
-
-    def _make_parts(self) -> None:
-        """Fingerprint the items."""
-        most = self.settings.worker.max_record_bytes
-        reader = LineReader(self._names, self.file_format, sources=self._sources, most=most)
-
-        def report(bad: list[BadLine]) -> None:
-            self._bad += len(bad)
-            for line in bad:
-                self.bad_line(self._names[line.input], line)
-            self.progress(PairsProgress(PairsStep.PART, reader.bytes_read, self._total_bytes))
-
-        part_bytes = max(1, self._share // 4)
-        writer = PartWriter(self._names, self.settings, self._scheme, self._temporary, part_bytes=part_bytes)
-        for part in writer.run(reader, self._executor, self._ahead, report):
-            self._corpus.append(part)
-        self._summary = writer.summary()
-
-    def _make_runs(self) -> None:
-        """Find the candidate pairs of each table."""
-        capacity = max(1, self._share // _BYTES_PER_CODE)
-        limit = self.settings.index.bucket_limit
-        if self._corpus.size >= 2**32:
-            raise InputError(f"{self._corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
-
-        def make(table: int) -> list[tuple[RunHead, NDArray[np.uint64]]]:
-            return spilled_runs(self._corpus, table, limit, capacity, self._temporary)
-
-        tables = range(self._corpus.tables)
-        for done, runs in enumerate(map_in_order(self._executor, make, tables, self._ahead), 1):
-            self._runs += [codes for _, codes in runs]
-            self._hot += runs[-1][0].hot
-            self._left_out += runs[-1][0].left_out
-            self.progress(PairsProgress(PairsStep.TABLE, done, len(tables)))
-
-    def _compare(self) -> None:
-        """Decide the candidate pairs."""
-        size = self._corpus.size
-        compare = PairComparer(self._corpus, self._runs, self.settings.decision, self._scheme.settings.hamming)
-        ranges = row_ranges(self._runs, 0, size, max(1, self._share // bytes_per_pair(self._scheme)))
-        for head, arrays in map_in_order(self._executor, compare, ranges, self._ahead):
-            self._verified.append((head, spill(arrays, self._temporary)))
-            self.progress(PairsProgress(PairsStep.COMPARE, head.end, size))
-
-    def _write(self) -> None:
-        """Write both outputs and put them in place."""
-        roots = np.arange(self._corpus.size)
-        for _, arrays in self._verified:
-            unite(roots, arrays["later"], arrays["earlier"])
-        self._roots = cluster_of(roots)
-        columns = (PAIR_COLUMNS, KEEP_COLUMNS if self.keep else CLUSTER_COLUMNS)
-        with ExitStack() as stack:
-            writers = [table_writer(*each) for each in zip(self._open_outputs(stack), columns, strict=False)]
-            for rows in self._pair_rows():
-                writers[0].write(rows)
-            for writer in writers[1:]:
-                self._write_clusters(writer)
-            for writer in reversed(writers):
-                writer.publish()  # the pairs last: once they are there, everything is
-
-    def _write_clusters(self, writer: TableWriter) -> None:
-        kept = self._representatives(self.keep) if self.keep else None
-        for rows in self._chunks():
-            columns: dict[str, list[Any]] = {
-                "id": self._corpus.ids(rows),
-                "cluster": self._corpus.ids_of(self._roots[rows]),
-            }
-            if kept is not None:
-                columns |= {
-                    "representative": self._corpus.ids_of(kept[rows]),
-                    "keep": (kept[rows] == rows).tolist(),
-                }
-            writer.write(columns)
-
-    def _representatives(self, keep: Keep) -> NDArray[np.int64]:
-        """The row of each row's representative."""
-        size = self._corpus.size
-        merits = Merits(np.empty(size, np.int64), np.empty(size, np.int64))
-        for rows in self._chunks():
-            merits.rank[rows], merits.time[rows] = keep.merits(self._corpus.signatures(rows), self._scheme)
-        self._absent = keep.absent(set(np.unique(merits.rank).tolist()))
-        return representatives(self._roots, merits)
-
-    def _chunks(self) -> Iterator[NDArray[np.int64]]:
-        """All rows, some at a time."""
-        for start in range(0, self._corpus.size, _OUTPUT_ROWS):
-            yield np.arange(start, min(start + _OUTPUT_ROWS, self._corpus.size))
-
-    def _pair_rows(self) -> Iterator[dict[str, list[Any]]]:
-        for _, arrays in self._verified:
-            for start in range(0, len(arrays["later"]), _OUTPUT_ROWS):
-                chunk = {name: column[start : start + _OUTPUT_ROWS] for name, column in arrays.items()}
-                yield pair_rows(chunk, self._corpus.ids_of)
+def _write_pairs(output: Output, corpus: Corpus, verified: list[Arrays]) -> None:
+    writer = TableWriter(output, PAIR_COLUMNS)
+    for arrays in verified:
+        for start in range(0, len(arrays["later"]), _OUTPUT_ROWS):
+            chunk = {name: column[start : start + _OUTPUT_ROWS] for name, column in arrays.items()}
+            writer.write(pair_rows(chunk, corpus.ids(chunk["earlier"]), corpus.ids(chunk["later"])))
+    writer.publish()
 
 
-def pair_rows(pairs: Arrays, ids_of: Callable[[NDArray[np.int64]], list[str]]) -> dict[str, list[Any]]:
-    """The columns of `PAIR_COLUMNS` for pairs as `PairComparer` returns them; `ids_of(rows)`: the ids of these rows."""
-    return {
-        "a": ids_of(pairs["earlier"]),
-        "b": ids_of(pairs["later"]),
-        "stage": [str(STAGES[stage]) for stage in pairs["stage"].tolist()],
-        **{name: _rounded(pairs[name]) for name in ("body", "containment", "headline")},
-        "distance": [None if bits is None else int(bits) for bits in _rounded(pairs["distance"])],
-    }
-
-
-def _rounded(column: NDArray[np.float32]) -> list[float | None]:
-    """Four digits, as in a verdict; NaN becomes None."""
-    rounded = np.round(column.astype(np.float64), 4).tolist()
-    return [None if x != x else x for x in rounded]
+def _write_clusters(
+    output: Output, corpus: Corpus, roots: NDArray[np.int64], keep: Keep | None, scheme: Scheme
+) -> tuple[str, ...]:
+    """Write the rows of all items; returns the sources of `keep` that no item has."""
+    writer = TableWriter(output, KEEP_COLUMNS if keep else CLUSTER_COLUMNS)
+    chunks = np.split(np.arange(corpus.size), range(_OUTPUT_ROWS, corpus.size, _OUTPUT_ROWS))
+    kept, absent = roots, tuple[str, ...]()
+    if keep:
+        merits = [keep.merits(corpus.signatures(rows), scheme) for rows in chunks]
+        rank, times = (np.concatenate(column) for column in zip(*merits, strict=True))
+        kept, absent = representatives(roots, Merits(rank, times)), keep.absent(set(np.unique(rank).tolist()))
+    for rows in chunks:
+        columns: dict[str, list[Any]] = {"id": corpus.ids(rows), "cluster": corpus.ids(roots[rows])}
+        if keep:
+            columns |= {"representative": corpus.ids(kept[rows]), "keep": (kept[rows] == rows).tolist()}
+        writer.write(columns)
+    writer.publish()
+    return absent

@@ -10,21 +10,28 @@ files is not repeated: all its items would be duplicates of themselves. Standard
 so there a finished run is always followed by a new one.
 """
 
-import shlex
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import xxhash
 
-from stream_dedup.batch.resumable import START_OVER, Source, describe
+from stream_dedup.batch.lines import STDIN
 from stream_dedup.changelog import block
 from stream_dedup.changelog.files import Entry, Journal, open_locked, sync_directory
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
+from stream_dedup.settings import Settings
 
+# The last resort in messages about a state that does not fit the run.
+_START_OVER = "start over with another state directory (which remembers nothing)"
+# The settings tables that a verdict depends on.
+_DECIDING_SETTINGS = {"item", "window", "fingerprint", "decision", "policy", "index"}
 # Rewriting the journal costs as much as reading it. If half of it goes each time, no byte is rewritten more than once.
 _REWRITE_AT = 0.5
 
@@ -32,6 +39,45 @@ _REWRITE_AT = 0.5
 _OTHER_SCHEME_CURE = (
     "name another directory with --state; it remembers nothing until the earlier files are filtered into it again"
 )
+
+
+class Source(msgspec.Struct, frozen=True):
+    """An input as it is when a run begins. A later run recognises a file by path, size and time of change.
+
+    `size` -1: standard input or a pipe, so no later run can recognise it.
+    """
+
+    name: str  # as the user gave it; the rows of the duplicates show it
+    path: str
+    size: int = -1
+    modified: int = -1  # ns
+
+    @classmethod
+    def of(cls, name: str) -> "Source":
+        """The input as it is now."""
+        if name == STDIN:
+            return cls(STDIN, STDIN)
+        status = Path(name).stat()
+        path = as_text(str(Path(name).resolve()))
+        if not S_ISREG(status.st_mode):
+            return cls(as_text(name), path)
+        return cls(as_text(name), path, status.st_size, status.st_mtime_ns)
+
+    def is_unchanged(self, now: "Source") -> bool:
+        """Whether `now` describes the same file with the same content."""
+        return self.size >= 0 and (self.path, self.size, self.modified) == (now.path, now.size, now.modified)
+
+
+def as_text(path: str) -> str:
+    """A path as valid text; a file system allows bytes that are not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def settings_digest(settings: Settings) -> str:
+    """A digest that is equal for settings that give the same verdicts."""
+    exclude = {"fingerprint": {"salt", "salt_file"}}  # a state of another salt has another scheme, and is refused
+    fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude=exclude)
+    return xxhash.xxh3_128_hexdigest(fields.encode())
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
@@ -135,14 +181,14 @@ class FilterState:
         if not is_same:
             raise InputError(
                 f"{self._directory} holds a run that was killed; finish it first, with its own arguments: "
-                f"{_command(run, self._directory)}"
+                f"{', '.join(source.name for source in run.sources)} to {run.output} {run.duplicates}"
             )
         self._check_settings(run, wanted)
         for before, now in list(zip(run.sources, wanted.sources, strict=True))[: self._commit.input]:
             if before.size >= 0 and not before.is_unchanged(now):
                 raise InputError(
                     f"{before.name} changed since the run that was killed read it; bring the former file back, or "
-                    f"{START_OVER}"
+                    f"{_START_OVER}"
                 )
         return ResumePoint(run, self._commit, False)
 
@@ -150,21 +196,6 @@ class FilterState:
     def unfinished_outputs(self) -> set[str]:
         """The files that a killed run has begun to fill."""
         return {self._run.output, self._run.duplicates} if self._run is not None and not self._is_finished else set()
-
-    def previous_order(self, inputs: list[str]) -> list[str] | None:
-        """The inputs in the order in which the last run read them; None if it read others, or they changed since.
-
-        A killed run keeps its order to the end, even if a file that it has not read yet would now ask for another.
-        """
-        if self._run is None or self._has_written_nothing():
-            return None
-        given = {source.path: (source, name) for source, name in zip(describe(inputs), inputs, strict=True)}
-        previous = self._run.sources
-        if len(given) < len(inputs) or sorted(given) != sorted(source.path for source in previous):
-            return None
-        if self._is_finished and not all(source.is_unchanged(given[source.path][0]) for source in previous):
-            return None
-        return [given[source.path][1] for source in previous]
 
     def _has_written_nothing(self) -> bool:
         """Whether the last run was killed before its first commit, as if it had never begun."""
@@ -174,7 +205,7 @@ class FilterState:
         if run.settings != wanted.settings:
             raise InputError(
                 f"{self._directory} holds this very run under other settings; bring the former settings back, or "
-                f"{START_OVER}"
+                f"{_START_OVER}"
             )
 
     def _replay(self, entry: Entry) -> None:
@@ -240,12 +271,3 @@ class FilterState:
 
 def _arguments(run: Begin) -> tuple[list[str], str, str, str]:
     return [source.path for source in run.sources], run.output, run.duplicates, run.form
-
-
-def _command(run: Begin, directory: Path) -> str:
-    names = [source.name for source in run.sources]
-    values = {
-        "--output": run.output, "--duplicates": run.duplicates, "--state": str(directory), "--format": run.form
-    }  # fmt: skip
-    options = [part for option, value in values.items() if value for part in (option, value)]
-    return shlex.join(["stream-dedup", "filter", *names, *options])

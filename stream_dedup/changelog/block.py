@@ -1,47 +1,43 @@
 """Encode the `Delta` of a batch (what the index adds and forgets) as a block, the binary format of the changelog.
 
-A block is versioned, checksummed and bound to a fingerprint scheme. Layout, little-endian: a header of 64 bytes, then
-one zstd frame.
+In: deltas. Out: blocks, and back; also deltas merged into one, and split into parts that fit a record. A block is
+versioned, checksummed and bound to a fingerprint scheme. Layout, little-endian: a header of 64 bytes, then one zstd
+frame.
 
-    0   4  magic "SDB1"
-    4   2  version of this layout: 1, 1 more with bodies, 2 more with passages, 4 more with times
+    0   4  magic "SDB2"
+    4   2  zero
     6   2  number of tables T
     8   8  scheme id
     16  4  additions n
     20  4  forgotten m
     24  8  watermark, ms
-    32  8  length of the frame's content, bytes
-    40  16 xxh3-128 of header[0:40] and of the frame
-    56  8  zero
+    32  8  elapsed, ms
+    40  8  length of the frame's content, bytes
+    48  16 xxh3-128 of header[0:48] and of the frame
 
-The frame holds, in this order: with times, the watermark's progress (int64), the number of clocks (uint32), the clocks
-and the arrivals of the additions; signatures; keys, transposed, so that the keys of a table are adjacent; the lengths
-of the ids, and the ids in UTF-8; with bodies, their lengths and the bodies; with passages, the number of each addition
-(uint8) and the hashes; forgotten.
-A block without bodies, passages and times has the layout of the first version. A block contains no code (no pickle),
-and a cut or foreign block is refused with its cause.
+The frame holds a `_Content` as MessagePack. A block contains no code (no pickle), and a cut or foreign block is refused
+with its cause.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import xxhash
 import zstandard
+from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
+from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta, merge_arrivals
 from stream_dedup.dedup.clocks import CLOCK
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
+from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
-MAGIC = b"SDB1"
-_BODIES, _PASSAGES, _TIMES = 1, 2, 4
-PLAIN = 1
-"""The first version. The others add 1 for bodies, 2 for passages, 4 for times."""
-_VERSIONS = range(PLAIN, PLAIN + _BODIES + _PASSAGES + _TIMES + 1)
-_TIMES_HEADER = struct.Struct("<qI")
-_HEADER = struct.Struct("<4sHHQIIqQ")
-HEADER_BYTES = 64
+MAGIC = b"SDB2"
+_HEADER = struct.Struct("<4sHHQIIqqQ")
+HEADER_BYTES = _HEADER.size + 16
 # Sketches and keys are random bits that no level compresses; level 1 compresses ids and small integers. Measured on
 # English news, 30 tables, ids of 45 bytes: 461 bytes per original become 361 at level 1 (1 µs to pack, .3 to unpack),
 # 362 at level 3, 363 at 9. Column by column they take the same, byte by byte more. Sorted keys, delta coded, would take
@@ -49,51 +45,68 @@ HEADER_BYTES = 64
 _LEVEL = 1
 # A larger block is refused before anything is allocated; no batch comes near.
 _MAX_CONTENT = 2**31
+TOPIC_CURE = "set a new [topics] changelog and fill it with `stream-dedup migrate`"
+"""The cure for a changelog topic of another scheme."""
 
 
-def encode(delta: Delta, scheme_id: int) -> bytes:
-    """Encode one block. O(bytes)."""
-    # JSON and Python strings can have a lone surrogate, which is not valid UTF-8, and an id must not change.
-    ids = [name.encode("utf-8", "surrogatepass") for name in delta.ids]
-    has_times = bool(len(delta.arrivals) or len(delta.clocks))
-    times = [_TIMES_HEADER.pack(delta.elapsed, len(delta.clocks)), delta.clocks.tobytes(), delta.arrivals.tobytes()]
-    content = b"".join(
-        [
-            *(times if has_times else []),
-            delta.signatures.tobytes(),
-            np.ascontiguousarray(delta.keys.T).tobytes(),
-            np.array([len(name) for name in ids], "<u4").tobytes(),
-            *ids,
-            *([np.array([len(body) for body in delta.bodies], "<u4").tobytes(), *delta.bodies] if delta.bodies else []),
-            delta.passage_counts.tobytes(),
-            delta.passages.astype("<u4").tobytes(),
-            delta.forgotten.tobytes(),
-        ]
-    )
-    head = _HEADER.pack(
-        MAGIC,
-        PLAIN + _BODIES * bool(delta.bodies) + _PASSAGES * bool(len(delta.passage_counts)) + _TIMES * has_times,
-        delta.keys.shape[1],
-        scheme_id,
-        len(ids),
-        len(delta.forgotten),
-        delta.watermark,
-        len(content),
-    )
-    frame = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
-    return head + block_digest(head, frame) + bytes(8) + frame
+class _Content(msgspec.Struct, array_like=True):
+    """The content of a frame: the arrays and lists of a `Delta`, whose own description says what may be empty.
+
+    `keys` are transposed, so that the keys of a table are adjacent; ids are UTF-8.
+    """
+
+    signatures: memoryview
+    keys: memoryview
+    ids: list[bytes]
+    bodies: list[bytes]
+    passages: memoryview
+    passage_counts: memoryview
+    arrivals: memoryview
+    clocks: memoryview
+    forgotten: memoryview
 
 
 class Head(NamedTuple):
-    """The header of an intact block; `tables` is T, `watermark` in ms, `content_bytes` before compression."""
+    """The header of an intact block; `tables` is T, times in ms, `content_bytes` before compression."""
 
-    version: int
     tables: int
     scheme: int
     additions: int
     forgotten: int
     watermark: int
+    elapsed: int
     content_bytes: int
+
+
+def encode(delta: Delta, scheme_id: int) -> bytes:
+    """Encode one block. O(bytes)."""
+    content = msgspec.msgpack.encode(
+        _Content(
+            _bytes_of(delta.signatures),
+            _bytes_of(delta.keys.T),
+            # JSON and Python strings can have a lone surrogate, which is not valid UTF-8, and an id must not change.
+            [name.encode("utf-8", "surrogatepass") for name in delta.ids],
+            delta.bodies,
+            _bytes_of(delta.passages),
+            _bytes_of(delta.passage_counts),
+            _bytes_of(delta.arrivals),
+            _bytes_of(delta.clocks),
+            _bytes_of(delta.forgotten),
+        )
+    )
+    head = _HEADER.pack(
+        MAGIC,
+        0,
+        delta.keys.shape[1],
+        scheme_id,
+        len(delta),
+        len(delta.forgotten),
+        delta.watermark,
+        delta.elapsed,
+        len(content),
+    )
+    frame = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
+    return head + block_digest(head, frame) + frame
 
 
 def read_head(block: bytes) -> Head:
@@ -104,18 +117,12 @@ def read_head(block: bytes) -> Head:
     if len(block) < HEADER_BYTES:
         raise CorruptBlock(f"a block of {len(block)} bytes is shorter than its header of {HEADER_BYTES}")
     head, frame = block[: _HEADER.size], block[HEADER_BYTES:]
-    magic, version, *rest = _HEADER.unpack(head)
+    magic, _, *fields = _HEADER.unpack(head)
     if magic != MAGIC:
         raise CorruptBlock(f"not a changelog block: it starts with {magic!r}, not {MAGIC!r}")
-    if block[_HEADER.size : HEADER_BYTES] != block_digest(head, frame) + bytes(8):
+    if block[_HEADER.size : HEADER_BYTES] != block_digest(head, frame):
         raise CorruptBlock("the block does not match its checksum: it was changed or cut after it was written")
-    if version not in _VERSIONS:
-        raise CorruptBlock(f"the block has layout version {version}; this program reads {PLAIN} to {_VERSIONS[-1]}")
-    return Head(version, *rest)
-
-
-TOPIC_CURE = "set a new [topics] changelog and fill it with `stream-dedup migrate`"
-"""The cure for a changelog topic of another scheme."""
+    return Head(*fields)
 
 
 def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cure: str = TOPIC_CURE) -> Delta:
@@ -124,40 +131,39 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
     Raises CorruptBlock for a damaged block, SchemeMismatch for an intact block of another scheme, whose fingerprints
     cannot be compared with ours.
     """
-    version, tables, scheme, n, m, watermark, size = read_head(block)
-    if scheme != scheme_id:
+    head = read_head(block)
+    if head.scheme != scheme_id:
         raise SchemeMismatch(
-            f"this was written under fingerprint scheme {scheme:016x}, the settings make {scheme_id:016x}; restore the "
-            f"former [fingerprint] settings, or {cure}"
+            f"this was written under fingerprint scheme {head.scheme:016x}, the settings make {scheme_id:016x}; "
+            f"restore the former [fingerprint] settings, or {cure}"
         )
-    content = unpack_frame(block[HEADER_BYTES:], size, _MAX_CONTENT)
-    has_bodies, has_passages, has_times = (bool((version - PLAIN) & flag) for flag in (_BODIES, _PASSAGES, _TIMES))
-    row_bytes = signature_dtype.itemsize + 4 * tables + 4 * (1 + has_bodies) + has_passages
-    before = n * ARRIVAL.itemsize + _TIMES_HEADER.size if has_times else 0
-    elapsed, clocks = _TIMES_HEADER.unpack_from(content) if has_times and len(content) >= before else (0, 0)
-    before += clocks * CLOCK.itemsize
-    fixed = before + n * row_bytes + m * FORGOTTEN.itemsize
-    if len(content) != size or size < fixed:
-        raise CorruptBlock(f"the block's content has {len(content)} bytes, its header says {size}, at least {fixed}")
-    clock_rows = np.frombuffer(content, CLOCK, clocks, _TIMES_HEADER.size * has_times)
-    arrivals = np.frombuffer(content, ARRIVAL, n * has_times, before - n * ARRIVAL.itemsize * has_times)
-    at = before + n * signature_dtype.itemsize
-    signatures = np.frombuffer(content, signature_dtype, n, before)
-    keys = np.frombuffer(content, "<u4", n * tables, at).reshape(tables, n).T  # as the index sorts them: by table
-    at += 4 * n * tables
-    end = size - m * FORGOTTEN.itemsize
-    ids, at = _strings(content, at, end, n)
-    bodies, at = _strings(content, at, end, n) if has_bodies else ([], at)
-    counts = np.frombuffer(content, np.uint8, min(n, end - at) if has_passages else 0, at)
-    passages = np.frombuffer(content, "<u4", (end - at - len(counts)) // 4, at + len(counts))
-    if at + len(counts) + 4 * counts.sum(dtype=np.int64) != end or len(counts) != n * has_passages:
-        raise CorruptBlock("the lengths of the block's ids do not add up")
-    forgotten = np.frombuffer(content, FORGOTTEN, m, end)
+    n = head.additions
     try:
-        names = [name.decode("utf-8", "surrogatepass") for name in ids]
-    except UnicodeDecodeError as error:
-        raise CorruptBlock(f"an id of the block is not UTF-8: {error.reason}") from None
-    return Delta(signatures, keys, names, forgotten, watermark, bodies, passages, counts, arrivals, clock_rows, elapsed)
+        content = msgspec.msgpack.decode(
+            unpack_frame(block[HEADER_BYTES:], head.content_bytes, _MAX_CONTENT), type=_Content
+        )
+        delta = Delta(
+            np.frombuffer(content.signatures, signature_dtype),
+            np.frombuffer(content.keys, "<u4").reshape(head.tables, n).T,  # as the index sorts them: by table
+            [name.decode("utf-8", "surrogatepass") for name in content.ids],
+            np.frombuffer(content.forgotten, FORGOTTEN),
+            head.watermark,
+            content.bodies,
+            np.frombuffer(content.passages, "<u4"),
+            np.frombuffer(content.passage_counts, np.uint8),
+            np.frombuffer(content.arrivals, ARRIVAL),
+            np.frombuffer(content.clocks, CLOCK),
+            head.elapsed,
+        )
+    except (msgspec.MsgspecError, ValueError) as error:  # bytes that do not fit the type of their array, or no UTF-8
+        raise CorruptBlock(f"the block's content cannot be read: {error}") from None
+    complete = len(delta.signatures) == len(delta.ids) == n and len(delta.forgotten) == head.forgotten
+    rows = (delta.bodies, delta.passage_counts, delta.arrivals)
+    if not complete or not all(len(one) in (0, n) for one in rows):
+        raise CorruptBlock(f"the lengths of the block's columns do not add up to its {n} rows")
+    if delta.passage_counts.sum(dtype=np.int64) != len(delta.passages):
+        raise CorruptBlock("the lengths of the block's passages do not add up")
+    return delta
 
 
 def unpack_frame(frame: bytes, size: int, most: int) -> bytes:
@@ -180,12 +186,94 @@ def block_digest(head: bytes, frame: bytes) -> bytes:
     return state.digest()
 
 
-def _strings(content: bytes, at: int, end: int, n: int) -> tuple[list[bytes], int]:
-    """Read n lengths and the n strings after them; returns the strings and the offset of their end."""
-    if at + 4 * n > end:
-        raise CorruptBlock("the lengths of the block's strings lie outside it")
-    ends = at + 4 * n + np.cumsum(np.frombuffer(content, "<u4", n, at), dtype=np.int64)
-    starts = [at + 4 * n, *ends.tolist()]
-    if starts[-1] > end:
-        raise CorruptBlock("the lengths of the block's strings do not add up")
-    return [content[start:stop] for start, stop in pairwise(starts)], starts[-1]
+def _bytes_of(array: NDArray[np.generic]) -> memoryview:
+    return memoryview(np.ascontiguousarray(array).tobytes())
+
+
+def merge_deltas(deltas: Sequence[Delta]) -> Delta:
+    """Merge deltas into one that changes the index as all of them do in their order. At least one delta. O(bytes)."""
+    forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
+    for delta in deltas:
+        forgotten.append(_moved(delta.forgotten, rows))
+        rows += len(delta)
+    counts = [delta.passage_counts if len(delta.passage_counts) else np.zeros(len(delta), np.uint8) for delta in deltas]
+    return Delta(
+        # As bytes: NumPy would concatenate structured arrays field by field, which takes 30 times as long.
+        np.frombuffer(b"".join([delta.signatures.tobytes() for delta in deltas]), deltas[0].signatures.dtype),
+        np.concatenate([delta.keys for delta in deltas]),
+        [name for delta in deltas for name in delta.ids],
+        np.concatenate(forgotten),
+        max(delta.watermark for delta in deltas),
+        [body for delta in deltas for body in delta.bodies],
+        np.concatenate([delta.passages for delta in deltas]),
+        np.concatenate(counts) if any(len(delta.passage_counts) for delta in deltas) else np.zeros(0, np.uint8),
+        *merge_arrivals(deltas),
+    )
+
+
+def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
+    """Split the delta into parts of at most about `limit` bytes; at least one.
+
+    The parts must be written in one transaction, since only all of them together are the delta.
+    """
+    bounds = _bounds(delta, limit)
+    passages = np.zeros(len(delta) + 1, np.int64)  # where those of each row begin
+    if len(delta.passage_counts):
+        np.cumsum(delta.passage_counts, out=passages[1:])
+    for start, end in pairwise(bounds):
+        before = delta.forgotten["before"]
+        in_part = (before >= start) & ((before < end) | (end == bounds[-1]))
+        yield Delta(
+            delta.signatures[start:end],
+            delta.keys[start:end],
+            delta.ids[start:end],
+            _moved(delta.forgotten[in_part], -start),
+            delta.watermark,
+            delta.bodies[start:end],
+            delta.passages[passages[start] : passages[end]],
+            delta.passage_counts[start:end],
+            delta.arrivals[start:end],
+            delta.clocks,
+            delta.elapsed,
+        )
+
+
+def size_of(delta: Delta) -> int:
+    """Bytes of a delta's block before compression. O(rows)."""
+    return int(_row_bytes(delta).sum()) + _other_bytes(delta)
+
+
+def _moved(forgotten: NDArray[np.void], rows: int) -> NDArray[np.void]:
+    """The same ids to forget, so many rows later."""
+    moved = forgotten.astype(FORGOTTEN)
+    moved["before"] = moved["before"].astype(np.int64) + rows
+    return moved
+
+
+def _bounds(delta: Delta, limit: int) -> list[int]:
+    capacity = limit - _other_bytes(delta)
+    bounds, size = [0], 0
+    for i, row in enumerate(_row_bytes(delta).tolist()):
+        if size + row > capacity and size:
+            bounds.append(i)
+            size = 0
+        size += row
+    return [*bounds, len(delta)]
+
+
+def _other_bytes(delta: Delta) -> int:
+    """Bytes of forgotten ids and clocks."""
+    return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
+
+
+def _row_bytes(delta: Delta) -> NDArray[np.int64]:
+    """Bytes of each row."""
+    rows = len(delta)
+    fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
+    sizes = np.full(rows, fixed, np.int64)
+    sizes += np.fromiter((len(name.encode("utf-8", "surrogatepass")) for name in delta.ids), np.int64, rows)
+    if delta.bodies:
+        sizes += np.fromiter((4 + len(body) for body in delta.bodies), np.int64, rows)
+    if len(delta.passage_counts):
+        sizes += 1 + 4 * delta.passage_counts.astype(np.int64)
+    return sizes

@@ -1,32 +1,30 @@
-"""Number the entries of the changelog while writing, and merge small blocks so that a restore is short.
+"""Number the entries of the changelog while writing, merge small blocks, and put what was read back into its order.
 
-In: each batch's `Delta`, in order. Out: the entries to write for it. An index has two partitions of the changelog, one
-of blocks and one of merged blocks. Each entry has a range of sequence numbers. A small delta is written as a block and
-retained here. When enough blocks wait, the next transaction also writes a merged block, one entry with the content and
-the number range of all of them. A large delta goes directly to the merged blocks, after a merge of the waiting blocks.
-So the merged blocks hold everything up to some number without a gap, and the blocks hold the few entries after it,
-whatever the sizes of the batches.
+In: each batch's `Delta`, in order; or blocks and merged blocks as they were read. Out: the entries to write, or to
+restore. An index has two partitions of the changelog, one of blocks and one of merged blocks. Each entry has a range of
+sequence numbers. A small delta is written as a block and retained here. When enough blocks wait, the next transaction
+also writes a merged block, one entry with the content and the number range of all of them. A large delta goes directly
+to the merged blocks, after a merge of the waiting blocks. So the merged blocks hold everything up to some number
+without a gap, and the blocks hold the few entries after it, whatever the sizes of the batches.
 
 A trickle is written twice, as blocks and merged; a flood is written once. A merged block is younger than its blocks, so
 retention by time deletes the blocks first. It also says from which offset on the blocks are not merged yet, so that a
-restore reads only those.
+restore reads only those. Whichever comes first to a reader counts, a block or the merged block that repeats it. A
+number that neither partition has is a gap. The rest of the other partition may close it; if not, part of the changelog
+was lost.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Generic, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from stream_dedup.dedup.batch import FORGOTTEN, Delta, merge_arrivals
-from stream_dedup.errors import CorruptBlock
+from stream_dedup.changelog.block import merge_deltas, size_of, split_delta
+from stream_dedup.changelog.records import SequenceRange
+from stream_dedup.dedup.batch import Delta
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
-SEQUENCE_HEADER = "sequence"
-BLOCKS_HEADER = "blocks"
-"""Of a merged block: an offset in the partition of blocks before all blocks that are not merged by then."""
+T = TypeVar("T")
+
 # A restore takes .2 ms for a block (its record, its transaction's marker, its unpacking) and 2 µs for a row. So blocks
 # that are not merged yet take .2 s at most, and merged blocks of this size, or large deltas, take half as much again as
 # their rows alone.
@@ -34,39 +32,6 @@ MAX_BLOCKS = 1000
 _MOST_ROWS = 2000
 _LARGE_ROWS = 500
 _LARGE_BYTES = ENTRY_BYTES // 4
-
-
-_DIGITS = 20  # of a 64-bit number
-
-
-class SequenceRange(NamedTuple):
-    """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
-
-    A block has one number, and those that were given up just before it (`EntryBuilder.skip_to`).
-
-    >>> SequenceRange.parse(SequenceRange(7, 9).header()[1])
-    SequenceRange(first=7, last=9)
-    """
-
-    first: int
-    last: int
-
-    def header(self) -> tuple[str, bytes]:
-        return SEQUENCE_HEADER, f"{self.first}-{self.last}".encode()
-
-    @staticmethod
-    def parse(value: bytes) -> "SequenceRange":
-        """Raises CorruptBlock for a value that `header` cannot have written."""
-        first, dash, last = value.partition(b"-")
-        is_written = dash and first.isdigit() and last.isdigit() and len(first) <= _DIGITS >= len(last)
-        if not is_written or not 0 < int(first) <= int(last):
-            raise CorruptBlock(f"{value!r} in the header {SEQUENCE_HEADER!r} is no range of sequence numbers")
-        return SequenceRange(int(first), int(last))
-
-
-def blocks_header(offset: int) -> tuple[str, bytes]:
-    """The header of a merged block that says where the blocks begin that are not merged."""
-    return BLOCKS_HEADER, str(offset).encode()
 
 
 class ChangelogEntry(NamedTuple):
@@ -78,13 +43,22 @@ class ChangelogEntry(NamedTuple):
 
 
 class BuilderSnapshot(NamedTuple):
-    """The state of a `EntryBuilder`; its fields are those of the class."""
+    """The state of an `EntryBuilder`: `next`, the number of the next entry (0: not known yet); `last`, the last number
+    before it that is in use; `merged_to`: entries up to this number are merged, or have expired; and the entries that
+    wait to be merged.
+    """
 
-    next: int
+    next: int = 0
+    last: int = 0
+    merged_to: int = 0
+    waiting: "tuple[_Waiting, ...]" = ()
+
+
+class _Waiting(NamedTuple):
+    """A block that is not merged yet: its last number, its delta and the delta's bytes."""
+
     last: int
-    folded: int
-    waiting: tuple[tuple[int, Delta], ...]
-    rows: int
+    delta: Delta
     bytes: int
 
 
@@ -96,56 +70,56 @@ class EntryBuilder:
     """
 
     def __init__(self) -> None:
-        self.next = 0
+        self._state = BuilderSnapshot()
+
+    @property
+    def next(self) -> int:
         """The number of the next entry; 0: not known yet."""
-        self._last = 0  # the last number before it that is in use
-        self._merged_to = 0  # entries up to this number are merged, or have expired
-        self._waiting: deque[tuple[int, Delta]] = deque()  # last number, delta; not merged yet
-        self._rows = self._bytes = 0  # of the waiting deltas
+        return self._state.next
 
     @property
     def waiting(self) -> int:
         """The number of blocks that are not merged yet."""
-        return len(self._waiting)
+        return len(self._state.waiting)
 
     def begin(self, number: int) -> None:
         """Start with this number; nothing before it will be merged."""
-        self.next, self._last, self._merged_to = number, number - 1, number - 1
+        self._state = BuilderSnapshot(number, number - 1, number - 1)
 
     def skip_to(self, number: int) -> None:
         """Give up the numbers before this one, which expired entries may have used."""
-        self.next = max(self.next, number)
+        self._state = self._state._replace(next=max(self.next, number))
 
-    def snapshot(self) -> "BuilderSnapshot":
-        """The present state, for `roll_back`. O(waiting blocks)."""
-        return BuilderSnapshot(self.next, self._last, self._merged_to, tuple(self._waiting), self._rows, self._bytes)
+    def snapshot(self) -> BuilderSnapshot:
+        """The present state, for `roll_back`."""
+        return self._state
 
-    def roll_back(self, state: "BuilderSnapshot") -> None:
+    def roll_back(self, state: BuilderSnapshot) -> None:
         """Return to the state of the snapshot."""
-        self.next, self._last, self._merged_to, waiting, self._rows, self._bytes = state
-        self._waiting = deque(waiting)
+        self._state = state
 
     def read_block(self, span: SequenceRange, delta: Delta) -> None:
-        """Note a block that was read, and was not known from a merged block."""
+        """Note a block that was read, and was not known from a merged block. O(waiting blocks)."""
         if not self.next:
             self.begin(span.first)
-        self._last, self.next = span.last, span.last + 1
-        if span.last > self._merged_to:
-            self._waiting.append((span.last, delta))
-            self._rows += len(delta)
-            self._bytes += size_of(delta)
+        state = self._state
+        waiting = state.waiting
+        if span.last > state.merged_to:
+            waiting = (*waiting, _Waiting(span.last, delta, size_of(delta)))
+        self._state = BuilderSnapshot(span.last + 1, span.last, state.merged_to, waiting)
 
     def read_merged(self, span: SequenceRange) -> None:
         """Note a merged block that was read, whether its content was known or not."""
         if not self.next:
             self.begin(span.first)
-        self._last = max(self._last, span.last)
-        self.next = max(self.next, span.last + 1)
-        self._merged_to = max(self._merged_to, span.last)
-        while self._waiting and self._waiting[0][0] <= self._merged_to:
-            _, delta = self._waiting.popleft()
-            self._rows -= len(delta)
-            self._bytes -= size_of(delta)
+        state = self._state
+        merged_to = max(state.merged_to, span.last)
+        self._state = BuilderSnapshot(
+            max(state.next, span.last + 1),
+            max(state.last, span.last),
+            merged_to,
+            tuple(block for block in state.waiting if block.last > merged_to),
+        )
 
     def build(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
         """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
@@ -159,14 +133,13 @@ class EntryBuilder:
         for part in split_delta(delta, limit) if is_large else [delta]:
             # A merged block covers no numbers that were given up: a reader that knows some of its numbers takes all of
             # them for known.
-            is_merged = is_large and self.next == self._last + 1
-            if self._waiting and (is_merged or self._is_full(part, limit)):
-                waiting = [delta for _, delta in self._waiting]
-                entries.append(
-                    ChangelogEntry(SequenceRange(self._merged_to + 1, self._last), True, merge_deltas(waiting))
-                )
-                self.read_merged(entries[-1].span)
-            span = SequenceRange(self._last + 1, self.next)
+            is_merged = is_large and self.next == self._state.last + 1
+            waiting = self._state.waiting
+            if waiting and (is_merged or self._is_full(part, limit)):
+                span = SequenceRange(self._state.merged_to + 1, self._state.last)
+                entries.append(ChangelogEntry(span, True, merge_deltas([block.delta for block in waiting])))
+                self.read_merged(span)
+            span = SequenceRange(self._state.last + 1, self.next)
             entries.append(ChangelogEntry(span, is_merged, part))
             if is_merged:
                 self.read_merged(span)
@@ -176,101 +149,93 @@ class EntryBuilder:
 
     def _is_full(self, delta: Delta, limit: int) -> bool:
         """Whether a merged block of the waiting deltas and this one would be too large."""
+        waiting = self._state.waiting
         return (
-            len(self._waiting) >= MAX_BLOCKS
-            or self._rows + len(delta) > _MOST_ROWS
-            or self._bytes + size_of(delta) > limit
+            len(waiting) >= MAX_BLOCKS
+            or sum(len(block.delta) for block in waiting) + len(delta) > _MOST_ROWS
+            or sum(block.bytes for block in waiting) + size_of(delta) > limit
         )
 
 
-def merge_deltas(deltas: Sequence[Delta]) -> Delta:
-    """Merge deltas into one that changes the index as all of them do in their order. At least one delta. O(bytes)."""
-    forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
-    for delta in deltas:
-        if len(delta.forgotten):
-            later = delta.forgotten.astype(FORGOTTEN)
-            later["before"] += np.uint32(rows)
-            forgotten.append(later)
-        rows += len(delta)
-    has_passages = any(len(delta.passage_counts) for delta in deltas)
-    counts = [delta.passage_counts if len(delta.passage_counts) else np.zeros(len(delta), np.uint8) for delta in deltas]
-    return Delta(
-        _joined([delta.signatures for delta in deltas]),
-        np.concatenate([delta.keys for delta in deltas]),
-        [name for delta in deltas for name in delta.ids],
-        np.concatenate(forgotten),
-        max(delta.watermark for delta in deltas),
-        [body for delta in deltas for body in delta.bodies],
-        np.concatenate([delta.passages for delta in deltas]),
-        np.concatenate(counts) if has_passages else np.zeros(0, np.uint8),
-        *merge_arrivals(deltas),
-    )
+class OrderedEntry(NamedTuple, Generic[T]):
+    """The next entry. `is_redundant`: a merged block whose content the blocks have brought, or will bring."""
+
+    span: SequenceRange
+    is_merged: bool
+    is_redundant: bool
+    content: T
 
 
-def _joined(arrays: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
-    """Concatenate structured arrays. NumPy would copy field by field, which takes 30 times as long."""
-    return np.frombuffer(b"".join([array.tobytes() for array in arrays]), arrays[0].dtype)
+class Resequencer(Generic[T]):
+    """Orders the entries of two partitions by sequence number. `next` is the number it expects, 0 before the first.
 
+    The first merged block is the beginning, since everything before it has expired. Before the first block there may
+    still be a merged block.
 
-def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
-    """Split the delta into parts of at most about `limit` bytes; at least one.
-
-    The parts must be written in one transaction, since only all of them together are the delta.
+    >>> order = Resequencer()
+    >>> order.add_block(SequenceRange(3, 3), "c")
+    >>> list(order.ready()), order.has_gap
+    ([], True)
+    >>> order.skip_gap()    # everything was read, and there is nothing before it
+    >>> list(order.ready()), order.next
+    ([OrderedEntry(span=SequenceRange(first=3, last=3), is_merged=False, is_redundant=False, content='c')], 4)
+    >>> order.add_block(SequenceRange(5, 5), "e"); list(order.ready()), order.has_gap
+    ([], True)
+    >>> order.add_merged(SequenceRange(3, 3), "c"); order.add_merged(SequenceRange(4, 4), "d")
+    >>> [(entry.content, entry.is_redundant) for entry in order.ready()], order.has_gap
+    ([('c', True), ('d', False), ('e', False)], False)
     """
-    bounds = _bounds(delta, limit)
-    last = bounds[-1]
-    passage_offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(delta.passage_counts, dtype=np.int64)])
-    for start, end in pairwise(bounds):
-        before = delta.forgotten["before"]
-        in_part = (before >= start) & ((before < end) | (end == last))
-        forgotten = delta.forgotten[in_part].astype(FORGOTTEN)
-        forgotten["before"] -= np.uint32(start)
-        yield Delta(
-            delta.signatures[start:end],
-            delta.keys[start:end],
-            delta.ids[start:end],
-            forgotten,
-            delta.watermark,
-            delta.bodies[start:end],
-            delta.passages[passage_offsets[start] : passage_offsets[end]]
-            if len(passage_offsets) > 1
-            else delta.passages,
-            delta.passage_counts[start:end],
-            delta.arrivals[start:end],
-            delta.clocks,
-            delta.elapsed,
-        )
 
+    def __init__(self) -> None:
+        self.next = 0
+        self._merged_to = 0  # the last number of any merged block: the blocks up to it must exist
+        self._blocks: deque[tuple[SequenceRange, T]] = deque()
+        self._merged: deque[tuple[SequenceRange, T]] = deque()
 
-def size_of(delta: Delta) -> int:
-    """Bytes of a delta's block before compression. O(rows)."""
-    return int(_row_bytes(delta).sum()) + _other_bytes(delta)
+    def add_block(self, span: SequenceRange, content: T) -> None:
+        self._blocks.append((span, content))
 
+    def add_merged(self, span: SequenceRange, content: T) -> None:
+        self._merged.append((span, content))
 
-def _bounds(delta: Delta, limit: int) -> list[int]:
-    capacity = limit - _other_bytes(delta)
-    bounds, size = [0], 0
-    for i, row in enumerate(_row_bytes(delta).tolist()):
-        if size + row > capacity and size:
-            bounds.append(i)
-            size = 0
-        size += row
-    return [*bounds, len(delta)]
+    @property
+    def has_gap(self) -> bool:
+        """Whether a number is missing. Valid once `ready` has no more entries."""
+        return bool(self._blocks or self._merged) or self._merged_to >= self.next > 0
 
+    @property
+    def first_waiting(self) -> SequenceRange | None:
+        """The lowest span in the queues."""
+        return min((queue[0][0] for queue in (self._blocks, self._merged) if queue), default=None)
 
-def _other_bytes(delta: Delta) -> int:
-    """Bytes of forgotten ids and clocks."""
-    return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
+    def skip_gap(self) -> None:
+        """Go on with the lowest number in the queues."""
+        span = self.first_waiting
+        if span is not None:
+            self.next = max(self.next, span.first)
 
+    def skip_to(self, number: int) -> None:
+        """Take everything before this number for read. The queues must be empty."""
+        if self._blocks or self._merged:
+            raise ValueError(f"cannot skip to {number}: {self.first_waiting} is still queued")
+        self.next = number
 
-def _row_bytes(delta: Delta) -> NDArray[np.int64]:
-    """Bytes of each row."""
-    rows = len(delta)
-    fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
-    sizes = np.full(rows, fixed, np.int64)
-    sizes += np.fromiter((len(name.encode("utf-8", "surrogatepass")) for name in delta.ids), np.int64, rows)
-    if delta.bodies:
-        sizes += np.fromiter((4 + len(body) for body in delta.bodies), np.int64, rows)
-    if len(delta.passage_counts):
-        sizes += 1 + 4 * delta.passage_counts.astype(np.int64)
-    return sizes
+    def ready(self) -> Iterator[OrderedEntry[T]]:
+        """Remove and yield the entries that follow without a gap."""
+        while True:
+            if not self.next and self._merged:
+                self.next = self._merged[0][0].first
+            if self._merged and self._merged[0][0].first <= self.next:
+                span, content = self._merged.popleft()
+                # If its first blocks were delivered, the rest of its blocks will come in the other partition.
+                is_redundant = span.first < self.next
+                self._merged_to = max(self._merged_to, span.last)
+                self.next = self.next if is_redundant else span.last + 1
+                yield OrderedEntry(span, True, is_redundant, content)
+            elif self.next and self._blocks and self._blocks[0][0].first <= self.next:
+                span, content = self._blocks.popleft()
+                if span.last >= self.next:
+                    self.next = span.last + 1
+                    yield OrderedEntry(span, False, False, content)
+            else:
+                return

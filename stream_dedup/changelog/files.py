@@ -60,17 +60,23 @@ class Journal:
     def __init__(self, path: Path, replay: Callable[[Entry], None]) -> None:
         self._path = path
         if not path.exists():
-            self._replace([])
+            _replace(path, [])
         self._file: BinaryIO = path.open("r+b")
         try:
-            self.size = self._read(replay)  # bytes
+            self.size = len(MAGIC)  # bytes
+            for entry in _intact_entries(self._file, path):
+                replay(entry)
+                self.size = entry.end
+            self._file.seek(self.size)
+            self._file.truncate()  # the torn tail
+            self._sync()
         except BaseException:
             self._file.close()
             raise
 
     def append(self, record: bytes, block: bytes = b"") -> None:
         """Append an entry; it is on disk when this returns. O(bytes). Raises InputError if it cannot be written."""
-        entry = _packed(record, block)
+        entry = packed(record, block)
         try:
             self._file.write(entry)
             self._sync()
@@ -85,96 +91,93 @@ class Journal:
 
     def keep(self, spans: Sequence[tuple[int, int]]) -> None:
         """Reduce the file to these (start, end), in this order, atomically. O(bytes kept)."""
-        self._replace(spans)
+        with self._path.open("rb") as source:
+            self.size = _replace(self._path, _content_of(source, spans))
         self._file.close()
         self._file = self._path.open("r+b")
-        self.size = self._file.seek(0, os.SEEK_END)
+        self._file.seek(self.size)
 
     def close(self) -> None:
         self._file.close()
-
-    # -- reading -----------------------------------------------------------------------------------------
-
-    def _read(self, replay: Callable[[Entry], None]) -> int:
-        """Replay the entries and cut off a torn tail; returns the length of the rest."""
-        size = os.fstat(self._file.fileno()).st_size
-        if self._file.read(len(MAGIC)) != MAGIC:
-            raise CorruptBlock(
-                f"{self._path} is not a journal of this program: it does not start with {MAGIC.decode()}"
-            )
-        at = len(MAGIC)
-        while at < size:
-            entry = self._entry(at, size)
-            if entry is None:
-                self._file.seek(at)
-                self._file.truncate()
-                self._sync()
-                return at
-            replay(entry)
-            at = entry.end
-        return at
-
-    def _entry(self, at: int, size: int) -> Entry | None:
-        """The entry that starts here; None for a torn tail."""
-        head = self._file.read(_HEAD_BYTES)
-        if not _is_head(head):
-            if self._has_entry_after(at):
-                raise self._damage(at, "head")
-            return None
-        _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
-        start, end = at + _HEAD_BYTES, at + _HEAD_BYTES + record_bytes + block_bytes
-        if end > size:
-            return None
-        content = self._file.read(end - start)
-        if xxhash.xxh3_128_digest(content) == digest:
-            return Entry(at, end, content[:record_bytes], content[record_bytes:])
-        if end < size:  # a later append began only after this entry was on disk
-            raise self._damage(at, "content")
-        return None
-
-    def _has_entry_after(self, at: int) -> bool:
-        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-            while (at := whole.find(_ENTRY, at + 1)) >= 0:
-                if _is_head(whole[at : at + _HEAD_BYTES]):
-                    return True
-        return False
-
-    def _damage(self, at: int, part: str) -> CorruptBlock:
-        return CorruptBlock(
-            f"{self._path}, byte {at}: the {part} of an entry does not match its checksum: it was changed after it was "
-            "written; restore the file from a copy, or start with a new state directory (it remembers nothing)"
-        )
-
-    # -- writing -----------------------------------------------------------------------------------------
 
     def _sync(self) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _replace(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Replace the file atomically by these spans of it."""
-        new = self._path.with_name(self._path.name + ".new")
-        with new.open("wb") as target:
-            target.write(MAGIC)
-            if spans:
-                with self._path.open("rb") as source:
-                    for start, end in spans:
-                        source.seek(start)
-                        _copy(source, target, end - start)
-            target.flush()
-            os.fsync(target.fileno())
-        new.replace(self._path)
-        sync_directory(self._path.parent)
-
 
 def write_entries(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> int:
     """Write a file of these entries (record, block) atomically; returns its bytes. Raises OSError."""
+    return _replace(path, (packed(record, block) for record, block in entries))
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """Read a file of `write_entries`, entry by entry. Raises OSError, and CorruptBlock for a damaged file."""
+    with path.open("rb") as file:
+        end = len(MAGIC)
+        for entry in _intact_entries(file, path):
+            yield entry
+            end = entry.end
+        if end < os.fstat(file.fileno()).st_size:
+            raise _damage(path, end, "last entry")
+
+
+def packed(record: bytes, block: bytes) -> bytes:
+    """The bytes of an entry."""
+    head = _HEAD.pack(_ENTRY, len(record), len(block), xxhash.xxh3_128_digest(record + block))
+    return head + xxhash.xxh3_64_digest(head) + record + block
+
+
+def _intact_entries(file: BinaryIO, path: Path) -> Iterator[Entry]:
+    """The entries up to the end of the file or its torn tail. Raises CorruptBlock for damage before the last one."""
+    size = os.fstat(file.fileno()).st_size
+    if file.read(len(MAGIC)) != MAGIC:
+        raise CorruptBlock(f"{path} was not written by `save` or `filter --state`; {_CURE}")
+    at = len(MAGIC)
+    while at < size:
+        head = file.read(_HEAD_BYTES)
+        if not _is_head(head):
+            if _has_entry_after(file, at):
+                raise _damage(path, at, "head of an entry")
+            return
+        _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
+        end = at + _HEAD_BYTES + record_bytes + block_bytes
+        if end > size:
+            return
+        content = file.read(record_bytes + block_bytes)
+        if xxhash.xxh3_128_digest(content) != digest:
+            if end < size:  # a later append began only after this entry was on disk
+                raise _damage(path, at, "content of an entry")
+            return
+        yield Entry(at, end, content[:record_bytes], content[record_bytes:])
+        at = end
+
+
+def _has_entry_after(file: BinaryIO, at: int) -> bool:
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        while (at := whole.find(_ENTRY, at + 1)) >= 0:
+            if _is_head(whole[at : at + _HEAD_BYTES]):
+                return True
+    return False
+
+
+def _is_head(head: bytes) -> bool:
+    return head[:4] == _ENTRY and head[_HEAD.size :] == xxhash.xxh3_64_digest(head[: _HEAD.size])
+
+
+def _damage(path: Path, at: int, part: str) -> CorruptBlock:
+    return CorruptBlock(
+        f"{path}, byte {at}: the {part} does not match its checksum: it was changed or cut after it was written; "
+        f"{_CURE}"
+    )
+
+
+def _replace(path: Path, parts: Iterable[bytes]) -> int:
+    """Write a file of these parts and put it in the place of the former one, atomically; returns its bytes."""
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with new.open("wb") as target:
             target.write(MAGIC)
-            for record, block in entries:
-                target.write(_packed(record, block))
+            target.writelines(parts)
             target.flush()
             os.fsync(target.fileno())
             size = target.tell()
@@ -185,26 +188,11 @@ def write_entries(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> int:
     return size
 
 
-def read_entries(path: Path) -> Iterator[Entry]:
-    """Read a file of `write_entries`, entry by entry. Raises OSError, and CorruptBlock for a damaged file."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if file.read(len(MAGIC)) != MAGIC:
-            raise CorruptBlock(f"{path} was not written by `save` or `filter --state`; {_CURE}")
-        at = len(MAGIC)
-        while at < size:
-            head = file.read(_HEAD_BYTES)
-            if not _is_head(head):
-                raise CorruptBlock(f"{path}, byte {at}: the head of an entry does not match its checksum; {_CURE}")
-            _, record_bytes, block_bytes, digest = _HEAD.unpack_from(head)
-            end = at + _HEAD_BYTES + record_bytes + block_bytes
-            if end > size:
-                raise CorruptBlock(f"{path} was cut: it ends at byte {size}, in an entry that ends at {end}; {_CURE}")
-            content = file.read(record_bytes + block_bytes)
-            if xxhash.xxh3_128_digest(content) != digest:
-                raise CorruptBlock(f"{path}, byte {at}: the content of an entry does not match its checksum; {_CURE}")
-            yield Entry(at, end, content[:record_bytes], content[record_bytes:])
-            at = end
+def _content_of(source: BinaryIO, spans: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    for start, end in spans:
+        source.seek(start)
+        for at in range(start, end, _COPY_BYTES):
+            yield source.read(min(_COPY_BYTES, end - at))
 
 
 def open_locked(path: Path) -> BinaryIO:
@@ -235,25 +223,3 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _packed(record: bytes, block: bytes) -> bytes:
-    head = _HEAD.pack(_ENTRY, len(record), len(block), xxhash.xxh3_128_digest(record + block))
-    return head + xxhash.xxh3_64_digest(head) + record + block
-
-
-def _is_head(head: bytes) -> bool:
-    return (
-        len(head) == _HEAD_BYTES
-        and head[:4] == _ENTRY
-        and head[_HEAD.size :] == xxhash.xxh3_64_digest(head[: _HEAD.size])
-    )
-
-
-def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
-    while length:
-        chunk = source.read(min(length, _COPY_BYTES))
-        if not chunk:
-            raise EOFError("the journal shrank while it was read")
-        target.write(chunk)
-        length -= len(chunk)

@@ -1,16 +1,23 @@
-"""Summarise the content of a changelog, for a person who looks after it: counts and damage.
+"""Summarise the content of a changelog topic or state directory, for a person who looks after it: counts and damage.
 
-In: stored blocks, each with its place. Out: a `ChangelogSummary`. Blocks of another fingerprint scheme cannot be
-unpacked; their heads are counted and their checksums verified.
+In: a topic's records or a journal's entries, as stored blocks with their places. Out: a `ChangelogSummary`. Entries
+that a merged block repeats are included and marked, so that all checksums can be verified and rows counted once; so are
+the records of other programs. Blocks of another fingerprint scheme cannot be unpacked; their heads are counted and
+their checksums verified.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import decode, read_head
-from stream_dedup.errors import ChangelogError, CorruptBlock
+from stream_dedup.changelog.files import Entry, Journal, open_locked
+from stream_dedup.changelog.partitions import index_partitions
+from stream_dedup.changelog.records import is_block, span_of
+from stream_dedup.errors import ChangelogError, CorruptBlock, InputError
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.kafka.record_batch import PARTITIONS
 
 _LISTED = 1000  # a program that writes to the wrong topic may have written millions
 
@@ -54,6 +61,40 @@ class ChangelogSummary:
     foreign: list[str] = field(default_factory=list)
 
 
+def topic_blocks(reader: Any, topic: str) -> Iterator[StoredBlock]:
+    """Every record that a changelog topic has now, in the order in which a restore counts them.
+
+    `reader`: a `TopicReader` (kafka/reader.py). Raises what it raises.
+    """
+    existing = set(reader.beginnings(topic))
+    for index in range(-(-len(existing) // PARTITIONS)):
+        blocks, merged = (place.partition for place in index_partitions(topic, index))
+        merged_to = 0
+        for record in reader.partition(topic, merged) if merged in existing else ():
+            stored, last = _stored(record)
+            merged_to = max(merged_to, last)
+            yield stored
+        for record in reader.partition(topic, blocks):
+            stored, last = _stored(record)
+            yield stored._replace(is_folded=0 < last <= merged_to)
+
+
+def journal_blocks(directory: Path) -> list[StoredBlock]:
+    """Every block of a directory of `filter --state`, read under its lock.
+
+    As `filter` does, cuts off the incomplete entry that a killed run may leave.
+    """
+    path = directory / "journal"
+    if not directory.is_dir():
+        raise InputError(f"there is no directory {directory}")
+    if not path.exists():
+        raise InputError(f"{directory} is not a state directory of `filter --state`: it has no journal")
+    entries: list[Entry] = []
+    with open_locked(directory / "lock"):
+        Journal(path, entries.append).close()
+    return [StoredBlock(f"{path}, byte {entry.start}", "filter", entry.block) for entry in entries if entry.block]
+
+
 def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary:
     """Verify every block, and unpack those of `scheme`. Damage is listed, not raised. O(bytes)."""
     summary = ChangelogSummary()
@@ -83,3 +124,15 @@ def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary
         summary.first_watermark = head.watermark if summary.first_watermark < 0 else summary.first_watermark
         summary.last_watermark = max(summary.last_watermark, head.watermark)
     return summary
+
+
+def _stored(record: Any) -> tuple[StoredBlock, int]:
+    """The record, and its last sequence number; 0 if it has none."""
+    place, owner = f"{record.topic}-{record.partition} at offset {record.offset}", (record.key or b"")
+    stored = StoredBlock(place, owner.decode(errors="replace"), record.value or b"")
+    if not is_block(record):
+        return stored._replace(is_foreign=True), 0
+    try:
+        return stored, span_of(record).last
+    except ChangelogError as error:
+        return stored._replace(problem=str(error)), 0

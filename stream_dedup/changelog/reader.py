@@ -2,7 +2,7 @@
 
 The worker writes changelog records in the transaction of the batch, so a block exists exactly if its batch was
 committed. An index has two partitions, of blocks and of merged blocks (entries.py). Each record has headers
-(headers.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other programs
+(records.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other programs
 are skipped (records.py).
 
 A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet (entries.py,
@@ -24,11 +24,9 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.changelog.block import decode
-from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder
-from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
 from stream_dedup.changelog.partitions import IndexPartitions
-from stream_dedup.changelog.records import CURE, blocks_start, is_block, span_of, with_cure, with_place
-from stream_dedup.changelog.reorder import Resequencer
+from stream_dedup.changelog.records import CURE, RestoreResult, blocks_start, damaged, is_block, span_of
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated, Stalled
 from stream_dedup.kafka.client import TopicPartition
@@ -266,7 +264,7 @@ class ChangelogReader:
                 if place == self.partitions.merged:
                     self._blocks_start = blocks_start(record)
             except ChangelogError as error:
-                raise with_place(record, with_cure(error)) from None
+                raise damaged(record, error) from None
             if place == self.partitions.merged:
                 self._resequencer.add_merged(span, record)
                 continue
@@ -278,7 +276,7 @@ class ChangelogReader:
         try:
             self.restored.add_block(record)
         except ChangelogError as error:
-            raise with_place(record, with_cure(error)) from None
+            raise damaged(record, error) from None
 
     def _check_owner(self, record: Any) -> None:
         if record.key != self._owner:
@@ -369,4 +367,4 @@ def _decode(scheme_id: int, signature_dtype: np.dtype[np.void], record: Any) -> 
     try:
         return decode(record.value or b"", scheme_id, signature_dtype)
     except ChangelogError as error:
-        raise with_place(record, with_cure(error)) from None
+        raise damaged(record, error) from None

@@ -1,16 +1,35 @@
-"""Tell the workers' records in a changelog topic from those of other programs, and say what helps if one is damaged.
+"""The Kafka records of the changelog: their headers, and how they are told from those of other programs.
 
-In: records of kafka-python. Those of other programs are skipped. A damaged record of a worker ends the worker, which
-would forget originals without it; the error has its place and the cure that keeps the most.
+In: what a task wants to leave beside a block, or records of kafka-python. Out: headers, or their values. Each record
+has its sequence numbers (entries.py). Besides, it carries the input offsets after its batch and a `TaskSummary`: the
+topic that the offsets belong to, and the number of remembered originals. Brokers drop a group's offsets, by default
+seven days after its last member has left; then work goes on from the changelog's. A restore that finds fewer originals
+than were written can report it. (An idle worker writes nothing, but while it runs no offset expires.)
+
+Records of other programs are skipped. A damaged record of a worker ends the worker, which would forget originals
+without it; the error has its place and the cure that keeps the most.
 """
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from stream_dedup.changelog.block import MAGIC
-from stream_dedup.changelog.entries import BLOCKS_HEADER, SEQUENCE_HEADER, SequenceRange
 from stream_dedup.errors import ChangelogError, CorruptBlock
 
+Header = tuple[str, bytes]
+Parsed = TypeVar("Parsed")
+
+SEQUENCE_HEADER = "sequence"
+BLOCKS_HEADER = "blocks"
+"""Of a merged block: an offset in the partition of blocks before all blocks that are not merged by then."""
+OFFSETS_HEADER = "offsets"
+STANDING_HEADER = "standing"
+MIGRATION_HEADER = "migration"
+"""Only on the blocks of a migration (worker/migration.py)."""
 _DIGITS = 20  # of a 64-bit number
 CURE = (
     "To keep what is remembered, fill another changelog from the output and duplicates topics: name a new topic in "
@@ -19,18 +38,101 @@ CURE = (
 )
 
 
+class SequenceRange(NamedTuple):
+    """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
+
+    A block has one number, and those that were given up just before it (`EntryBuilder.skip_to`).
+
+    >>> SequenceRange.parse(SequenceRange(7, 9).header()[1])
+    SequenceRange(first=7, last=9)
+    """
+
+    first: int
+    last: int
+
+    def header(self) -> Header:
+        return SEQUENCE_HEADER, f"{self.first}-{self.last}".encode()
+
+    @staticmethod
+    def parse(value: bytes) -> "SequenceRange":
+        """Raises CorruptBlock for a value that `header` cannot have written."""
+        first, dash, last = value.partition(b"-")
+        is_written = dash and first.isdigit() and last.isdigit() and len(first) <= _DIGITS >= len(last)
+        if not is_written or not 0 < int(first) <= int(last):
+            raise CorruptBlock(f"{value!r} in the header {SEQUENCE_HEADER!r} is no range of sequence numbers")
+        return SequenceRange(int(first), int(last))
+
+
+class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
+    """The task after a block: the input topic of the offsets, its id ("": the brokers have none), and the number of
+    originals remembered.
+    """
+
+    topic: str
+    topic_id: str
+    originals: int
+
+    def header(self) -> Header:
+        return STANDING_HEADER, msgspec.json.encode(self)
+
+
+class MigrationCheckpoint(msgspec.Struct, frozen=True):
+    """The progress of a migration: (topic, partition, next offset to read) of each, and whether it is complete."""
+
+    next: list[tuple[str, int, int]]
+    complete: bool
+
+    def header(self) -> Header:
+        return MIGRATION_HEADER, msgspec.json.encode(self)
+
+
+def offsets_header(offsets: Mapping[int, int]) -> Header:
+    """`offsets`: input partition -> the next offset to read."""
+    return OFFSETS_HEADER, msgspec.json.encode(offsets)
+
+
+def blocks_header(offset: int) -> Header:
+    """The header of a merged block that says where the blocks begin that are not merged."""
+    return BLOCKS_HEADER, str(offset).encode()
+
+
+@dataclass(slots=True)
+class RestoreResult:
+    """What a restore has read: blocks, their bytes, and the last values of the headers."""
+
+    blocks: int = 0
+    bytes: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)  # input partition -> the next offset to read
+    task_summary: TaskSummary | None = None  # None: no block
+    migration: MigrationCheckpoint | None = None  # None: no migration has written here
+    begin: int = 0  # the first offset of the topic; above 0, older records were deleted
+
+    def add_block(self, record: Any) -> None:
+        self.blocks += 1
+        self.bytes += len(record.value)
+        self.add_headers(record.headers)
+
+    def add_headers(self, headers: Iterable[Header]) -> None:
+        """Take over the values of a newer block. Raises CorruptBlock for values that no worker writes."""
+        values = dict(headers)
+        if STANDING_HEADER in values:
+            before, self.task_summary = self.task_summary, _parse(values, STANDING_HEADER, TaskSummary)
+            now = self.task_summary
+            if before is not None and (before.topic, before.topic_id) != (now.topic, now.topic_id):
+                self.offsets.clear()  # they belong to another topic
+        if OFFSETS_HEADER in values:
+            self.offsets |= _parse(values, OFFSETS_HEADER, dict[int, int])
+        if MIGRATION_HEADER in values:
+            self.migration = _parse(values, MIGRATION_HEADER, MigrationCheckpoint)
+
+
 def is_block(record: Any) -> bool:
     """Whether a worker wrote this changelog record: it begins like a block, or has a block's sequence numbers.
 
     Other programs' records are skipped. Their keys say nothing: such a program may have our key, too.
     """
-    if (record.value or b"").startswith(MAGIC):
-        return True
-    for name, value in record.headers:
-        if name == SEQUENCE_HEADER:
-            with suppress(CorruptBlock):
-                SequenceRange.parse(value or b"")
-                return True
+    with suppress(CorruptBlock):
+        return (record.value or b"").startswith(MAGIC) or span_of(record).last > 0
     return False
 
 
@@ -47,6 +149,13 @@ def blocks_start(record: Any) -> int:
     return int(value)
 
 
+def damaged(record: Any, error: ChangelogError) -> ChangelogError:
+    """The error with the place of the record; where the record is damaged, with what to do, too."""
+    place = f"{record.topic}-{record.partition} at offset {record.offset}"
+    cure = f". `stream-dedup state verify` names every damaged record. {CURE}" if type(error) is CorruptBlock else ""
+    return type(error)(f"{place}: {error}{cure}")
+
+
 def _header(record: Any, name: str) -> bytes:
     value = dict(record.headers).get(name)
     if value is None:
@@ -54,13 +163,8 @@ def _header(record: Any, name: str) -> bytes:
     return bytes(value)
 
 
-def with_cure(error: ChangelogError) -> ChangelogError:
-    """The error of a damaged record with what to do; an error about settings says that itself."""
-    if type(error) is not CorruptBlock:
-        return error
-    return CorruptBlock(f"{error}. `stream-dedup state verify` names every damaged record. {CURE}")
-
-
-def with_place(record: Any, error: ChangelogError) -> ChangelogError:
-    """The error with the place of the record."""
-    return type(error)(f"{record.topic}-{record.partition} at offset {record.offset}: {error}")
+def _parse(values: Mapping[str, bytes | None], name: str, kind: type[Parsed]) -> Parsed:
+    try:
+        return msgspec.json.decode(values[name] or b"", type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptBlock(f"the header {name!r} of a changelog record cannot be read: {error}") from None

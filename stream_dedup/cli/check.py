@@ -1,8 +1,8 @@
 """`stream-dedup check FILE...` (or `--topic NAME`): show how the program understands a feed, before it decides."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,14 +11,13 @@ from stream_dedup.cli.pipes import FormatOption
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.rows import FileFormat
+    from stream_dedup.batch.tables import FileFormat
     from stream_dedup.news.decode import DecodedRecord
     from stream_dedup.news.survey import Summary, Survey
     from stream_dedup.settings import Settings
 
 # The number of records that a survey reads in full before it samples (news/survey.py).
 _ITEMS = 1000
-Record = TypeVar("Record")
 
 
 def check_command(
@@ -81,22 +80,25 @@ def check_command(
 
 
 def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
-    from stream_dedup.batch.judge import check_items, item_of
-    from stream_dedup.batch.line_reader import LineReader
+    from stream_dedup.batch.judge import item_of
+    from stream_dedup.batch.lines import LineReader
     from stream_dedup.batch.outputs import check_inputs
-    from stream_dedup.batch.resumable import as_text
+    from stream_dedup.batch.state import as_text
+    from stream_dedup.cli.console import progress_bars
     from stream_dedup.news.decode import Decoder
 
     check_inputs(inputs, "; if it is a topic, write --topic {}")
-    check_items(inputs, file_format, settings)
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
     survey = _survey(settings, decode.read, place=lambda index, number: f"{names[index]}:{number}")
-    for line in _shown(LineReader(inputs, file_format, most=settings.worker.max_record_bytes)):
-        survey.add(item_of(decode, line), line.value, line.input, line.number)
+    with progress_bars() as bars:
+        for count, line in enumerate(LineReader(inputs, file_format, most=settings.worker.max_record_bytes), 1):
+            survey.add(item_of(decode, line), line.value, line.input, line.number)
+            bars("records", count)
     return survey.summary()
 
 
 def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
+    from stream_dedup.cli.console import progress_bars
     from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
     from stream_dedup.news.decode import Decoder
 
@@ -104,10 +106,11 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
     survey = _survey(
         settings, decode.read, is_record=True, place=lambda partition, offset: f"{topic}/{partition}/{offset}"
     )
-    with TopicReader(settings) as reader:
-        for record in _shown(reader.last(topic, items)):
+    with progress_bars() as bars, TopicReader(settings) as reader:
+        for count, record in enumerate(reader.last(topic, items), 1):
             place = record.partition, record.offset
             survey.add(decode(record.value, record.key, record.timestamp, *place), record.value, *place)
+            bars("records", count)
     return survey.summary()
 
 
@@ -116,13 +119,3 @@ def _survey(settings: "Settings", read: "Callable[[bytes], DecodedRecord]", **op
 
     latest = settings.window.latest(int(time.time() * 1000))
     return Survey(read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
-
-
-def _shown(records: Iterable[Record]) -> Iterator[Record]:
-    """Yield the records, and show on a terminal how many there were."""
-    from rich.progress import Progress, TextColumn
-
-    console = new_console(stderr=True)
-    column = TextColumn("{task.completed:,.0f} records read")
-    with Progress(column, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield from bars.track(records)

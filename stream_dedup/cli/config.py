@@ -4,7 +4,7 @@
     reference   the reference of all settings as Markdown; committed as config/reference.md
     metrics     the reference of all metrics as Markdown; committed as config/metrics.md
 
-The text comes from cli/reference.py and observe/reference.py.
+The text comes from cli/reference.py and observe/catalogue.py.
 """
 
 import json
@@ -12,9 +12,10 @@ import os
 from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console
+from stream_dedup.cli.console import print_table
 
 if TYPE_CHECKING:
     from stream_dedup.settings import Settings
@@ -46,12 +47,13 @@ def show(
             tables.setdefault(row.table, {})[row.name] = entry
         typer.echo(json.dumps(tables, ensure_ascii=False, indent=2))
         return
-    table = Table("setting", "value", "origin", box=None, pad_edge=False)
+    shown = []
     for row in rows:
         origin = row.origin if not row.source else f"{row.origin}: {row.source}"
         style = "dim" if row.origin == "default" else "bold"
-        table.add_row(f"{row.table}.{row.name}", to_toml(row.value) or "unset", origin, style=style)
-    new_console().print(table)
+        cells = f"{row.table}.{row.name}", to_toml(row.value) or "unset", origin
+        shown.append([Text(cell, style) for cell in cells])
+    print_table(new_console(), ("setting", "value", "origin"), shown)
 
 
 def _check_scheme(settings: "Settings") -> None:
@@ -73,6 +75,6 @@ def print_reference() -> None:
 @config_app.command("metrics")
 def print_metrics() -> None:
     """Print the reference of all metrics as Markdown."""
-    from stream_dedup.observe.reference import metrics_reference
+    from stream_dedup.observe.catalogue import metrics_reference
 
     typer.echo(metrics_reference(), nl=False)

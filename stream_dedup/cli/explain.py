@@ -4,19 +4,21 @@ Takes two items (JSON, files, ids); prints the numbers behind the verdict and th
 evaluate/explain.py computes the explanation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import one_line, print_table
 from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
-    from stream_dedup.dedup.figures import Figures
+    from stream_dedup.dedup.passages import Comparison, Passage
     from stream_dedup.evaluate.explain import Answer, Explanation
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
@@ -25,8 +27,14 @@ if TYPE_CHECKING:
 _LEAST_LOG_ODDS = 0.05
 # Ids for items that have none; two, because with the same id the later item would be a new version.
 _DEFAULT_IDS = (b"(earlier, without id)", b"(later, without id)")
-# Numbers listed: a line or two. `--json` has all of them.
-_MOST_NUMBERS = 12
+# Words of a common passage that stay beside a difference, to show where it is.
+_CONTEXT = 6
+# Words from each end of a long difference: a paragraph. `--json` has the whole text.
+_DIFFERENCE = 60
+# Leaving out fewer words saves nothing.
+_LEAST_LEFT_OUT = 6
+# About three screens; texts with more differences are unrelated.
+_MOST_ROWS = 40
 
 
 def explain_command(
@@ -97,11 +105,8 @@ def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) 
         place = f"in {corpus}" if corpus else "and no such file; to look up an id, name its corpus with --in"
         raise InputError(f"no item {name!r} {place}")
     if isinstance(item, BadItem):
-        if item.reason == "json" and not _is_json(name) and _has_items(Path(name)):
-            raise InputError(
-                f"{name} has more than one item: name two of them (explain ID ID --in {name}), or a file with one item"
-            )
-        raise InputError(f"item {name[:60]!r} cannot be judged: {item}")
+        more = "" if _is_json(name) else f"; a file has one item: of one with more name two, explain ID ID --in {name}"
+        raise InputError(f"item {name[:60]!r} cannot be judged: {item}{more}")
     if not isinstance(item, Item):
         raise InputError(f"item {name[:60]!r} is a tombstone")
     return item
@@ -112,32 +117,19 @@ def _is_json(name: str) -> bool:
     return name.lstrip().startswith("{")
 
 
-def _has_items(path: Path) -> bool:
-    """Return whether a file is JSON Lines, and not one item on several lines."""
-    return sum(line.startswith(b"{") for line in path.read_bytes().splitlines()) > 1
-
-
 def _print(items: "list[Item]", explanation: "Explanation") -> None:
-    from stream_dedup.cli.side_by_side import one_line, side_by_side
-
     console = new_console()
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(one_line, (item.id, item.source, item.title))))
         )
     columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate")
-    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
+    views = []
     for view in explanation.views:
-        table.add_row(
-            view.name,
-            f"{view.first:,}",
-            f"{view.second:,}",
-            f"{view.shared:,}",
-            f"{view.jaccard:.3f}",
-            f"{view.containment:.3f}",
-            "-" if view.estimate is None else f"{view.estimate:.3f}",
-        )
-    console.print(table)
+        estimate = "-" if view.estimate is None else f"{view.estimate:.3f}"
+        shares = f"{view.jaccard:.3f}", f"{view.containment:.3f}", estimate
+        views.append((view.name, view.first, view.second, view.shared, *shares))
+    print_table(console, columns, views)
     console.print("Sizes: distinct shingles (headline: words). The Jaccard is estimated from what is stored.")
     for question, answer in _answers(items, explanation):
         console.print(Text(f"{question:24}{one_line(answer)}"))
@@ -171,7 +163,6 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
                 f"words: {compared.word_edits} ({compared.words_alike:.1%} alike), "
                 f"characters: {compared.character_edits} ({compared.characters_alike:.1%} alike)",
             )
-    yield from _figures(explanation.figures)
     if added := explanation.added:
         words = f"{added.new_words:,} of {added.words:,} words, {added.sentences:,} words in new sentences"
         yield "new in its article", f"{words}, {added.new_numbers:,} of {added.numbers:,} numbers"
@@ -193,26 +184,77 @@ def _hours_apart(items: "list[Item]", explanation: "Explanation") -> str:
     return f"{explanation.hours_apart:.1f}"
 
 
-def _figures(figures: "Figures") -> Iterator[tuple[str, str]]:
-    """Yield changed numbers and corrections, which are too small to change a similarity."""
-    if figures.correction:
-        yield "says it corrects", f"the later one: {figures.correction!r}"
-    if figures.changed:
-        yield "numbers that changed", _first_few([f"{before} → {after}" for before, after in figures.changed])
-    for side, numbers in (("earlier", figures.first), ("later", figures.second)):
-        if numbers:
-            yield f"numbers only in {side}", _first_few(numbers)
-
-
-def _first_few(numbers: Sequence[str]) -> str:
-    rest = f"; and {len(numbers) - _MOST_NUMBERS} more" if len(numbers) > _MOST_NUMBERS else ""
-    return "; ".join(numbers[:_MOST_NUMBERS]) + rest
-
-
 def _model(name: str, yes: str, is_so: str, is_not: str, answer: "Answer") -> Iterator[tuple[str, str]]:
     """Yield what a model says, and the reasons for and against it."""
     yield name, f"{answer.probability:.2f}; {yes} from {answer.threshold:.2f}"
     for question, sign in ((f"for {is_so}", 1), (f"for {is_not}", -1)):
-        terms = [(feature, adds) for feature, adds in answer.adds.items() if adds * sign > _LEAST_LOG_ODDS]
-        reasons = [f"{answer.meanings[feature]} ({adds:+.2f})" for feature, adds in terms]
-        yield question, "; ".join(reasons) or "nothing"
+        terms = (term for term in answer.features if term.adds * sign > _LEAST_LOG_ODDS)
+        yield question, "; ".join(f"{term.meaning} ({term.adds:+.2f})" for term in terms) or "nothing"
+
+
+def side_by_side(headline: "Comparison", text: "Comparison", width: int) -> Table:
+    """Return a table of the headlines, then the differences of the texts."""
+    table = Table(box=SIMPLE_HEAD, width=width, show_lines=False, pad_edge=False)
+    table.add_column("earlier", ratio=1, overflow="fold")
+    table.add_column("later", ratio=1, overflow="fold")
+    for row in _rows(headline.passages):
+        table.add_row(*row)
+    if headline.passages:
+        table.add_section()
+    rows = list(_rows(text.passages))
+    for row in rows[:_MOST_ROWS]:
+        table.add_row(*row)
+    if len(rows) > _MOST_ROWS:
+        more = Text(f"… ({len(rows) - _MOST_ROWS} more places) …", "dim")
+        table.add_row(more, more)
+    return table
+
+
+def _rows(passages: "list[Passage]") -> Iterator[tuple[Text, Text]]:
+    """Yield a row for each difference with its context; a long common passage ends the row."""
+    from stream_dedup.dedup.passages import Side
+
+    styles = {Side.BOTH: "dim", Side.FIRST: "bold red", Side.SECOND: "bold green"}
+    row = Text(), Text()
+    for place, passage in enumerate(passages):
+        style = styles[passage.side]
+        if passage.side != Side.BOTH:
+            side = row[0] if passage.side == Side.FIRST else row[1]
+            side.append(" ".join(_shorten(passage.first or passage.second, passage.words)), style)
+            continue
+        before = _CONTEXT if place else 0
+        after = _CONTEXT if place + 1 < len(passages) else 0
+        before = before or _CONTEXT * (not after)  # for equal texts, show the beginning
+        left_out = passage.words - before - after
+        if left_out < _LEAST_LEFT_OUT:
+            row[0].append(one_line(passage.first), style)
+            row[1].append(one_line(passage.second), style)
+            continue
+        gap = f"… ({left_out} words) …"
+        ends = [_ends(text, before, after) for text in (passage.first, passage.second)]
+        for side, (start, _) in zip(row, ends, strict=True):
+            side.append(f"{start}{gap}", style)
+        if after:
+            if place:
+                yield row
+                row = Text(), Text()
+            for side, (_, end) in zip(row, ends, strict=True):
+                side.append(end if place else f" {end}", style)
+    if any(row):
+        yield row
+
+
+def _shorten(text: str, words: int) -> list[str]:
+    left_out = words - 2 * _DIFFERENCE
+    if left_out < _LEAST_LEFT_OUT:
+        return [one_line(text)]
+    start, end = _ends(text, _DIFFERENCE, _DIFFERENCE)
+    return [start.rstrip(), f"… ({left_out} words) …", end]
+
+
+def _ends(text: str, first: int, last: int) -> tuple[str, str]:
+    """Return the first and the last words of a longer text."""
+    from stream_dedup.dedup.passages import word_spans
+
+    starts = word_spans(text)[:, 0].tolist()
+    return one_line(text[: starts[first]]) if first else "", one_line(text[starts[-last] :]) if last else ""

@@ -1,18 +1,14 @@
 """`stream-dedup filter INPUT... --output FILE`: hold back near-duplicates in files and pipes (batch/filter.py)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
-from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import print_table, progress_bars
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.phrases import counted
 
@@ -27,14 +23,14 @@ def filter_command(
         typer.Option(
             "--output",
             help="Lines of new items and updates, unchanged; - is standard output. JSON Lines; or by suffix .csv or "
-            ".tsv (the rows of such inputs), .parquet (rows with columns). Packed if it ends in .gz or .zst.",
+            ".tsv or .parquet (the rows of such inputs). Packed if it ends in .gz or .zst.",
         ),
     ],
     duplicates: Annotated[
         Path | None,
         typer.Option(
             "--duplicates",
-            help="The items held back and why, one JSON row each (or .parquet); - is standard output. Without it they "
+            help="The items held back and why, one JSON row each; - is standard output. Without it they "
             "are only counted.",
         ),
     ] = None,
@@ -64,7 +60,13 @@ def filter_command(
     settings = load_settings(config)
     console = result_console(output, duplicates)
     with exit_on_broken_pipe():
-        with _progress() as bar, report_long_compilation(bar.print_line):
+        with progress_bars() as bars, report_long_compilation(bars.print):
+
+            def show(progress: "FilterProgress") -> None:
+                # A bar of bytes, because the number of items is unknown.
+                counts = f"{progress.items:,} items, {progress.items - progress.forwarded:,} held back"
+                bars("filter", progress.bytes_read, progress.bytes_total, counts)
+
             result = filter_files(
                 inputs,
                 output,
@@ -73,7 +75,7 @@ def filter_command(
                 state=state,
                 file_format=file_format,
                 force=force,
-                progress=bar,
+                progress=show,
             )
         if as_json:
             print_json(asdict(result), err=console.stderr)
@@ -91,50 +93,16 @@ _ODD_TIMES = {
     "missing": f"without a date that can be read: {_BEFORE}",
     "future": f"dated in the future: {_BEFORE}",
     "alone": f"dated further than the window from what is around: {_BEFORE}",
-    "late": "older than what came before by more than the window: compared with items of the same time",
+    "late": "older than what came before by more than the window: compared with items of the same time; several files "
+    "are best named in the order of their dates",
 }
-
-
-class _ProgressBar:
-    """Shows `FilterProgress` as a bar of bytes, because the number of items is unknown."""
-
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._task = bars.add_task("filter", total=None, items=0, held=0)
-
-    def print_line(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._bars.console.print(text, soft_wrap=True)
-
-    def __call__(self, progress: "FilterProgress") -> None:
-        held = progress.items - progress.forwarded
-        self._bars.update(
-            self._task, total=progress.bytes_total, completed=progress.bytes_read, items=progress.items, held=held
-        )
-
-
-@contextmanager
-def _progress() -> Iterator[_ProgressBar]:
-    console = new_console(stderr=True)
-    columns = (
-        BarColumn(),
-        TextColumn("{task.fields[items]:,} items, {task.fields[held]:,} held back"),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield _ProgressBar(bars)
 
 
 def _print(console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool) -> None:
     from stream_dedup.cli.summary import print_nothing, print_reasons, print_short
 
-    table = Table("verdict", "items")
-    table.columns[1].justify = "right"
-    for name in ("unique", "duplicate", "update", "bad"):
-        table.add_row(name, f"{getattr(result, name):,}")
-    table.add_section()
-    table.add_row("all", f"{result.items:,}")
-    console.print(table)
+    verdicts = [(name, getattr(result, name)) for name in ("unique", "duplicate", "update", "bad")]
+    print_table(console, ("verdict", "items"), [*verdicts, ("all", result.items)])
     held = result.items - result.forwarded
     if shadow:
         console.print("shadow mode: the output holds every item, those held back too")
@@ -143,9 +111,6 @@ def _print(console: Console, result: "FilterResult", output: Path, duplicates: P
         console.print(f"{held:,} in {display_name(duplicates)}", soft_wrap=True)
     elif held:
         console.print(f"{held:,} held back or bad, not written: name a file with --duplicates", soft_wrap=True)
-    if result.order:
-        names = ", ".join(result.order)
-        console.print(f"read in the order of their dates, not as given: {names}", soft_wrap=True)
     if result.resumed:
         console.print(f"{result.resumed:,} were done before: a killed or finished run was resumed")
     for kind, count in result.odd_times.items():

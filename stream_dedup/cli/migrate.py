@@ -8,10 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bars
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.common import ConfigOption, JsonOption, print_json
+from stream_dedup.cli.console import progress_bars
 
 if TYPE_CHECKING:
     from stream_dedup.worker.migration import MigrationProgress
@@ -38,7 +37,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     from stream_dedup.worker.migration import Migration
 
     settings = load_settings(config)
-    with _progress_bar() if sys.stderr.isatty() and not as_json else _log_lines() as report:
+    with _bars() if sys.stderr.isatty() and not as_json else _log_lines() as report:
         result = Migration(settings, report).run()
     if as_json:
         print_json(asdict(result))
@@ -50,26 +49,9 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
 
 
 @contextmanager
-def _progress_bar() -> "Iterator[Callable[[MigrationProgress], None]]":
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[remembered]}"),
-    )
-    with Bars(*columns, console=new_console(stderr=True)) as bars:
-        task = bars.add_task(_PHASES["fill"], total=None, remembered="")
-
-        def report(progress: "MigrationProgress") -> None:
-            bars.update(
-                task,
-                description=_PHASES[progress.phase],
-                completed=progress.read,
-                total=progress.total,
-                remembered=f"{progress.remembered:,} remembered",
-            )
-
-        yield report
+def _bars() -> "Iterator[Callable[[MigrationProgress], None]]":
+    with progress_bars() as bars:
+        yield lambda now: bars(_PHASES[now.phase], now.read, now.total, f"{now.remembered:,} remembered")
 
 
 @contextmanager

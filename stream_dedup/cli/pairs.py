@@ -1,7 +1,5 @@
 """`stream-dedup pairs CORPUS... --output FILE`: find all near-duplicates in files (batch/pairs.py)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -9,18 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
-from rich.table import Table
 
-from stream_dedup.batch.rows import FileFormat
+from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, parse_size, print_json
+from stream_dedup.cli.console import Bars, print_table, progress_bars
 from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, exit_on_broken_pipe, result_console
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
+    from stream_dedup.batch.corpus import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
-    from stream_dedup.batch.parts import BadLine
     from stream_dedup.settings import Settings
 
 # With less, a single batch of items does not fit.
@@ -169,11 +165,15 @@ def _find(
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
     from stream_dedup.precompile.compilations import report_long_compilation
 
-    with _progress() as bars, report_long_compilation(bars.print_line):
+    with progress_bars() as bars, report_long_compilation(bars.print):
+
+        def show(progress: "PairsProgress") -> None:
+            bars(_TITLES[progress.step.name], progress.done, progress.total, counts="")
+
         return find_pairs(
             inputs, output, clusters, settings=settings, keep=keep, memory=memory or DEFAULT_MEMORY,
             bucket_limit=bucket_limit or BUCKET_LIMIT, file_format=file_format, threads=threads,
-            force=force, progress=bars, bad_line=bars.print_bad_line,
+            force=force, progress=show, bad_line=_BadLines(bars),
         )  # fmt: skip
 
 
@@ -199,58 +199,34 @@ def _find_on_spark(
         spark.stop()
 
 
-class _ProgressBars:
-    """Shows a bar for each long step, and prints the first bad lines."""
+class _BadLines:
+    """Prints the first bad lines."""
 
     def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-        self._printed = 0
+        self._bars, self._printed = bars, 0
 
-    def __call__(self, progress: "PairsProgress") -> None:
-        name = progress.step.name
-        if name not in self._tasks:
-            self._tasks[name] = self._bars.add_task(_TITLES[name], total=progress.total)
-        self._bars.update(self._tasks[name], completed=progress.done)
-
-    def print_line(self, text: str) -> None:
-        """Print a line above the bars."""
-        self._bars.console.print(text, soft_wrap=True)
-
-    def print_bad_line(self, name: str, line: "BadLine") -> None:
+    def __call__(self, name: str, line: "BadLine") -> None:
         self._printed += 1
         if self._printed > _MOST_PRINTED + 1:
             return
         text = f"{name}:{line.number}: {line.reason}"
         if self._printed > _MOST_PRINTED:
             text = "more of them are only counted; `stream-dedup filter --duplicates FILE` names each"
-        self.print_line(text)
-
-
-@contextmanager
-def _progress() -> Iterator[_ProgressBars]:
-    console = new_console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        yield _ProgressBars(bars)
+        self._bars.print(text)
 
 
 def _print(console: Console, result: "PairsResult", output: str, clusters: str | None) -> None:
     from stream_dedup.cli.summary import print_nothing, print_short
 
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, count in (
+    counts = (
         ("items", result.items),
         ("bad lines", result.bad),
         ("candidate pairs compared", result.compared),
         ("near-duplicate pairs", result.pairs),
         ("clusters of two or more", result.clusters),
         ("items in them", result.clustered),
-    ):
-        table.add_row(name, f"{count:,}")
-    console.print(table)
+    )
+    print_table(console, (), counts)
     console.print(f"{result.pairs:,} in {_name(output)}", soft_wrap=True)
     if clusters is not None:
         console.print(f"{result.items:,} in {_name(clusters)}", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stream_dedup.batch.rows import FileFormat
+from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli.common import new_console
 
 InputsArgument = Annotated[

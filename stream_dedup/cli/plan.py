@@ -1,17 +1,14 @@
 """`stream-dedup plan`: recall and memory of the present index settings, and better settings to paste."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
+from rich.console import Console
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size, print_json
+from stream_dedup.cli.console import print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
     from stream_dedup.evaluate.planner import Advice, Plan, Traffic
     from stream_dedup.settings import FingerprintSettings
 
@@ -22,6 +19,10 @@ remembered, put them into a new settings file with a new [topics] changelog. The
   stream-dedup migrate --config NEW
 A state directory of `filter --state` cannot be migrated: name a new one."""
 _NO_MIGRATION = "These settings keep the fingerprint scheme, so no migration is needed."
+_LETTERS = (
+    "With shingle_letters these figures are too low: unrelated texts share more letters than words, so more of them "
+    "are proposed. Measure your own with `stream-dedup evaluate CORPUS`."
+)
 
 
 def plan_command(
@@ -69,7 +70,7 @@ def plan_command(
             "--memory",
             metavar="SIZE",
             help="Most bytes for the index, merges included, such as 512M or 4G; the process takes 200M more. Default: "
-            "as much as the present settings take.",
+            "no limit.",
         ),
     ] = None,
     id_bytes: Annotated[
@@ -89,15 +90,14 @@ def plan_command(
 ) -> None:
     """Plan the index: recall, memory, and settings to paste.
 
-    Prints first the recall and memory of the present settings. Proposes others, within the given memory, only if the
-    present ones miss the given recall or memory, or if others save a quarter of the work.
+    Prints first the recall and memory of the present settings. Proposes the cheapest others if the present ones miss
+    the given recall, distance or memory.
 
     Plans the number of anchors; without anchors bands and rows; for family = simhash or given the Hamming distance and
     the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of the pairs at --threshold
-    whose fingerprints are within the distance.
+    whose fingerprints are within the distance. docs/operating.md says how far measured recall is from the model.
     """
     from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate
-    from stream_dedup.evaluate.simhash_model import remarks
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
     from stream_dedup.settings import load_settings
 
@@ -117,15 +117,13 @@ def plan_command(
         console.print("PRESENT SETTINGS")
         _print_plan(console, traffic, decision.body, evaluate(traffic, fingerprint, decision))
     advice = advise(traffic, fingerprint, decision, recall=recall, hamming=hamming, memory=limit)
-    paste = advice.proposed.toml() if advice.proposed else ""
-    if decision.rule == "jaccard" and fingerprint.family == "minhash" and decision.body != settings.decision.body:
-        paste = "\n".join(filter(None, [paste, f"[decision]\nbody = {decision.body:g}\n"]))
     if as_json:
-        print_json(_as_json(traffic, advice, paste) | {"remarks": remarks(fingerprint)})
+        paste = advice.proposed.toml() if advice.proposed else ""
+        print_json({"items": items, "migrate": advice.changes_scheme, "settings": paste, "plan": advice})
         return
-    _print_advice(console, traffic, advice, paste, is_as_now=(recall is None and hamming is None, limit is None))
-    for text in remarks(fingerprint):
-        console.print(text)
+    _print_advice(console, traffic, advice)
+    if fingerprint.shingle_letters:
+        console.print(_LETTERS)
 
 
 def _check_options(
@@ -153,25 +151,29 @@ def _check_options(
         raise typer.BadParameter("--recall determines the distance, and --hamming gives it: leave one of them out")
 
 
-def rounded(count: float) -> str:
+def _rounded(count: float) -> str:
     """Round to two significant digits.
 
-    >>> rounded(30123.4), rounded(220.1), rounded(2.345), rounded(0.01234), rounded(0)
-    ('30,000', '220', '2.3', '0.012', '0')
+    >>> _rounded(30123.4), _rounded(220.1), _rounded(2.345), _rounded(0)
+    ('30,000', '220', '2.3', '0')
     """
     return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else f"{count:.2g}"
+
+
+def _recall(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: "Plan") -> None:
     from stream_dedup.index.footprint import BOOKKEEPING, MEMORY_SLACK
     from stream_dedup.settings.memory import needed, sized
 
-    takes = plan.takes
-    recall = "" if plan.recall is None else f"; recall at body Jaccard {threshold:g}: {plan.recall:.3f}"
+    takes, settings = plan.takes, ", ".join(f"{name} = {value!r}" for name, value in plan.settings.items())
+    found = "" if plan.recall is None else f"; recall at body Jaccard {threshold:g}: {plan.recall:.3f}"
     body = f"+ {plan.body_bytes:.0f} body " if plan.body_bytes else ""
     console.print(
-        f"{_settings(plan)}{recall}\n"
-        f"false candidates an item: {rounded(plan.false_candidates)}\n"
+        f"{settings}{found}\n"
+        f"false candidates an item: {_rounded(plan.false_candidates)}\n"
         f"bytes an original: {takes.record_bytes} signature {body}+ {takes.keys} keys × {takes.key_bytes:.2f} "
         f"+ {takes.id_bytes:g} id + {BOOKKEEPING} = {takes.bytes_per_item:.0f}\n"
         f"memory for {traffic.items:,} originals: {sized(plan.memory)}, at most {sized(plan.peak)} while tables merge\n"
@@ -179,109 +181,37 @@ def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: 
     )
 
 
-def _settings(plan: "Plan") -> str:
-    return ", ".join(f"{name} = {value!r}" for name, value in plan.settings.items())
-
-
-def _print_advice(
-    console: "Console", traffic: "Traffic", advice: "Advice", paste: str, is_as_now: tuple[bool, bool]
-) -> None:
-    from stream_dedup.index.footprint import ROWS_OF_AN_INDEX
+def _print_advice(console: Console, traffic: "Traffic", advice: "Advice") -> None:
     from stream_dedup.settings.memory import sized
 
-    asked = [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"] if advice.recall is not None else []
-    asked += [f"within {advice.hamming} bits"] if advice.hamming is not None else []
-    as_now, limit_as_now = (" (as now)" if same else "" for same in is_as_now)
-    limit = f"at most {sized(advice.limit)}{limit_as_now}"
-    console.print(f"REQUESTED: {traffic.items:,} originals, {', '.join(asked)}{as_now}, {limit}\n")
+    asked = [] if advice.recall is None else [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"]
+    asked += [] if advice.hamming is None else [f"within {advice.hamming} bits"]
+    asked += [] if advice.memory is None else [f"at most {sized(advice.memory)}"]
+    console.print(f"REQUESTED: {traffic.items:,} originals, {', '.join(asked)}\n")
     if advice.proposed:
         console.print("PROPOSED")
         _print_plan(console, traffic, advice.threshold, advice.proposed)
-    console.print(_conclusion(advice))
-    if paste:
-        console.print("\n" + paste)
-        console.print(_MIGRATION if advice.changes_scheme else _NO_MIGRATION)
-    console.print()
-    _print_choices(console, "What does this, the cheapest first", advice.choices, advice)
-    if advice.distances:
-        _print_choices(console, "The layout with the least work, by distance", advice.distances, advice)
-    if advice.curve:
-        columns = list(advice.curve[0][1])
-        table = Table("Jaccard", *columns, title="What the index proposes, by Jaccard (the S-curve)")
-        for at, chances in advice.curve:
-            table.add_row(f"{at:g}", *(f"{chances[name]:.3f}" for name in columns))
-        console.print(table)
-    if advice.indexes > 1:
-        console.print(
-            f"A table of an index holds {ROWS_OF_AN_INDEX:,} keys at most: on paper, {advice.indexes} of them hold "
-            "these originals, and each item asks all."
-        )
-
-
-def _print_choices(console: "Console", title: str, plans: "Sequence[Plan]", advice: "Advice") -> None:
-    from stream_dedup.settings.memory import sized
-
-    of_layout = ("key bits", "keys read") if plans[0].key_bits else ()
-    columns = (*plans[0].settings, *of_layout, "keys", "recall", "false", "at most", "")
-    # Without a frame it fits into 80 columns.
-    table = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    proposed = advice.proposed and advice.proposed.settings
-    for plan in plans:
-        is_now, is_proposed = plan.settings == advice.present.settings, plan.settings == proposed
-        table.add_row(
+        console.print(f"{advice.proposed.toml()}\n{_MIGRATION if advice.changes_scheme else _NO_MIGRATION}\n")
+    else:
+        console.print("Keep the present settings: they do what is requested.\n")
+    first = advice.choices[0]
+    columns = (*first.settings, "key bits", "keys read", "keys", "recall", "false", "at most", "")
+    rows = []
+    for plan in advice.choices:
+        is_now, is_proposed = plan.settings == advice.present.settings, plan == advice.proposed
+        row = (
             *map(str, plan.settings.values()),
-            *(("-".join(map(str, sorted({*plan.key_bits}))), rounded(plan.keys_read)) if plan.key_bits else ()),
-            str(plan.takes.keys),
-            "-" if plan.recall is None else f"{plan.recall:.3f}",
-            rounded(plan.false_candidates),
+            "-".join(map(str, sorted({*plan.key_bits}))),
+            _rounded(plan.keys_read),
+            plan.takes.keys,
+            _recall(plan.recall),
+            _rounded(plan.false_candidates),
             sized(plan.peak),
             "present" if is_now else "proposed" if is_proposed else "",
         )
-    console.print(table)
-
-
-def _conclusion(advice: "Advice") -> str:
-    from stream_dedup.settings.memory import sized
-
-    now, proposed = advice.present, advice.proposed
-    if proposed is None:
-        return (
-            "Keep the present settings: they do what is requested within the memory, and no others that take as little "
-            "memory would save a quarter of the work."
-        )
-    lacks = []
-    if advice.hamming is not None and now.settings["hamming"] < advice.hamming:
-        lacks.append(f"find pairs within {now.settings['hamming']} bits only")
-    elif advice.hamming is None and (now.recall or 0) < (advice.recall or 0):
-        lacks.append(f"reach recall {now.recall:.3f}, not {advice.recall:.3f}")
-    if now.peak > advice.limit:
-        lacks.append(f"take up to {sized(now.peak)}, not {sized(advice.limit)}")
-    if not lacks:
-        return (
-            f"The present settings suffice. These take less work: {proposed.takes.keys} keys and "
-            f"{rounded(proposed.false_candidates)} false candidates an item, instead of {now.takes.keys} and "
-            f"{rounded(now.false_candidates)}, and at most {sized(proposed.peak)} instead of {sized(now.peak)}. "
-            "To paste:"
-        )
-    text = f"The present settings {' and '.join(lacks)}. "
-    if advice.exceeded:
-        text += f"This takes more memory than they have: {sized(proposed.peak)} at most, not {sized(advice.limit)}. "
-    return text + "To paste:"
-
-
-def _as_json(traffic: "Traffic", advice: "Advice", paste: str) -> dict[str, Any]:
-    return {
-        "items": traffic.items,
-        "recall": advice.recall,
-        "hamming": advice.hamming,
-        "threshold": advice.threshold,
-        "limit": advice.limit,
-        "indexes": advice.indexes,
-        "present": advice.present.as_json(),
-        "proposed": advice.proposed and advice.proposed.as_json(),
-        "choices": [made.as_json() for made in advice.choices],
-        "distances": [made.as_json() for made in advice.distances],
-        "curve": [{"jaccard": at, "proposed": chances} for at, chances in advice.curve],
-        "migrate": advice.changes_scheme,
-        "settings": paste,
-    }
+        rows.append(row)
+    print_table(console, columns, rows, "What does this, the cheapest first")
+    if advice.curve:
+        curve = [(f"{at:g}", _recall(now), _recall(then)) for at, now, then in advice.curve]
+        title = "\nWhat the index proposes, by Jaccard (the S-curve)"
+        print_table(console, ("Jaccard", "present", "proposed"), curve, title)

@@ -53,16 +53,9 @@ def effective(settings: Settings, path: Path | None, environment: Mapping[str, s
 
 
 def _source_variable(table: str, name: str, environment: Mapping[str, str]) -> str:
-    """Return the variable that sets this setting, or an empty string. Case does not matter, as in loading."""
-    whole_setting = variable(table, name)
-    whole_table = variable(table)
-    for key, value in environment.items():
-        upper = key.upper()
-        if upper == whole_setting or upper.startswith(whole_setting + "__"):  # `__`: an entry of a map
-            return key
-        if upper == whole_table and name in json.loads(value):  # a whole table as JSON; loading has validated it
-            return key
-    return ""
+    """Return the variable that sets this setting, or an entry of it, or an empty string. Case does not matter."""
+    wanted = variable(table, name)
+    return next((key for key in environment if f"{key.upper()}__".startswith(f"{wanted}__")), "")
 
 
 def plain(value: Any) -> Any:
@@ -126,7 +119,8 @@ def reference() -> str:
             computed = field.default_factory not in (None, dict)  # from the system, or from other settings
             default = "" if computed else to_toml(plain(field.get_default(call_default_factory=True)))
             cells = [f"`{name}`", allowed(field), f"`{default}`" if default else "unset"]
-            cells += [f"`{variable(table, name)}`", field.description or ""]
+            entry = ["NAME"] if get_origin(field.annotation) is dict else []  # a map is set entry by entry
+            cells += [f"`{variable(table, name, *entry)}`", field.description or ""]
             out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(out) + "\n"
 

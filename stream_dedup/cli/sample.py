@@ -7,14 +7,15 @@ is always new. The program does not show its verdict before the label, because i
 
 import math
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, new_console
+from stream_dedup.cli.console import one_line, progress_bars
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted
@@ -22,8 +23,7 @@ from stream_dedup.phrases import counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from stream_dedup.evaluate.frame import Found
-    from stream_dedup.evaluate.sample import Pair, Sample, Side
+    from stream_dedup.evaluate.sample import Found, Pair, Sample
     from stream_dedup.settings import Settings
 
 _SAME_QUESTION = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
@@ -78,7 +78,11 @@ def sample_command(
     settings = load_settings(config)
     options = _as_given(count, seed, duplicates, inputs, config)
     if Sample.exists(directory):
-        _refuse_others(directory, options, Sample.drawn_with(directory))
+        if not options.items() <= (drawn_with := Sample.drawn_with(directory)).items():
+            raise UsageError(
+                f"the pairs in {directory} are drawn once, and were drawn with {drawn_with}: leave other options out, "
+                "or name another directory"
+            )
     elif bool(duplicates) != bool(inputs):
         raise UsageError("--duplicates FILE and --input FILE go together; without both, the sample comes from Kafka")
     console = new_console()
@@ -88,7 +92,9 @@ def sample_command(
             "docker run -it or kubectl exec -it. Nothing was drawn or changed"
         )
     if not Sample.exists(directory):
-        _refuse_other_work(directory)
+        for name in ("corpus.jsonl", "labels.jsonl"):
+            if (directory / name).exists():
+                raise UsageError(f"{directory} holds {name}, but no sample, and it is kept: name another directory")
         options = {"--count": _COUNT, "--seed": _SEED} | options
         drawn = _draw(settings, options["--count"], options["--seed"], duplicates, inputs or [])
         if not drawn.pairs:
@@ -118,29 +124,6 @@ def _as_given(
     return {option: value for option, value in given.items() if value is not None}
 
 
-def _refuse_others(directory: Path, given: dict[str, Any], drawn: dict[str, Any]) -> None:
-    """Refuse options other than those with which the sample in the directory was drawn; they would have no effect."""
-    for option, value in given.items():
-        if value != drawn.get(option):
-            before = f"with {option} {_shown(drawn[option])}" if option in drawn else f"without {option}"
-            raise UsageError(
-                f"the pairs in {directory} were drawn {before}, and they are drawn once: leave {option} "
-                f"{_shown(value)} out, or name another directory"
-            )
-
-
-def _refuse_other_work(directory: Path) -> None:
-    for name in ("corpus.jsonl", "labels.jsonl"):
-        if (directory / name).exists():
-            raise UsageError(
-                f"{directory} holds {name}, but no sample: name another directory, since this one's is kept"
-            )
-
-
-def _shown(value: object) -> str:
-    return " ".join(value) if isinstance(value, list) else str(value)
-
-
 def _has_terminal() -> bool:
     """Return whether a person can press keys: on standard input, or on the session's terminal if that is a pipe."""
     if sys.stdin.isatty():
@@ -153,18 +136,10 @@ def _has_terminal() -> bool:
 
 
 def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> "Found":
-    from stream_dedup.evaluate.frame import from_files, from_kafka
+    from stream_dedup.evaluate.sample import from_files, from_kafka
 
-    columns = TextColumn("{task.description}"), TextColumn("{task.completed:,} records"), TimeElapsedColumn()
-    with Progress(
-        *columns, console=new_console(stderr=True), disable=not sys.stderr.isatty(), transient=True
-    ) as bars:  # fmt: skip
-        task = bars.add_task("drawing", total=None)
-
-        def report(count: int) -> None:
-            if count % 1000 == 0:
-                bars.update(task, completed=count)
-
+    with progress_bars() as bars:
+        report = partial(bars, "records")
         if duplicates is None:
             return from_kafka(settings, count, seed, report)
         return from_files(inputs, duplicates, settings, count, seed, report)
@@ -203,25 +178,23 @@ def _read_key(keys: str, console: "Console") -> str:
 
 
 def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
-    from stream_dedup.cli.side_by_side import one_line, side_by_side
+    from stream_dedup.cli.explain import side_by_side
     from stream_dedup.dedup.passages import compare_texts
 
     console.rule(Text(f"{number} of {total}"))
     for name, side in (("earlier", pair.earlier), ("later", pair.later)):
         console.print(Text.assemble((f"{name:9}", "bold"), f"{one_line(side.source) or '-'}  id {one_line(side.id)}"))
-    console.print(f"{'apart':9}{_hours_apart(pair.earlier, pair.later)}")
+    times = pair.earlier.time, pair.later.time
+    apart = "unknown" if min(times) < 0 else f"{(times[1] - times[0]) / _HOUR_MS:.1f} hours"
+    console.print(f"{'apart':9}{apart}")
     headline = compare_texts(pair.earlier.title, pair.later.title)
     text = compare_texts(pair.earlier.text, pair.later.text)
     console.print(side_by_side(headline, text, console.width))
 
 
-def _hours_apart(earlier: "Side", later: "Side") -> str:
-    return "unknown" if min(earlier.time, later.time) < 0 else f"{(later.time - earlier.time) / _HOUR_MS:.1f} hours"
-
-
 def _report(sample: "Sample", settings: "Settings", console: "Console") -> None:
-    from stream_dedup.cli.advice import print_advice
-    from stream_dedup.cli.side_by_side import one_line
+    from stream_dedup.cli.evaluate import print_section
+    from stream_dedup.evaluate.report import advice_section, with_interval
 
     agreement, left = sample.agreement(), len(sample.open_pairs())
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
@@ -236,21 +209,17 @@ def _report(sample: "Sample", settings: "Settings", console: "Console") -> None:
     population = "items held back or named updates" if updates else "items held back"
     console.print(
         f"precision of all {population}, estimated with weights: "
-        f"{agreement.precision:.3f}{_interval(agreement.precision_interval)}"
+        f"{with_interval(agreement.precision, agreement.precision_interval)}"
     )
     novelty = sample.novelty()
     if not math.isnan(novelty.missed):
         console.print(
             "missed, the share of the items held back that have something new or are another article: "
-            f"{novelty.missed:.3f}{_interval(novelty.missed_interval)}, of {counted(novelty.held, 'pair')}"
+            f"{with_interval(novelty.missed, novelty.missed_interval)}, of {counted(novelty.held, 'pair')}"
         )
     for label in sorted(agreement.another_article, key=lambda label: -label.weight):
         text = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
         console.print(Text(one_line(text)), soft_wrap=True)
     present = settings.decision.threshold
-    print_advice(sample.advice(present), present, console)
-
-
-def _interval(interval: tuple[float, float]) -> str:
-    low, high = interval
-    return "" if math.isnan(low) else f" (95 %: {low:.3f} to {high:.3f})"
+    if (advice := sample.advice(present)).pairs:
+        print_section(console, advice_section(advice, present))

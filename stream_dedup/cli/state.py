@@ -1,20 +1,19 @@
 """`stream-dedup state inspect|verify`: look into a changelog, on Kafka or in a directory of `filter --state`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.cli.console import print_table
+from stream_dedup.errors import UsageError
 from stream_dedup.phrases import counted, moment
 
 if TYPE_CHECKING:
-    from stream_dedup.changelog.files import Entry
     from stream_dedup.changelog.inspection import StoredBlock
     from stream_dedup.settings import Settings
 
@@ -30,39 +29,19 @@ StateOption = Annotated[Path | None, typer.Option("--state", help="The same as D
 
 
 @contextmanager
-def _open_blocks(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterator[StoredBlock]]":
+def _open_blocks(settings: "Settings", directory: Path | None, state: Path | None) -> "Iterator[Iterable[StoredBlock]]":
+    from stream_dedup.changelog.inspection import journal_blocks, topic_blocks
+
     if directory and state:
         raise UsageError(f"{directory} and --state {state} are two directories: name one")
     if path := directory or state:
-        yield iter(_read_journal(path))
+        yield journal_blocks(path)
         return
     from stream_dedup.kafka.reader import TopicReader
     from stream_dedup.kafka.record_batch import MOST_BYTES
-    from stream_dedup.worker.changelog_listing import changelog_entries
 
     with TopicReader(settings, MOST_BYTES) as reader:
-        yield changelog_entries(reader, settings.topics.changelog)
-
-
-def _read_journal(state: Path) -> "list[StoredBlock]":
-    """Read the journal under its lock. As `filter` does, cut off the incomplete entry that a killed run may leave."""
-    from stream_dedup.changelog.files import Journal, open_locked
-    from stream_dedup.changelog.inspection import StoredBlock
-
-    path = state / "journal"
-    if not state.is_dir():
-        raise InputError(f"there is no directory {state}")
-    if not path.exists():
-        raise InputError(f"{state} is not a state directory of `filter --state`: it has no journal")
-    blocks: list[StoredBlock] = []
-
-    def add(entry: "Entry") -> None:
-        if entry.block:
-            blocks.append(StoredBlock(f"{path}, byte {entry.start}", "filter", entry.block))
-
-    with open_locked(state / "lock"):
-        Journal(path, add).close()
-    return blocks
+        yield topic_blocks(reader, settings.topics.changelog)
 
 
 @state_app.command("inspect")
@@ -88,10 +67,8 @@ def inspect_command(
     if as_json:
         print_json(counts)
         return
-    table = Table("", "", show_header=False)
-    for name, value in counts.items():
-        table.add_row(name.replace("_", " "), _for_people(name, value))
-    new_console().print(table)
+    rows = [(name.replace("_", " "), _for_people(name, value)) for name, value in counts.items()]
+    print_table(new_console(), (), rows)
     if counts["schemes"] and counts["settings_scheme"] not in counts["schemes"]:
         typer.echo(
             "warning: no block was written under the scheme of these settings, so a worker with these settings would "

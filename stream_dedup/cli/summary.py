@@ -1,10 +1,9 @@
 """Print a survey of the input: in full for `check`, shorter at the end of other commands."""
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.cli.console import warn
+from stream_dedup.cli.console import print_table, warn
 from stream_dedup.news.fields import FIELDS
 from stream_dedup.news.survey import MOST_REASONS, Summary, rows_of, share
 
@@ -16,13 +15,12 @@ def print_summary(console: Console, summary: Summary) -> None:
     """Print the fields as a table, then the other figures, the reasons of bad items and the warnings, in 80 columns."""
     rows = dict(rows_of(summary))
     if summary.looked:
-        fields = Table("field", "filled", "items", "first value")
-        fields.columns[1].justify = fields.columns[2].justify = "right"
+        fields = []
         for name in FIELDS:
             sample = Text(summary.samples.get(name, ""))
             sample.truncate(max(console.width - _COLUMNS_BESIDE_SAMPLE, 10), overflow="ellipsis")
-            fields.add_row(name, share(summary, name), f"{summary.filled[name]:,}", sample)
-        console.print(fields)
+            fields.append((name, share(summary, name), summary.filled[name], sample))
+        print_table(console, ("field", "filled", "items", "first value"), fields)
     rows.pop("filled", None)
     _print_rows(console, rows)
     print_reasons(console, summary)
@@ -59,9 +57,4 @@ def print_warnings(console: Console, summary: Summary) -> None:
 
 
 def _print_rows(console: Console, rows: dict[str, str]) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in rows.items():
-        table.add_row(name, text.replace(" %", "%"))
-    console.print(table)
+    print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows.items()])

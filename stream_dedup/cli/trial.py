@@ -4,15 +4,15 @@ It only reads (kafka/reader.py) and judges in memory (worker/trial.py). Out: cou
 summary of how the records were read.
 """
 
+import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
+from stream_dedup.cli.console import one_line, print_table, progress_bars
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.settings import Settings
-    from stream_dedup.worker.trial import Ended, Trial, TrialResult
+    from stream_dedup.worker.trial import Ended, TrialResult
 
 _STAGES = {
     "id": "the same id",
@@ -41,12 +41,9 @@ def trial_command(
         typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
     ] = None,
     since: Annotated[
-        str | None,
+        str,
         typer.Option("--since", metavar="DURATION", help="How far back to begin: 90m, 2h, 7d. Default: 24h."),
-    ] = None,
-    moment: Annotated[
-        str | None, typer.Option("--from", metavar="TIMESTAMP", help="When to begin: 2026-11-22 or 2026-11-22T08:00Z.")
-    ] = None,
+    ] = "24h",
     items: Annotated[int, typer.Option("--items", metavar="NUMBER", min=1, help="End after this many items.")] = 10_000,
     minutes: Annotated[
         float | None,
@@ -72,13 +69,13 @@ def trial_command(
     from stream_dedup.settings import load_settings
     from stream_dedup.worker.trial import Trial, run_trial
 
-    begin = _begin_ms(since, moment)
+    begin = _begin_ms(since)
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
     stop = stop_on_signals()
     started = time.monotonic()
     with (
-        report_long_compilation(_print_stderr),
+        report_long_compilation(lambda text: typer.echo(text, err=True)),
         LiveReader(settings, topic) as reader,
         Trial(settings, topic) as trial,
     ):
@@ -86,7 +83,13 @@ def trial_command(
         if not expected and minutes is None:
             raise InputError(_no_items(reader, begin))
         seconds = None if minutes is None else minutes * 60
-        with _progress(trial, reader, min(items, expected) if minutes is None else None) as update:
+        total = min(items, expected) if minutes is None else None
+        with progress_bars() as bars:
+
+            def update() -> None:
+                state = "at the end, waiting" if reader.caught_up else "reading"
+                bars("trial", trial.items, total, f"{trial.items:,} items, {trial.held:,} held back, {state}")
+
             ended, error = run_trial(reader, trial, items=items, seconds=seconds, stop=stop.is_set, on_progress=update)
         if not trial.items:
             raise error or InputError(_no_items(reader, begin))
@@ -94,34 +97,20 @@ def trial_command(
     if as_json:
         print_json({"topic": topic, "ended": str(ended), **result.as_json()})
     else:
-        _print(result, ended, settings, topic, time.monotonic() - started, begin)
+        _print(result, ended, settings, topic, time.monotonic() - started)
     if error is not None:
         raise error
     if result.summary.all_bad:
         raise InputError(f"none of the {result.items:,} items of {topic} can be judged; see the reasons above")
 
 
-def _print_stderr(text: str) -> None:
-    typer.echo(text, err=True)
-
-
-def _begin_ms(since: str | None, moment: str | None) -> int:
+def _begin_ms(since: str) -> int:
     """Return when to start reading, in ms since 1970."""
     from stream_dedup.settings import parse_duration
 
-    if since is not None and moment is not None:
-        raise UsageError("--since and --from exclude each other; leave one out")
-    if moment is not None:
-        try:
-            begin = datetime.fromisoformat(moment)
-        except ValueError:
-            raise UsageError(
-                f"--from {moment}: not a date; write 2026-11-22, 2026-11-22T08:00 (UTC) or 2026-11-22T08:00+01:00"
-            ) from None
-        # Kafka has no time before 1970, and takes some negative numbers as commands.
-        return max(0, int((begin if begin.tzinfo else begin.replace(tzinfo=UTC)).timestamp() * 1000))
     try:
-        return max(0, int((time.time() - parse_duration("24h" if since is None else since).total_seconds()) * 1000))
+        # Kafka has no time before 1970, and takes some negative numbers as commands.
+        return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
     except (ValueError, AttributeError):
         raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
@@ -137,27 +126,6 @@ def _no_items(reader: "LiveReader", begin: int) -> str:
     )
 
 
-@contextmanager
-def _progress(trial: "Trial", reader: "LiveReader", total: int | None) -> "Iterator[Callable[[], None]]":
-    """A progress line on a terminal; what it yields updates it."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = new_console(stderr=True)
-    columns = (
-        BarColumn(20),
-        TextColumn("{task.fields[items]} items, {task.fields[held]} held back, {task.fields[state]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task("trial", total=total, items="0", held="0", state="")
-
-        def update() -> None:
-            state = "at the end, waiting" if reader.caught_up else "reading"
-            bars.update(bar, completed=trial.items, items=f"{trial.items:,}", held=f"{trial.held:,}", state=state)
-
-        yield update
-
-
 _ENDED = {
     "items": "ended after --items",
     "minutes": "ended after --minutes",
@@ -167,19 +135,12 @@ _ENDED = {
 }
 
 
-def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float, begin: int) -> None:
-    from rich.table import Table
-
-    from stream_dedup.cli.side_by_side import one_line
+def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float) -> None:
     from stream_dedup.cli.summary import print_short
     from stream_dedup.phrases import moment
 
     console = new_console()
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
-    if note := _older_records(result.first, begin):
-        console.print(note)
-    table = Table("verdict", "items", "share", "what a worker would do")
-    _align_right(table, 1, 2)
     actions = {
         "unique": "let through",
         "update": "hold back" if settings.policy.updates == "drop" else "let through as an update",
@@ -187,25 +148,24 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
         "bad": "send to the dead letters",
         "tombstone": "let through, forget the original",
     }
-    for kind, count in result.verdicts.items():
-        if count or kind != "tombstone":
-            table.add_row(str(kind), f"{count:,}", _share(count, result.items), actions[kind])
-    table.add_section()
-    table.add_row("all", f"{result.items:,}", "", "")
-    console.print(table)
+    verdicts = [
+        (str(kind), count, _share(count, result.items), actions[kind])
+        for kind, count in result.verdicts.items()
+        if count or kind != "tombstone"
+    ]
+    columns = ("verdict", "items", "share", "what a worker would do")
+    print_table(console, columns, [*verdicts, ("all", result.items, "", "")])
     if result.stages:
-        table = Table("held back because of", "items", "share")
-        _align_right(table, 1, 2)
-        for stage, count in result.stages.items():
-            table.add_row(f"{_STAGES.get(stage, stage)}", f"{count:,}", _share(count, result.held_back))
-        console.print(table)
+        stages = [
+            (_STAGES.get(name, name), count, _share(count, result.held_back)) for name, count in result.stages.items()
+        ]
+        print_table(console, ("held back because of", "items", "share"), stages)
     if result.sources:
-        table = Table("source", "items", "held back", "share")
-        _align_right(table, 1, 2, 3)
-        for one in result.sources:
-            held = f"{one.held_back:,}"
-            table.add_row(one_line(one.source) or "(none)", f"{one.items:,}", held, _share(one.held_back, one.items))
-        console.print(table)
+        sources = [
+            (one_line(one.source) or "(none)", one.items, one.held_back, _share(one.held_back, one.items))
+            for one in result.sources
+        ]
+        print_table(console, ("source", "items", "held back", "share"), sources)
     _print_examples(console, result)
     print_short(console, result.summary)
     for reason in result.summary.reasons:
@@ -213,29 +173,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
     _print_notes(console, result, settings, topic, seconds)
 
 
-def _older_records(first: int, begin: int) -> str:
-    """A note if the oldest record read is older than the beginning that the user named; else empty.
-
-    >>> _older_records(1_700_000_000_000, 1_700_000_000_000)
-    ''
-    >>> _older_records(1000, 1_700_000_000_000)[:53]
-    'Also read: records dated before 2023-11-14 22:13 UTC.'
-    """
-    from stream_dedup.phrases import moment
-
-    if not 0 <= first < begin:
-        return ""
-    return (
-        f"Also read: records dated before {moment(begin)}. The times of this topic are out of order, and reading "
-        "begins at the first record that is not older."
-    )
-
-
 def _print_examples(console: "Console", result: "TrialResult") -> None:
-    from rich.text import Text
-
-    from stream_dedup.cli.side_by_side import one_line
-
     if not result.examples:
         return
     console.print(
@@ -252,8 +190,6 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
 
 
 def _print_notes(console: "Console", result: "TrialResult", settings: "Settings", topic: str, seconds: float) -> None:
-    import json
-
     from stream_dedup.phrases import span
 
     window = settings.window.length_ms
@@ -275,11 +211,6 @@ def _print_notes(console: "Console", result: "TrialResult", settings: "Settings"
             ("policy", "shadow", "true"),
         ):
             console.print(f"  [{table}]\n  {name} = {value}", soft_wrap=True)
-
-
-def _align_right(table: Any, *columns: int) -> None:
-    for number in columns:
-        table.columns[number].justify = "right"
 
 
 def _share(count: int, whole: int) -> str:

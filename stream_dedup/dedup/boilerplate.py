@@ -13,7 +13,7 @@ A bucket has four entries, one cache line. In a full bucket a new passage replac
 this, too, depends only on the last sightings.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit, uint32, uint64
@@ -30,13 +30,31 @@ _BUCKET_ENTRIES = 4
 _CACHE_LINE = 64
 # A page of comments has thousands of sentences; more than these tell nothing about its site.
 MOST_PASSAGES = 128
-SEEN = 4 * MOST_PASSAGES
-"""Slots of a hash set of the passages of one original."""
+_SEEN = 4 * MOST_PASSAGES  # slots of a hash set of the passages of one original
 _MS_PER_SECOND = 1000
 
 
 Snapshot: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint32]]
 """Bucket numbers (n,) and the contents of these buckets."""
+
+
+class Log(NamedTuple):
+    """What `add_original` notes. seen, seen_by: a hash set of the passages of one original, which the next one
+    overwrites; counts: originals, and entries that changed; changed, before: these entries, and what they held. Nothing
+    is noted of the entries if there is no room.
+    """
+
+    seen: NDArray[np.uint32]
+    seen_by: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    changed: NDArray[np.int64]
+    before: NDArray[np.uint32]
+
+
+def log_for(passages: int) -> Log:
+    """Room for the changes by these many passages."""
+    seen, seen_by = np.zeros(_SEEN, np.uint32), np.full(_SEEN + 1, -1)
+    return Log(seen, seen_by, np.zeros(2, np.int64), np.empty(passages, np.int64), np.empty((passages, 4), np.uint32))
 
 
 class Boilerplate:
@@ -72,38 +90,36 @@ class Boilerplate:
         """Words of 4 bytes per bucket of a `Snapshot`."""
         return _BUCKET_ENTRIES * (1 + SIGHTINGS)
 
-    def add(self, hashes: NDArray[np.uint32], counts: NDArray[np.integer], times: NDArray[np.integer]) -> None:
+    def add(
+        self,
+        hashes: NDArray[np.uint32],
+        counts: NDArray[np.integer],
+        times: NDArray[np.integer],
+        log: Log | None = None,
+    ) -> None:
         """Count the passages of n originals; each passage counts once per original. O(passages).
 
-        hashes: of all originals, concatenated; counts: (n,) passages of each; times: (n,) ms.
+        hashes: of all originals, concatenated; counts: (n,) passages of each; times: (n,) ms. log: for `undo`.
         """
-        _add(self.entries, hashes, counts.astype(np.int64), in_seconds(times))
+        _add(self.entries, hashes, counts.astype(np.int64), in_seconds(times), log or log_for(0))
 
-    def snapshot(self, hashes: NDArray[np.uint32] | None = None) -> Snapshot:
-        """Copy the buckets that `add` of these hashes would change, or all that are in use, for `put_back`.
-
-        64 bytes per bucket. O(passages), or O(table).
-        """
-        buckets = np.flatnonzero(self._by_bucket().any(axis=1)) if hashes is None else _buckets(self.entries, hashes)
+    def snapshot(self) -> Snapshot:
+        """Copy the buckets that are in use, 64 bytes each, for `put_back`. O(table)."""
+        buckets = np.flatnonzero(self._by_bucket().any(axis=1))
         return buckets, self._by_bucket()[buckets]
 
     def put_back(self, snapshot: Snapshot) -> None:
-        """Restore the buckets of a snapshot; of several snapshots the newest first. O(passages)."""
+        """Restore the buckets of a snapshot."""
         buckets, entries = snapshot
-        self._by_bucket()[buckets] = entries  # a bucket that occurs twice has the same contents twice
+        self._by_bucket()[buckets] = entries
 
     def _by_bucket(self) -> NDArray[np.uint32]:
         return self.entries.reshape(-1, _BUCKET_ENTRIES * (1 + SIGHTINGS))
 
     def known(self, hashes: NDArray[np.uint32], horizon: int) -> NDArray[np.bool_]:
         """(n,) whether each passage is boilerplate for an item whose window begins at `horizon`, ms."""
-        start = self.starts(np.array([horizon]))[0]
+        start = in_seconds(np.array([horizon]))[0]
         return np.array([is_boilerplate(self.entries, h, start) for h in hashes], np.bool_)
-
-    @staticmethod
-    def starts(horizons: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The begins of windows, ms, in the unit of `is_boilerplate`."""
-        return in_seconds(horizons)
 
 
 def in_seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
@@ -126,16 +142,8 @@ def touch(entries, h):
 
 
 @njit(nogil=True, cache=True)
-def _buckets(entries, hashes):
-    found = np.empty(hashes.size, np.int64)
-    for p in range(hashes.size):
-        found[p] = _bucket(entries, hashes[p]) // _BUCKET_ENTRIES
-    return found
-
-
-@njit(nogil=True, cache=True)
 def is_boilerplate(entries, h, start):
-    """Whether a passage was seen in three originals since `start`, s (`Boilerplate.starts`)."""
+    """Whether a passage was seen in three originals since `start`, s."""
     first = _bucket(entries, h)
     for i in range(first, first + _BUCKET_ENTRIES):
         if entries[i, 0] == h:
@@ -144,52 +152,46 @@ def is_boilerplate(entries, h, start):
 
 
 @njit(nogil=True, cache=True)
-def _add(entries, hashes, counts, times):
-    passages_seen, seen_by = np.zeros(SEEN, np.uint32), np.full(SEEN + 1, -1, np.int64)
-    nowhere, nothing = np.zeros(0, np.int64), np.zeros((0, 1 + SIGHTINGS), np.uint32)
+def _add(entries, hashes, counts, times, log):
     first = 0
     for original in range(counts.size):
         last = first + counts[original]
-        seen = original, passages_seen, seen_by
-        add_original(entries, hashes, first, last, times[original], *seen, nowhere, nothing, 0)
+        add_original(entries, hashes, first, last, times[original], log)
         first = last
 
 
 @njit(nogil=True, cache=True)
-def add_original(entries, hashes, first, last, time, original, passages_seen, seen_by, changed, before, changes):
-    """Count the passages hashes[first:last] of an original, at most `MOST_PASSAGES`, each once; return `changes`.
-
-    time: s. passages_seen, seen_by: scratch, (SEEN,) uint32 and (SEEN + 1,) int64, at first -1: a hash set that the
-    next original overwrites. changed, before: unless they are empty, the entries that change are kept there from
-    `changes` on, which then increases.
-    """
+def add_original(entries, hashes, first, last, time, log):
+    """Count the passages hashes[first:last] of an original at `time`, s: at most `MOST_PASSAGES`, each once."""
     last = min(last, first + MOST_PASSAGES)
+    original = log.counts[0]
+    log.counts[0] += 1
     touched = uint32(0)
     for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
         touched |= touch(entries, hashes[p])
-    seen_by[-1] = touched
+    log.seen_by[-1] = touched
     for p in range(first, last):
-        seen_slot = np.int64(hashes[p]) & (passages_seen.size - 1)
-        while seen_by[seen_slot] == original and passages_seen[seen_slot] != hashes[p]:
-            seen_slot = (seen_slot + 1) & (passages_seen.size - 1)
-        if seen_by[seen_slot] != original:
-            passages_seen[seen_slot], seen_by[seen_slot] = hashes[p], original
+        slot = np.int64(hashes[p]) & (log.seen.size - 1)
+        while log.seen_by[slot] == original and log.seen[slot] != hashes[p]:
+            slot = (slot + 1) & (log.seen.size - 1)
+        if log.seen_by[slot] != original:
+            log.seen[slot], log.seen_by[slot] = hashes[p], original
             entry = _entry(entries, hashes[p])
-            if changed.size:
-                changed[changes] = entry
+            if log.changed.size:
+                change = log.counts[1]
+                log.changed[change] = entry
                 for word in range(1 + SIGHTINGS):  # faster than a slice
-                    before[changes, word] = entries[entry, word]
-                changes += 1
+                    log.before[change, word] = entries[entry, word]
+                log.counts[1] += 1
             _record(entries, entry, hashes[p], time)
-    return changes
 
 
 @njit(nogil=True, cache=True)
-def undo(entries, changed, before, changes):
-    """Restore the first `changes` entries that `add_original` has kept, the last one first."""
-    for k in range(changes - 1, -1, -1):
+def undo(entries, log):
+    """Restore the entries that `add_original` has noted, the last one first."""
+    for change in range(log.counts[1] - 1, -1, -1):
         for word in range(1 + SIGHTINGS):
-            entries[changed[k], word] = before[k, word]
+            entries[log.changed[change], word] = log.before[change, word]
 
 
 @njit(nogil=True, cache=True, inline="always")

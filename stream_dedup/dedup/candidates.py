@@ -1,7 +1,7 @@
 """Find the candidates of a batch: earlier items, in the index or the batch, that share a key with an item.
 
-In: the fingerprints of a batch and the `Windows` of its times. Out: `Candidates`, from which resolve.py chooses, for
-each item in turn, those that it is compared with. One rule holds wherever a batch begins:
+In: the fingerprints of a batch and the `Windows` of its times. Out: `Candidates`, from which `choose` takes, for each
+item in turn, those that it is compared with. One rule holds wherever a batch begins:
 
 1. A key gives an item the newest `index.bucket_limit` of the remembered items that have it and lie within the item's
    window. Remembered are the originals among all earlier items, those of this batch included.
@@ -10,7 +10,7 @@ each item in turn, those that it is compared with. One rule holds wherever a bat
    item with the same id comes first.
 
 What this batch remembers is known only as its items are judged. So the index is asked for all items at once, and the
-result is kept whole where this batch may change it: `is_changing`.
+result is kept whole where this batch may change it: `is_changing`. decide.py then calls `choose` for each item.
 """
 
 from typing import NamedTuple
@@ -19,15 +19,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.clocks import RECENT_STEPS
 from stream_dedup.fingerprint.bits import GOLDEN
-from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT
-from stream_dedup.index.times import Windows
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, is_near
+from stream_dedup.index.times import Windows, is_visible
 
 # Candidates that are compared with an item. This bounds the cost of a burst of copies. On the labelled streams 12, 16
 # and 24 candidates give the same rates.
 MAX_CANDIDATES = 12
+ADDED, DELETED = range(2)
+"""Positions in `Progress.counts` (decide.py)."""
+NO_ID = np.uint64(0)
+"""No id has this hash."""
 COLUMN = (1 << ROW_SHIFT) - 1
 """The bits of a word that hold the column of the item's key."""
 # Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 keys.
@@ -35,7 +39,7 @@ _KEY_WEIGHT, _ID_WEIGHT = 1 << 16, 1 << 29
 
 
 class Candidates(NamedTuple):
-    """Candidates of m items with keys in C columns.
+    """Candidates of m items with keys in C columns. The first of them are settled already and ask for nothing.
 
     - previous: (C, m) where the newest earlier item of the batch has the same key, item << ROW_SHIFT | column, or -1;
       keys: (m, C); is_related: (m,) the item has a previous one.
@@ -63,38 +67,40 @@ class Candidates(NamedTuple):
 
 
 def find_candidates(
-    prints: Fingerprints, windows: Windows, index: HybridIndex, bucket_limit: int, first_kept: int
+    keys: NDArray[np.uint32], windows: Windows, index: HybridIndex, bucket_limit: int, may_forget: bool, first_kept: int
 ) -> Candidates:
-    """Ask the index for all items. The caller fills in the slots.
+    """Ask the index for all items but the settled ones, which have no `windows`. The caller fills in the slots.
 
-    first_kept: the first row still in the index after the batch, if it remembers all its items.
+    may_forget: an item was forgotten already; first_kept: the first row still in the index after the batch, if it
+    remembers all its items.
     """
-    keys = prints.keys
-    m, ids = len(keys), keys.shape[1] - 1
-    found = index.find(keys, windows)
+    m, ids, settled = len(keys), keys.shape[1] - 1, len(keys) - len(windows)
+    found = index.find(keys[settled:], windows)
+    words = found.words + (settled << ITEM_SHIFT)
+    budgets = np.pad(found.budgets, ((0, 0), (settled, 0)), constant_values=bucket_limit)
     previous, depth = _previous_in_bucket(
         np.ascontiguousarray(index.nearness.buckets(keys.T)), index.nearness.first_columns
     )
     is_related: NDArray[np.bool_] = (depth > 0).any(axis=0)
-    is_full: NDArray[np.bool_] = (found.budgets == 0).any(axis=0)
-    is_changing: NDArray[np.bool_] = ((depth > 0) & (depth > found.budgets)).any(axis=0)
-    may_forget = first_kept > found.first or bool(depth[ids].any() or (found.words & COLUMN == ids).any())
+    is_full: NDArray[np.bool_] = (budgets == 0).any(axis=0)
+    is_changing: NDArray[np.bool_] = ((depth > 0) & (depth > budgets)).any(axis=0)
+    may_forget |= first_kept > found.first or bool(depth[ids].any() or (words & COLUMN == ids).any())
     if may_forget:
         is_changing |= is_full
     may_trim = ~(is_changing | is_related | may_forget)
-    groups = _groups(found.words, found.first, may_trim, is_full, keys.shape[1])
+    groups = _groups(words, found.first, may_trim, is_full, keys.shape[1])
     limits = np.full(m, bucket_limit)
-    return Candidates._make((previous, keys, is_related, found.words, *groups, is_changing, is_full, limits))
+    return Candidates._make((previous, keys, is_related, words, *groups, is_changing, is_full, limits))
 
 
 def find_again(
-    candidates: Candidates, j: int, windows: Windows, index: HybridIndex, limit: int
+    candidates: Candidates, j: int, window: Windows, index: HybridIndex, limit: int
 ) -> tuple[Candidates, NDArray[np.int64]]:
     """Ask the index for item j alone, for up to `limit` rows a key. Return the candidates, and (n,) its rows.
 
-    Its groups and words are put at the end; the caller fills in their slots.
+    Its groups and words are put at the end; the caller fills in their slots. window: (1, 5).
     """
-    found = index.find(candidates.keys[j : j + 1], Windows(*(column[j : j + 1] for column in windows)), limit)
+    found = index.find(candidates.keys[j : j + 1], window, limit)
     may_trim, is_cut, words = np.zeros(1, np.bool_), np.ones(1, np.bool_), len(candidates.words)
     row, begin, end, slot, _, last = _groups(found.words, found.first, may_trim, is_cut, candidates.keys.shape[1])
     candidates.first[j], candidates.last[j] = len(candidates.row), len(candidates.row) + last[0]
@@ -197,3 +203,142 @@ def keep_best(scores, keep):
     for k in range(max(scores.size - MAX_CANDIDATES, 0), scores.size):
         if ranked[k] >> 32:
             keep[ranked[k] & 0xFFFFFFFF] = True
+
+
+# -- for one item -----------------------------------------------------------------------------------------------------
+
+
+class Room(NamedTuple):
+    """Room for `choose`. given: (C,) rows that each key has given; position: (m,), all -1; nothing: an empty array.
+    rows, slots: of the candidates; row -1-i is item i of the batch.
+    """
+
+    given: NDArray[np.int64]
+    position: NDArray[np.int32]
+    nothing: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    slots: NDArray[np.int64]
+
+
+def room_for(candidates: Candidates) -> Room:
+    """Room for the candidates of one item after the other."""
+    m, columns = candidates.keys.shape
+    found = np.empty((2, MAX_CANDIDATES), np.int64)
+    return Room(np.empty(columns, np.int64), np.full(m, -1, np.int32), np.zeros(0, np.int64), found[0], found[1])
+
+
+@njit(nogil=True, cache=True, inline="always")
+def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids, room):
+    """Put rows and slots of item j's candidates into `room`, the oldest first; return their number, -1 to ask the index
+    again.
+    """
+    given, position = room.given, room.position
+    first_kept, has_forgotten = subjects.first_kept_row + done.counts[ADDED], done.counts[DELETED] > 0
+    in_batch, hits = room.nothing, room.nothing
+    if candidates.is_related[j]:
+        in_batch, hits = _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, room)
+    else:
+        given[:] = 0
+    first, last = candidates.first[j], candidates.last[j]
+    known_before, total, n = last - first, last - first + in_batch.size, 0
+    is_known, keep = True, np.ones(total, np.bool_)
+    if total <= MAX_CANDIDATES and not candidates.is_changing[j]:
+        for g in range(first, last):
+            is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
+            keep[g - first] = candidates.row[g] >= first_kept and not is_gone
+    else:
+        for k in range(in_batch.size):
+            position[in_batch[k]] = known_before + k
+        scores = np.zeros(total, np.int64)
+        is_known = _count_from_index(
+            j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores
+        )
+        for hit in hits:
+            scores[position[hit >> ROW_SHIFT]] += given[hit & COLUMN]
+        keep_best(scores, keep)
+    position[in_batch] = -1
+    if not is_known:
+        return -1
+    for k in range(total):
+        if keep[k] and k < known_before:
+            room.rows[n], room.slots[n] = candidates.row[first + k], candidates.slot[first + k]
+        elif keep[k]:
+            room.rows[n], room.slots[n] = -1 - in_batch[k - known_before], in_batch[k - known_before]
+        n += keep[k]
+    return n
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, room):
+    """Items of the batch that share a key with item j, ascending; for each shared key of j item << ROW_SHIFT | column.
+
+    Sets `given`, and `position` of these items to 0.
+    """
+    given, position = room.given, room.position
+    found, hits, count, hit_count = np.empty(32, np.int64), np.empty(32, np.int64), 0, 0
+    for column in range(given.size):
+        given[column] = 0
+        dont_care, most = np.uint64(near.dont_care_bits[column]), np.uint64(near.max_hamming)
+        node = np.int64(done.link[column, j])
+        while node >= 0 and given[column] < bucket_limit:
+            i, other = node >> ROW_SHIFT, node & COLUMN
+            is_recent = subjects.step[i] >= subjects.step[j] - RECENT_STEPS
+            counts = not done.is_forgotten[i] and done.row_number[i] >= first_kept
+            counts = counts and is_visible(subjects.index_time[i], is_recent, subjects.windows, j)
+            if dont_care:
+                counts = counts and is_near(
+                    np.uint64(candidates.keys[j, column]), np.uint64(candidates.keys[i, other]), dont_care, most
+                )
+            if counts:
+                given[column] += 1
+                if position[i] < 0:
+                    position[i] = 0
+                    found = _with_room(found, count)
+                    found[count] = i
+                    count += 1
+                hits = _with_room(hits, hit_count)
+                hits[hit_count] = i << ROW_SHIFT | column
+                hit_count += 1
+            node = np.int64(done.link[other, i])
+    found[:count].sort()
+    return found[:count], hits[:hit_count]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _with_room(array, count):
+    if count < array.size:
+        return array
+    longer = np.empty(2 * count, np.int64)
+    longer[:count] = array
+    return longer
+
+
+@njit(nogil=True, cache=True)
+def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
+    """Score the rows of the index that count for item j; return whether the index gave enough.
+
+    The newest rows come first, after those of the batch, which `given` counts already. It ends as the keys' weights.
+    """
+    first, last = candidates.first[j], candidates.last[j]
+    listed, gone = np.zeros(given.size, np.int64), np.zeros(given.size, np.int64)
+    counts = np.zeros(candidates.end[last - 1] - candidates.begin[first] if last > first else 0, np.bool_)
+    start = candidates.begin[first] if last > first else 0
+    for g in range(last - 1, first - 1, -1):
+        is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
+        for w in range(candidates.begin[g], candidates.end[g]):
+            column = candidates.words[w] & COLUMN
+            listed[column] += 1
+            gone[column] += is_gone
+            if not is_gone and candidates.row[g] >= first_kept and given[column] < bucket_limit:
+                given[column] += 1
+                counts[w - start] = True
+    for column in range(given.size):
+        is_cut = listed[column] >= candidates.limits[j] and given[column] < bucket_limit
+        if is_cut and gone[column] > candidates.limits[j] - bucket_limit:
+            return False
+    weigh_keys(given)
+    for g in range(first, last):
+        for w in range(candidates.begin[g], candidates.end[g]):
+            if counts[w - start]:
+                scores[g - first] += given[candidates.words[w] & COLUMN]
+    return True

@@ -1,8 +1,9 @@
-"""Choose the time that counts for each item, and compute the watermark. No date is trusted alone.
+"""Choose the time that counts for each item, compute the watermark, and say where an item's window ends.
 
 In: the event times and input partitions of the items, in order. Out: `BatchTimes`: the effective time of each item,
-what is unusual about its stated time (`Odd`), and the watermark after it. Nothing here reads the wall clock or depends
-on how items are batched. The state is one `CLOCK` per partition and the watermark; the changelog stores both.
+what is unusual about its stated time (`Odd`), and the watermark after it; and from these a `Scope`: the originals that
+the item may be compared with. No date is trusted alone. Nothing here reads the wall clock or depends on how items are
+batched. The state is one `CLOCK` per partition and the watermark; the changelog stores both.
 
 - **Level** of a partition: the median of its last nine stated times. Up to four wrong dates do not move it. If the
   dates of the feed jump, in either direction, it follows after five items.
@@ -18,14 +19,38 @@ on how items are batched. The state is one `CLOCK` per partition and the waterma
 The watermark only decides when an original may expire; an item's own time decides what it is compared with. Arrivals
 are measured in elapsed event time, so that a watermark that leaps to another year does not expire the last window at
 once. That window includes the first items of the new year, which were doubted while they were few.
+
+- An original is **in the window** of an item if their times are at most a window apart. If one of the two times is
+  doubted, the original is in the window if it arrived at most a window ago, in elapsed event time of the watermark. So
+  a wrong date hides neither an original from its copies nor a copy from its original.
+- An original **expires** when the watermark is more than a window past its time, and a window of event time has
+  elapsed since its arrival. So an original that comes late is remembered as long as any other.
+
+`Arrivals` stores the first row of each step of 1/64 window: some 70 numbers in all.
 """
 
+from bisect import bisect_left
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from stream_dedup.index.times import (
+    ANY_TIME,
+    FORGOTTEN,
+    HIGH,
+    LOW,
+    NO_ROW,
+    OLD_HIGH,
+    OLD_LOW,
+    RECENT,
+    Windows,
+)
+
+if TYPE_CHECKING:
+    from stream_dedup.dedup.batch import Delta
 
 START = -(2**62)
 """The watermark before the first item; in a `CLOCK`, a time that is not there yet."""
@@ -130,22 +155,16 @@ class Clocks:
         """The states of all partitions, CLOCK, for `set`: a copy."""
         return self._states.copy()
 
-    def copy(self) -> "Clocks":
-        """An independent copy; O(partitions)."""
-        other = Clocks(self._window)
-        other._states, other._slots = self._states.copy(), dict(self._slots)
-        other.watermark, other.elapsed = self.watermark, self.elapsed
-        return other
-
-    def set(self, clocks: NDArray[np.void], watermark: int, elapsed: int) -> None:
-        """Apply the result of `read`, of this process or another one."""
+    def set(self, delta: "Delta") -> None:
+        """Apply the clocks of a batch, of this process or another one."""
+        clocks = delta.clocks
         new = [partition for partition in clocks["partition"].tolist() if partition not in self._slots]
         if new:
             self._slots |= {partition: slot for slot, partition in enumerate(new, len(self._slots))}
             self._states = np.concatenate([self._states, np.zeros(len(new), CLOCK)])
         self._states[[self._slots[partition] for partition in clocks["partition"].tolist()]] = clocks
-        self.watermark = max(self.watermark, watermark)
-        self.elapsed = max(self.elapsed, elapsed)
+        self.watermark = max(self.watermark, delta.watermark)
+        self.elapsed = max(self.elapsed, delta.elapsed)
 
 
 def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
@@ -160,6 +179,93 @@ def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
     highest = np.maximum.accumulate(np.append(before, np.where(times < 0, START, times)))[1:]
     times[times < 0] = np.maximum(highest[times < 0], 0)
     return int(highest[-1]) if len(times) else before
+
+
+# -- the window -----------------------------------------------------------------------------------------------------
+
+_STEPS_PER_WINDOW = 64
+# One more step, because both ends are rounded down and a window need not be a multiple of the step.
+RECENT_STEPS = _STEPS_PER_WINDOW + 1
+"""Steps for which an arrival is recent."""
+
+
+class Arrivals:
+    """The elapsed event time at which each row arrived (`BatchTimes.elapsed`). `window` in ms.
+
+    >>> arrivals = Arrivals(window=64_000)
+    >>> arrivals.add(0, np.array([0, 500, 900, 5_000]))
+    >>> arrivals.before_or_at(np.array([0, 1, 2, 3])).tolist()
+    [0, 0, 0, 5000]
+    >>> arrivals.first_recent(np.array([64_000, 66_000])).tolist()
+    [0, 3]
+    """
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.step = max(1, window // _STEPS_PER_WINDOW)
+        self._rows: list[int] = []  # the first row of each step
+        self._steps: list[int] = []
+
+    def add(self, first: int, elapsed: NDArray[np.int64]) -> None:
+        """Record the arrivals of the rows from `first` on; `elapsed` (n,) never decreases."""
+        steps = self.steps(elapsed)
+        begins = np.append(True, steps[1:] != steps[:-1])[: len(steps)]
+        for i in np.flatnonzero(begins).tolist():
+            step = int(steps[i])
+            if not self._steps or step > self._steps[-1]:
+                self._rows.append(first + i)
+                self._steps.append(step)
+
+    def forget(self, elapsed: int) -> None:
+        """Drop the steps that are no longer recent at `elapsed`."""
+        dropped = min(bisect_left(self._steps, elapsed // self.step - RECENT_STEPS), len(self._steps) - 1)
+        if dropped > 0:
+            del self._rows[:dropped], self._steps[:dropped]
+
+    def before_or_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The elapsed event time at which rows arrived, rounded down to a step, ms; START if no longer recent."""
+        steps = np.array(self._steps, np.int64) * self.step
+        return np.append(START, steps)[np.searchsorted(self._rows, rows, "right")]
+
+    def steps(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the steps."""
+        return elapsed // self.step
+
+    def is_recent(self, then: int, now: int) -> bool:
+        """Whether an arrival at `then` is at most a window before `now`; both elapsed event times."""
+        return then // self.step >= now // self.step - RECENT_STEPS
+
+    def first_recent(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each arrival in `elapsed`, the first row that arrived at most a window before."""
+        steps, inverse = np.unique(self.steps(elapsed), return_inverse=True)
+        rows = [*self._rows, NO_ROW]
+        first = [rows[bisect_left(self._steps, step - RECENT_STEPS)] for step in steps.tolist()]
+        return np.array(first, np.int64)[inverse]
+
+
+class Scope(NamedTuple):
+    """Which originals count for each of m items: the one place that says where a window ends.
+
+    windows: for lookups in the index; decide.py applies the same to items of the batch, whose arrivals have the numbers
+    `steps`, (m,), and whose times, as the index would store them, are `times`, (m,).
+    """
+
+    windows: Windows
+    steps: NDArray[np.int64]
+    times: NDArray[np.int64]
+
+
+def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
+    """Apply the conditions of the module docstring to a batch."""
+    window, doubted = arrivals.window, batch_times.is_doubted
+    low, high = batch_times.stated - window, batch_times.stated + window
+    windows = np.empty((len(low), 5), np.int64)
+    windows[:, RECENT] = arrivals.first_recent(batch_times.elapsed)
+    windows[:, LOW] = np.where(doubted, FORGOTTEN + 1, low)
+    windows[:, HIGH] = np.where(doubted, ANY_TIME, high)
+    windows[:, OLD_LOW] = np.maximum(low, batch_times.watermarks - window)
+    windows[:, OLD_HIGH] = high
+    return Scope(windows, arrivals.steps(batch_times.elapsed), np.where(doubted, ANY_TIME, batch_times.times))
 
 
 @njit(nogil=True, cache=True)

@@ -1,174 +1,270 @@
-"""Make the verdicts of a batch from what was decided about its items, with evidence, and the changes to the index.
+"""Decide: judge the items of a batch one after the other, each against what all items before it left behind.
 
-In: a batch's items and their `Resolution`. Out: verdicts and `IndexChanges`. resolve.py has judged the items in order,
-because the fate of an item decides what later ones find:
+In: a prepared batch, its times, what the Deduplicator remembers, and the earlier batches that are judged, but not yet
+final. Out: a `Resolution`: for each item its outcome and the candidate that decided it; what is to be remembered and
+forgotten. verdict.py's classes are made of it in outcome.py. An item passes through these questions:
 
 1. If an original has the item's id, the item is a redelivery or a new version (`policy.updates`).
-2. If a candidate has the same words, and it is no new event, the item is a duplicate.
+2. If a candidate has the same words, headline included, and it is no new event, the item is a duplicate.
 3. If the item has nothing new for a reader of a candidate, it is a duplicate of the one that it lacks least of.
 4. If a candidate is the same article, the item is an update of the one that most likely is.
 5. Otherwise the item is another article.
+
+The fate of an item decides what later ones find: what the index remembers, which passages recur. So the loop is
+sequential. It is compiled, because an item is compared with up to twelve others. A tombstone, and a new version that is
+let through, delete the original with their id.
+
+The originals of batches that are not yet final come first, as if they were earlier items of this batch: settled ones.
+So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.additions import describe_additions
-from stream_dedup.dedup.batch import FORGOTTEN
-from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, undo
-from stream_dedup.dedup.candidates import find_again, find_candidates
-from stream_dedup.dedup.choice import DELETED, LOGGED
-from stream_dedup.dedup.clocks import BatchTimes
-from stream_dedup.dedup.prepared import Prepared
-from stream_dedup.dedup.resolve import (
-    DIFFERENT,
-    NEW,
-    REVISED,
-    SAME_ID,
-    SAME_TEXT,
-    SKIPPED,
-    TOMBSTONE,
-    Known,
-    Policy,
-    Progress,
-    Resolution,
-    Subjects,
-    VersionChange,
-    begin,
-    judge_from,
+from stream_dedup.dedup.additions import news_of, scratch_for
+from stream_dedup.dedup.batch import EMPTY, ITEM, Delta, Prepared
+from stream_dedup.dedup.boilerplate import Boilerplate, Log, add_original, in_seconds, log_for, undo
+from stream_dedup.dedup.candidates import (
+    ADDED,
+    COLUMN,
+    DELETED,
+    MAX_CANDIDATES,
+    NO_ID,
+    Candidates,
+    choose,
+    find_again,
+    find_candidates,
+    room_for,
 )
-from stream_dedup.dedup.rule import probability, strongest, thresholds
-from stream_dedup.dedup.similarity import news_of, scratch_for, views_of
-from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.dedup.windows import Arrivals, scope_of
-from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
+from stream_dedup.dedup.clocks import Arrivals, BatchTimes, scope_of
+from stream_dedup.dedup.rule import (
+    SAME_ARTICLE,
+    is_alike,
+    is_another_event,
+    is_repeat,
+    kinship_logit,
+    novelty_logit,
+    thresholds,
+)
+from stream_dedup.dedup.similarity import HOUR, Views, measure, unknown, views_of
 from stream_dedup.index.hybrid import HybridIndex
+from stream_dedup.index.probe import ROW_SHIFT
 from stream_dedup.index.rows import RowStore, as_bytes
-from stream_dedup.news.item import Item
-from stream_dedup.settings import DecisionSettings, PolicySettings, Settings
+from stream_dedup.index.times import ANY_TIME
+from stream_dedup.settings import Settings
 
-# A body is a cut of a longer one if that contains this share of it: 17 of 24 pairs that readers called cuts, and 28 of
-# 183 copies, inside boilerplate. Longer: by this ratio.
-_CUT, _CUT_RATIO = 0.75, 4 / 3
+# Outcomes, in the order of the cascade; outcome.py turns them into verdicts.
+SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, DIFFERENT = range(7)
 
-_LONGER, _SHORTER = 1, -1
-_CUTS = {_LONGER: "longer", _SHORTER: "shorter", 0: None}
-_DROPPED = "the same article with something new; policy.updates = drop"
+# Containment from which the new body adds nothing: for a text and itself with a tail, sketches estimate this or more in
+# 96 of 100 cases (60 to 800 words).
+_CONTAINED = np.float32(0.95)
+
+
+class VersionChange(IntEnum):
+    """What becomes of an item whose id an original has."""
+
+    SAME_WORDS = 0
+    DROPPED = 1
+    COSMETIC = 2
+    FORWARDED = 3
+    MATERIAL = 4
+
+
 _ON_VERSION = {
     "forward": VersionChange.FORWARDED,
     "drop": VersionChange.DROPPED,
     "compare": VersionChange.MATERIAL,
 }
+_SAME_WORDS, _DROPPED, _COSMETIC, _FORWARDED, _MATERIAL = map(int, VersionChange)
 
 
-class VersionVerdict(NamedTuple):
-    """The verdict for a `VersionChange`."""
+class Policy(NamedTuple):
+    """The settings of a policy. on_version: the `VersionChange` of other words, MATERIAL: compare the versions."""
 
-    kind: Kind
-    stage: Stage
-    forward: bool
-    reason: str
-
-
-VERSION_VERDICTS = (
-    VersionVerdict(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
-    VersionVerdict(Kind.UPDATE, Stage.POLICY, False, "same id, new content; policy.updates = drop"),
-    VersionVerdict(Kind.DUPLICATE, Stage.ID, False, "same id, cosmetic change; policy.updates = compare"),
-    VersionVerdict(Kind.UPDATE, Stage.POLICY, True, "same id, new content; policy.updates = forward"),
-    VersionVerdict(Kind.UPDATE, Stage.POLICY, True, "same id, material change; policy.updates = compare"),
-)
-"""By `VersionChange`."""
+    drops_updates: bool
+    on_version: int
+    cosmetic: np.float32
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChanges:
-    """The changes that a batch makes to the index: items to add and ids to forget, in order.
+class Subjects(NamedTuple):
+    """The items to judge, (m,) each unless stated otherwise; the first of them are settled.
 
-    added: (n,) positions of items in the batch; is_another: (n,) the item is an article of its own, no update;
-    forgotten: FORGOTTEN.
+    kind: EMPTY, ITEM or TOMBSTONE; id_hash. times: effective, and stated: see `BatchTimes`, ms; window: ms. elapsed:
+    at the arrival; windows (m, 5), step, index_time: see `Scope`. seen_at: when the item's passages count as seen, in
+    the unit of `Boilerplate`. first_kept_row: the first row still in the index after no addition; next_row: the first
+    one that is added.
     """
 
-    added: NDArray[np.int64]
-    is_another: NDArray[np.bool_]
-    forgotten: NDArray[np.void]
+    kind: NDArray[np.int8]
+    id_hash: NDArray[np.uint64]
+    times: NDArray[np.int64]
+    stated: NDArray[np.int64]
+    elapsed: NDArray[np.int64]
+    step: NDArray[np.int64]
+    windows: NDArray[np.int64]
+    index_time: NDArray[np.int64]
+    seen_at: NDArray[np.uint32]
+    first_kept_row: int
+    next_row: int
+    window: int
 
 
-def policy_of(policy: PolicySettings, decision: DecisionSettings) -> Policy:
-    """The policy of settings, as compiled code takes it."""
-    on_version = int(_ON_VERSION[policy.updates])
-    return Policy(policy.updates == "drop", on_version, np.float32(decision.cosmetic))
+class Known(NamedTuple):
+    """What the items are compared with, (slots,) each: the items of the batch, and behind them rows of the index.
+
+    views: of the signatures; arrived: elapsed event time at a row's arrival, ms.
+    """
+
+    views: Views
+    arrived: NDArray[np.int64]
+
+
+class Resolution(NamedTuple):
+    """What was decided.
+
+    For each item, (m,): outcome; row, slot: of the candidate that decided (row -1-i: item i of the batch), or
+    NO_CANDIDATE and -1; logit: of novelty (NaN: unknown, or not asked); version: `VersionChange` if the id is the same;
+    candidate_count; similar: `SIMILARITY` of that pair; is_added: the index remembers the item. For each deletion, in
+    order: before: it happens before this addition; forgotten: hash of the id.
+    """
+
+    outcome: NDArray[np.int8]
+    row: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    logit: NDArray[np.float32]
+    version: NDArray[np.int8]
+    candidate_count: NDArray[np.int64]
+    is_added: NDArray[np.bool_]
+    before: NDArray[np.int64]
+    forgotten: NDArray[np.uint64]
+    similar: NDArray[np.void]
+
+
+NO_CANDIDATE = 2**62
+"""In `Resolution.row`: no candidate decided."""
+
+
+class Progress(NamedTuple):
+    """How far a batch of m items is.
+
+    counts: additions and deletions; link: (C, m) as `Candidates.previous`, of the newest remembered item; is_forgotten:
+    (m,) a later item of the batch deleted it; row_number: in the index. log: of the changes of boilerplate.
+    """
+
+    counts: NDArray[np.int64]
+    link: NDArray[np.int32]
+    is_forgotten: NDArray[np.bool_]
+    row_number: NDArray[np.int64]
+    log: Log
+    resolution: Resolution
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a Deduplicator remembers."""
+    """What a Deduplicator remembers; earlier: of batches that are judged, but not yet final, the oldest first."""
 
     index: HybridIndex
     rows: RowStore
     boilerplate: Boilerplate
     arrivals: Arrivals
+    earlier: Sequence[Delta]
 
 
-def decide(
-    ready: Prepared,
-    prints: Fingerprints,
-    batch_times: BatchTimes,
-    memory: Memory,
-    first_kept_rows: NDArray[np.int64],
-    settings: Settings,
-) -> tuple[list[Verdict | None], IndexChanges]:
-    """Return a verdict per subject of a batch (None for an empty one), and the changes to the index.
+class Decided(NamedTuple):
+    """A batch that is judged. The first `settled` items and `forgets` deletions are those of the earlier batches.
 
-    prints: of the subjects, with effective times; first_kept_rows: (m + 1,) the first row still in the index, by the
-    number of items added before. The memory is as before when this returns. O(candidates), and a lookup for each item
-    whose candidates were forgotten in this batch.
+    signatures: of what the items were compared with, by slot: the items, and behind them rows of the index.
     """
-    index, rows, boilerplate, arrivals = memory.index, memory.rows, memory.boilerplate, memory.arrivals
-    m, limit, kinds = len(ready.subjects), settings.index.bucket_limit, ready.kinds
-    scope = scope_of(batch_times, arrivals)
-    found = find_candidates(prints, scope.windows, index, limit, int(first_kept_rows[-1]))
-    nothing = _Slots(prints.signatures, list(prints.bodies), np.zeros(m, np.int64))
-    known, slots = _with_rows(nothing, found.row, memory)
-    found = found._replace(slot=slots)
-    stated = batch_times.watermarks, batch_times.times
-    seen_at = np.where(stated[1] < stated[0] - arrivals.window, *stated)
-    subjects = Subjects(
-        kinds, prints.signatures["row_id"].copy(), batch_times.times, batch_times.stated, batch_times.elapsed,
-        scope.steps, *scope.windows[1:], scope.times, in_seconds(seen_at), first_kept_rows, rows.next_row,
-        arrivals.window, arrivals.step,
-    )  # fmt: skip
-    news = news_of(prints, ready.is_correction, (boilerplate, batch_times.times - arrivals.window))
-    asks = thresholds(settings.decision, has_words=prints.texts is not None)
-    by_settings = asks, policy_of(settings.policy, settings.decision), limit
-    done = begin(m, found.keys.shape[1], len(news.texts.passages.ends))
-    j = 0
-    try:
-        while True:
-            views = views_of(known.signatures, known.bodies)
-            sides = Known(views, known.arrived)
-            scratch = scratch_for(news, views)
-            j = judge_from(j, subjects, found, index.nearness, sides, news, *by_settings, scratch, done)
-            if j == m:
-                break
-            found, again = find_again(found, j, scope.windows, index, 2 * int(found.limits[j]))
-            known, slots = _with_rows(known, again, memory)
-            found.slot[len(found.slot) - len(again) :] = slots
-    finally:
-        undo(news.entries, done.changed, done.before, done.counts[LOGGED])
-    return _verdicts_of(ready.subjects, kinds, prints.texts, known, done, rows.id, settings.policy)
+
+    resolution: Resolution
+    signatures: NDArray[np.void]
+    settled: int
+    additions: NDArray[np.int64]
+    deletions: slice
 
 
 class _Slots(NamedTuple):
-    """The items of a batch, and behind them the rows of the index that they may be compared with: see `Known`."""
+    """What items are compared with: the items of the batch, and behind them rows of the index."""
 
     signatures: NDArray[np.void]
     bodies: list[bytes]
     arrived: NDArray[np.int64]
+
+
+def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settings: Settings) -> Decided:
+    """Judge a batch; the memory is as before when this returns. `most`: originals that the index holds.
+
+    O(candidates), and a lookup for each item whose candidates were forgotten in this batch.
+    """
+    index, rows, boilerplate = memory.index, memory.rows, memory.boilerplate
+    arrivals, earlier = memory.arrivals, memory.earlier
+    prints, limit = ready.prints, settings.index.bucket_limit
+    settled = sum(map(len, earlier))
+    signatures = np.empty(settled + len(prints.signatures), prints.signatures.dtype)
+    parts = [delta.signatures for delta in earlier]
+    as_bytes(signatures)[:] = np.concatenate([as_bytes(part) for part in (*parts, prints.signatures)])
+    signatures["time"][settled:] = times.times
+    # In one memory order always: to numba another order is another type.
+    keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
+    bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
+    scope, windows = scope_of(times, arrivals), times.times - arrivals.window
+    seen_at = np.where(times.times < times.watermarks - arrivals.window, times.watermarks, times.times)
+    doubted = [np.where(delta.arrivals["doubted"], ANY_TIME, delta.signatures["time"]) for delta in earlier]
+    steps = [arrivals.steps(delta.arrivals["elapsed"]) for delta in earlier]
+
+    def padded(values: NDArray[Any]) -> NDArray[Any]:
+        """With anything for the settled items, of which this is not asked."""
+        return np.concatenate([np.zeros((settled, *values.shape[1:]), values.dtype), values])
+
+    subjects = Subjects(
+        padded(ready.kinds), signatures["row_id"].copy(), padded(times.times), padded(times.stated),
+        padded(times.elapsed), np.concatenate([*steps, scope.steps]), padded(scope.windows),
+        np.concatenate([*doubted, scope.times]), padded(in_seconds(seen_at)), rows.next_row - most, rows.next_row,
+        arrivals.window,
+    )  # fmt: skip
+    may_forget = any(len(delta.forgotten) for delta in earlier)
+    found = find_candidates(keys, scope.windows, index, limit, may_forget, subjects.first_kept_row + len(signatures))
+    known, slots = _with_rows(_Slots(signatures, bodies, subjects.step * arrivals.step), found.row, memory)
+    found = found._replace(slot=slots)
+    news = news_of(prints, ready.is_correction, (boilerplate, windows))
+    done = _begin(subjects, found, news.texts.passages.ends.size, earlier)
+    asks = thresholds(settings.decision, has_words=prints.texts is not None), policy_of(settings), limit
+    j, room = settled, room_for(found)
+    try:
+        for delta in earlier:
+            count_passages(boilerplate, delta, arrivals.window, done.log)
+        while True:
+            views = views_of(known.signatures, known.bodies)
+            sides, scratch = Known(views, known.arrived), scratch_for(news, views.body.shape[1], views.bounds.size > 0)
+            j = _judge_from(j, settled, subjects, found, index.nearness, sides, news, *asks, room, scratch, done)
+            if j == len(signatures):
+                break
+            window = scope.windows[j - settled : j - settled + 1]
+            found, again = find_again(found, j, window, index, 2 * int(found.limits[j]))
+            known, slots = _with_rows(known, again, memory)
+            found.slot[len(found.slot) - len(again) :] = slots
+    finally:
+        undo(boilerplate.entries, done.log)
+    forgets, resolution = sum(len(delta.forgotten) for delta in earlier), done.resolution
+    additions = settled + np.flatnonzero(resolution.is_added[settled:])
+    return Decided(resolution, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
+
+
+def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log | None = None) -> None:
+    """Count the passages of a batch's originals. Late items count as seen on arrival: by their own times, their
+    passages would be the first to be replaced.
+    """
+    if len(delta.passage_counts):
+        times, arrived = delta.signatures["time"], delta.arrivals["watermark"]
+        seen = np.where(times < arrived - window, arrived, times)
+        boilerplate.add(delta.passages, delta.passage_counts, seen, log)
 
 
 def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple[_Slots, NDArray[np.int64]]:
@@ -183,95 +279,178 @@ def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple
     return _Slots(signatures, bodies, arrived), places
 
 
-def _verdicts_of(
-    items: Sequence[Item],
-    kinds: NDArray[np.int8],
-    texts: Texts | None,
-    known: _Slots,
-    done: Progress,
-    id_of: Callable[[int], str],
-    policy: PolicySettings,
-) -> tuple[list[Verdict | None], IndexChanges]:
-    """Return a verdict per item (None for an empty one) and the changes to the index. O(items).
+def policy_of(settings: Settings) -> Policy:
+    """The policy of settings, as compiled code takes it."""
+    on_version = int(_ON_VERSION[settings.policy.updates])
+    return Policy(settings.policy.updates == "drop", on_version, np.float32(settings.decision.cosmetic))
 
-    `kinds`: of resolve.py; `id_of`: returns the id of a row of the index.
+
+def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequence[Delta]) -> Progress:
+    """The settled items are remembered, unless one of them forgot another. passages: of all items."""
+    m, settled = len(subjects.kind), sum(map(len, earlier))
+    most, logged = m + sum(len(one.forgotten) for one in earlier), passages + sum(len(one.passages) for one in earlier)
+    flags, numbers, codes = np.zeros((2, m), np.bool_), np.zeros((2, m), np.int64), np.zeros((2, m), np.int8)
+    resolution = Resolution(
+        codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers[0],
+        flags[0], np.zeros(most, np.int64), np.zeros(most, np.uint64), unknown(m + MAX_CANDIDATES),
+    )  # fmt: skip
+    numbers[1, :settled] = subjects.next_row + np.arange(settled)
+    flags[0, :settled] = True
+    first, deletions = 0, 0
+    for delta in earlier:
+        for before, gone in delta.forgotten.tolist():
+            flags[1, : first + before] |= subjects.id_hash[: first + before] == gone
+            resolution.before[deletions], resolution.forgotten[deletions] = first + before, gone
+            deletions += 1
+        first += len(delta)
+    counts = np.array([settled, deletions])
+    return Progress(counts, found.previous.copy(), flags[1], numbers[1], log_for(logged), resolution)
+
+
+@njit(nogil=True, cache=True)
+def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, bucket_limit, room, scratch, done):
+    """Judge the items from j on. Return the number of items, or the item for which the index has to be asked again.
+
+    That is an item with a key whose newest rows were forgotten, so that older ones take their place. near: of the
+    index; t: Thresholds. `news` has nothing of the settled items: item j is number j - settled there.
     """
-    resolution = done.resolution
-    parts = _verdict_parts(known, resolution)
-    verdicts: list[Verdict | None] = []
-    settled = zip(items, kinds.tolist(), resolution.outcome.tolist(), resolution.slot.tolist(), strict=True)
-    for j, (item, kind, outcome, slot) in enumerate(settled):
-        if outcome == NEW:
-            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else Kind.UNIQUE, Stage.NONE, True))
+    r, s, m = done.resolution, done.resolution.similar, subjects.kind.size
+    forgotten_ids = {NO_ID}
+    for k in range(done.counts[DELETED]):
+        forgotten_ids.add(r.forgotten[k])
+    rows, slots = room.rows, room.slots
+    while j < m:
+        if candidates.is_related[j]:
+            for column in range(done.link.shape[0]):
+                node = candidates.previous[column, j]
+                i, other = node >> ROW_SHIFT, node & COLUMN
+                done.link[column, j] = node if node < 0 or r.is_added[i] else done.link[other, i]
+        if subjects.kind[j] == EMPTY:
+            j += 1
             continue
-        if outcome == SKIPPED:
-            verdicts.append(None)
-            continue
-        row, time, partition, offset, version, stage, evidence = next(parts)
-        is_update = outcome == REVISED or (outcome == SAME_ID and version.kind is Kind.UPDATE)
-        if is_update and texts is not None:
-            adds = describe_additions(item, texts, j, known.signatures["words"][slot])
-            evidence = msgspec.structs.replace(evidence, adds=adds)
-        original = Original(id_of(row) if row >= 0 else items[-1 - row].id, time, partition, offset)
-        if kind == TOMBSTONE:
-            verdict = Verdict(item.id, Kind.TOMBSTONE, Stage.POLICY, True, original)
-        elif outcome == SAME_ID:
-            verdict = Verdict(item.id, version.kind, version.stage, version.forward, original, evidence, version.reason)
-        elif outcome == DIFFERENT:
-            verdict = Verdict(item.id, Kind.UNIQUE, Stage.NONE, True, original, evidence)
-        elif outcome == REVISED:
-            forward, reason = policy.updates != "drop", "" if policy.updates != "drop" else _DROPPED
-            verdict = Verdict(item.id, Kind.UPDATE, stage, forward, original, evidence, reason)
+        # 1. The candidates that count now.
+        if done.counts[DELETED] > 0 and candidates.is_cut[j] and not candidates.is_changing[j]:
+            return j
+        n = candidates.last[j] - candidates.first[j]
+        if n > 0 or candidates.is_related[j]:
+            n = choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids, room)
+            if n < 0:
+                return j
+        r.candidate_count[j] = n
+
+        # 2. Decide: by id, by text, by what is new.
+        forgets_its_id, is_retained, best = False, False, -1
+        for k in range(n):
+            if known.views.row_id[slots[k]] == subjects.id_hash[j]:
+                best = k
+                break
+        is_item = subjects.kind[j] == ITEM
+        if is_item and n > 0:
+            low, high = (best, best + 1) if best >= 0 else (0, n)
+            for k in range(low, high):
+                s[m + k].apart = _hours_apart(j, slots[k], subjects, known)
+            measure(s, m + low, news, j - settled, j, known.views, known.views, slots[low:high], scratch)
+        if not is_item:
+            r.outcome[j] = SAME_ID if best >= 0 else NEW
+            forgets_its_id = best >= 0
+        elif n == 0:
+            r.outcome[j] = NEW
+            is_retained = True
+        elif best >= 0:
+            r.outcome[j] = SAME_ID
+            r.version[j] = _new_version(
+                s[m + best], known.views.body_size[j] < known.views.body_size[slots[best]], policy
+            )
+            forgets_its_id = is_retained = r.version[j] == _FORWARDED or r.version[j] == _MATERIAL
         else:
-            stage = Stage.EXACT if outcome == SAME_TEXT else stage
-            verdict = Verdict(item.id, Kind.DUPLICATE, stage, False, original, evidence)
-        verdicts.append(verdict)
-    deletions = int(done.counts[DELETED])
-    forgotten = np.empty(deletions, FORGOTTEN)
-    forgotten["before"], forgotten["row_id"] = resolution.before[:deletions], resolution.forgotten[:deletions]
-    added = np.flatnonzero(resolution.is_added)
-    return verdicts, IndexChanges(added, np.isin(resolution.outcome[added], (NEW, DIFFERENT)), forgotten)
+            for k in range(n):
+                if best < 0 and is_repeat(s[m + k]):
+                    best = k
+            if best >= 0:
+                r.outcome[j] = SAME_TEXT
+            else:
+                best, r.outcome[j], r.logit[j] = _decide(s, m, n, t)
+            is_retained = r.outcome[j] == DIFFERENT or (r.outcome[j] == REVISED and not policy.drops_updates)
+        # 3. Record what the item leaves behind.
+        if best >= 0:
+            r.row[j], r.slot[j] = rows[best], slots[best]
+            if is_item:
+                s[j] = s[m + best]
+        if forgets_its_id:
+            gone, at = known.views.row_id[slots[best]], done.counts[DELETED]
+            r.before[at], r.forgotten[at] = done.counts[ADDED], gone
+            done.counts[DELETED] += 1
+            forgotten_ids.add(gone)
+            for i in range(j):
+                done.is_forgotten[i] |= subjects.id_hash[i] == gone
+        if is_retained:
+            r.is_added[j] = True
+            done.row_number[j] = subjects.next_row + done.counts[ADDED]
+            done.counts[ADDED] += 1
+        if is_retained and (r.outcome[j] == NEW or r.outcome[j] == DIFFERENT):
+            texts, i = news.texts, j - settled
+            first, last = texts.firsts[i, 0], texts.lasts[i, 0]
+            add_original(news.entries, texts.passages.hashes, first, last, subjects.seen_at[j], done.log)
+        j += 1
+    return m
 
 
-def _verdict_parts(known: _Slots, resolution: Resolution) -> Iterator[Any]:
-    """For each item that a candidate settled: its row, time, partition and offset, and parts of the verdict.
-
-    Built column by column, because an element of an array costs ten times as much as one of a list.
+@njit(nogil=True, cache=True, inline="always")
+def _hours_apart(j, slot, subjects, known):
+    """If the effective times are more than a window apart, the item's stated time counts if it is not, and otherwise
+    the time between the two arrivals.
     """
-    decided = np.flatnonzero(resolution.slot >= 0)
-    s, chosen = resolution.similar[decided], known.signatures.take(resolution.slot[decided])
-    cuts = _cuts(known.signatures["body_size"][decided], chosen["body_size"], s["containment"])
-    with np.errstate(invalid="ignore"):
-        new_words = np.minimum(s["new_words"], s["words"])  # a filter estimates, and may estimate more
-        share = new_words / np.maximum(s["words"], 1)
-    evidence = map(
-        Evidence,
-        _or_none(s["body"]),
-        _or_none(s["containment"]),
-        _or_none(s["headline"]),
-        _or_none(s["article_coverage"]),
-        s["same_source"].tolist(),
-        map(_CUTS.__getitem__, cuts.tolist()),
-        resolution.candidate_count[decided].tolist(),
-        (None if bits is None else int(bits) for bits in _or_none(s["distance"])),
-        _or_none(probability(resolution.logit[decided])),
-        _or_none(new_words),
-        _or_none(share),
-        (None if count is None else round(count) for count in _or_none(s["new_numbers"])),
-    )
-    places = (chosen[name].tolist() for name in ("time", "partition", "offset"))
-    versions = map(VERSION_VERDICTS.__getitem__, resolution.version[decided].tolist())
-    return zip(resolution.row[decided].tolist(), *places, versions, strongest(s), evidence, strict=True)
+    time = known.views.time[slot]
+    gap = abs(subjects.times[j] - time)
+    if gap > subjects.window:
+        gap = abs(subjects.stated[j] - time)
+    if gap > subjects.window:
+        gap = min(max(subjects.elapsed[j] - known.arrived[slot], 0), subjects.window)
+    return gap / HOUR
 
 
-def _cuts(
-    size: NDArray[np.uint32], candidate_size: NDArray[np.uint32], containment: NDArray[np.float32]
-) -> NDArray[np.int8]:
-    """Whether the new body is a longer or shorter cut of the candidate's, or neither (0)."""
-    smaller, larger = np.minimum(size, candidate_size), np.maximum(size, candidate_size)
-    is_cut = (containment >= _CUT) & (larger >= _CUT_RATIO * smaller)
-    return np.where(is_cut, np.where(size > candidate_size, _LONGER, _SHORTER), 0).astype(np.int8)
+@njit(nogil=True, cache=True)
+def _decide(s, m, n, t):
+    """The candidate that decides, of those measured in s[m:m + n], the outcome, and the log-odds of novelty against it.
+
+    That is the candidate that the item lacks least of, if the item is held back; else the one most likely the same
+    article. The oldest of equals.
+    """
+    best, least = 0, np.float32(np.inf)
+    if t.is_plain:
+        for k in range(n):
+            if is_alike(s[m + k], t) and not s[m + best].body >= s[m + k].body:
+                best = k
+        return best, NOTHING_NEW if is_alike(s[m + best], t) else DIFFERENT, np.float32(np.nan)
+    for k in range(n):
+        log_odds = novelty_logit(s[m + k])
+        if log_odds < least:
+            best, least = k, log_odds
+    if least < t.hold_below:
+        return best, NOTHING_NEW, least
+    lacked_least, closest = best, np.float32(-np.inf)
+    for k in range(n):
+        kinship = kinship_logit(s[m + k])
+        if kinship > closest:
+            best, closest = k, kinship
+    if best != lacked_least:
+        least = novelty_logit(s[m + best])
+    is_same = closest >= SAME_ARTICLE and not is_another_event(s[m + best])
+    return best, REVISED if is_same else DIFFERENT, least
 
 
-def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:
-    return [x if x == x else None for x in values.tolist()]  # NaN differs from itself
+@njit(nogil=True, cache=True)
+def _new_version(s, is_shorter, policy):
+    """The `VersionChange` of a pair with the same id. A redelivery (same words) is a duplicate under every policy.
+
+    If the old body contains the new one, as in feeds that drop a footer or a doubled text, the new version adds
+    nothing.
+    """
+    if s.same_text:
+        return _SAME_WORDS
+    if policy.on_version != _MATERIAL:
+        return policy.on_version
+    no_body, no_headline = np.isnan(s.body), np.isnan(s.headline)
+    like_bodies = no_body or s.body >= policy.cosmetic or (is_shorter and s.containment >= _CONTAINED)
+    like_headlines = no_headline or s.headline >= policy.cosmetic
+    return _COSMETIC if like_bodies and like_headlines and not (no_body and no_headline) else _MATERIAL

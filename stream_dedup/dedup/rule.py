@@ -171,7 +171,7 @@ def is_bulletin(s):
     if s.apart < _BULLETIN_HOURS:
         return False
     if s.same_text:
-        return not is_repeat(s)
+        return is_another_event(s)
     figures = s.numbers + s.headline_numbers >= _FIGURES * max(s.words, _FEWEST_WORDS)
     if figures and s.new_numbers + s.new_headline_numbers >= np.float32(0.9):
         return True
@@ -212,7 +212,13 @@ def kinship_logit(s):
 @njit(nogil=True, cache=True)
 def is_same_article(s):
     """Whether a pair is one article: by kinship, and not a new event in the same words."""
-    return kinship_logit(s) >= SAME_ARTICLE and (is_repeat(s) or not s.same_text)
+    return kinship_logit(s) >= SAME_ARTICLE and not is_another_event(s)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def is_another_event(s):
+    """Whether a pair has the same words, and yet reports two events: see `is_repeat`."""
+    return s.same_text and not is_repeat(s)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -223,7 +229,7 @@ def is_alike(s, t):
 
 @njit(nogil=True, cache=True, inline="always")
 def is_repeat(s):
-    """Whether a pair has the same words and is not a new event.
+    """Whether a pair has the same words, headline included (`same_text`), and is not a new event.
 
     If a source sends the same few words a day later, they report a new event ("Fed sets two billion customer
     repurchase"). Of the Reuters texts that recur a day later, whole articles are repeats and headlines are news.

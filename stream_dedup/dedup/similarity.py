@@ -1,17 +1,15 @@
-"""Compute the similarities of candidate pairs from their fingerprints, and what the new item has that the known lacks.
+"""Compute the similarities of candidate pairs from their fingerprints.
 
 In: the fingerprints of new items, the signatures of known ones (the candidates), and pairs of positions in both. Out:
 `SIMILARITY` records. A shared key only makes a candidate; the decision rests on these numbers. `measure` compares one
-new item with its candidates and is compiled: resolve.py calls it for each item in turn, and `compare` for a list.
+new item with its candidates and is compiled: decide.py calls it for each item in turn, and `compare` for a list. What
+the new item has and the known one lacks is in the same record; additions.py counts it.
 
 By default, Jaccard and containment are estimated from sketches. With `fingerprint.verify = "exact"` the shingle sets of
 the bodies are compared exactly. If the body is a SimHash, its Hamming distance takes their place.
 
-What is new is asked of the **article** of the new item: its sentences of prose without passages that recur in other
-originals (boilerplate.py). An item with hardly any article is asked as a whole, with its headline.
-
-Sources: sketches.py; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar
-2002.
+Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correction for b-bit collisions, Li, König
+2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar 2002.
 """
 
 import math
@@ -19,28 +17,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.boilerplate import Boilerplate, is_boilerplate, touch
-from stream_dedup.dedup.sketches import compare_headlines, compare_sketches
-from stream_dedup.fingerprint.bits import bit_count
-from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
-from stream_dedup.fingerprint.minhash import sketch
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, join
-from stream_dedup.fingerprint.shingles import distinct, slots_for
-from stream_dedup.fingerprint.word_filter import FILTER_BITS, FULL, absence, has_number, has_word, write_absent
+from stream_dedup.dedup.additions import SHINGLES, find_new, gather, news_of, scratch_for
+from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.fingerprint.bits import bit_count, load64
+from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.packed_sets import MAX_MEMBERS, common, decode, join
 
 HOUR = 3_600_000
 """In milliseconds."""
 _SIZE_OFFSET = 5  # shingles added to both sizes in their ratio, so that two near-empty pages count as equally long
-_CUT = np.uint64(64 - HASH_BITS)
 _NAN = np.float32(np.nan)
-_NO_ENTRIES = np.zeros((4, 4), np.uint32)
-_FEW = 15
-"""Tokens of an article below which the whole text is asked what is new."""
-# A sentence counts as new if the original lacks this share of its words, and it has some words.
-_NEW_SHARE, _SENTENCE_TOKENS = 0.35, 5
+_LOWEST_BITS = np.uint64(0x1111111111111111)
+_CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
 
 SIMILARITY = np.dtype(
     [
@@ -74,7 +65,7 @@ SIMILARITY = np.dtype(
         ("swapped", "?"),
         ("same_form", "?"),  # the headlines differ in numbers at most
         ("same_source", "?"),
-        ("same_text", "?"),
+        ("same_text", "?"),  # the same words in headline and body: one text under two headlines is not the same text
         ("same_id", "?"),
         ("within_hamming", "?"),  # the distance is at most the scheme's
         ("corrects", "?"),  # the new headline marks a correction, and differs from the known one
@@ -106,53 +97,6 @@ class Views(NamedTuple):
     bounds: NDArray[np.int64]
 
 
-class News(NamedTuple):
-    """What is known of n new items, and not stored. words: (n, 4096) of `Fingerprints`; corrects: (n,) headlines that
-    mark a correction; hamming: of the scheme; asks_novelty: the texts are compared; entries: of `Boilerplate`; starts:
-    (n,) begins of their windows, in its unit.
-    """
-
-    words: NDArray[np.uint8]
-    corrects: NDArray[np.bool_]
-    hamming: int
-    texts: Texts
-    asks_novelty: bool
-    entries: NDArray[np.uint32]
-    starts: NDArray[np.uint32]
-
-
-class Scratch(NamedTuple):
-    """The article of the item at hand, and room to work in.
-
-    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: passages that are
-    boilerplate; touched: of no use. places: of its tokens in a filter; lacks: the places that the known item lacks;
-    ends: of its sentences; numbers, in_prose: its figures; sketch, or prose as a set: its shingles.
-    """
-
-    item: NDArray[np.int64]
-    decoded: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    recurs: NDArray[np.bool_]
-    touched: NDArray[np.uint32]
-    places: NDArray[np.uint16]
-    lacks: NDArray[np.uint8]
-    ends: NDArray[np.int32]
-    numbers: NDArray[np.uint32]
-    in_prose: NDArray[np.bool_]
-    sketch: NDArray[np.uint8]
-    shingles: NDArray[np.uint64]
-    slots: NDArray[np.uint32]
-    minima: NDArray[np.uint64]
-    prose: NDArray[np.uint32]
-    left: NDArray[np.uint32]
-    right: NDArray[np.uint32]
-
-
-# Positions in `Scratch.counts`: tokens, of the whole text, of its article and of what is asked; sentences and distinct
-# figures of what is asked; shingles of the article.
-_TOKENS, _ARTICLE, _ASKED, _SENTENCES, _NUMBERS, _SHINGLES = range(6)
-
-
 def unknown(pairs: int) -> NDArray[np.void]:
     """Room for the similarities of pairs, (pairs,) SIMILARITY: nothing is known yet."""
     similar = np.zeros(pairs, SIMILARITY)
@@ -179,53 +123,6 @@ def views_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) -> View
     return Views(**columns | {name: signatures[name] for name in Views._fields if name in names})
 
 
-def news_of(
-    new: Fingerprints,
-    corrects: NDArray[np.bool_] | None = None,
-    boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
-) -> News:
-    """`News` of new items. The other arguments are those of `compare`."""
-    n = len(new.signatures)
-    marks = np.zeros(n, np.bool_) if corrects is None else corrects
-    if boilerplate is None or new.texts is None:
-        texts = new.texts or Texts.nothing(n)
-        return News(new.words, marks, new.hamming, texts, False, _NO_ENTRIES, np.zeros(n, np.uint32))
-    table, horizons = boilerplate
-    return News(new.words, marks, new.hamming, new.texts, True, table.entries, table.starts(horizons))
-
-
-def scratch_for(news: News, views: Views) -> Scratch:
-    """`Scratch` for `measure`."""
-    ends, firsts, lasts = news.texts.passages.ends, news.texts.firsts, news.texts.lasts
-    starts = np.append(0, ends)
-    has = lasts[:, 0] > firsts[:, 0]
-    most = int((ends[lasts[has, 0] - 1] - starts[firsts[has, 0]]).max(initial=0))
-    figures = int((lasts[:, 1] - firsts[:, 1]).max(initial=0))
-    passages = news.texts.passages
-    runs = passages.last_shingles[lasts[has, 0] - 1] - passages.first_shingles[firsts[has, 0]]
-    shingles = int(runs.max(initial=0))
-    bins, members = 2 * views.body.shape[1], MAX_MEMBERS if views.bounds.size else 0
-    return Scratch(
-        np.full(1, -1),
-        np.full(1, -1),
-        np.zeros(6, np.int64),
-        np.empty(int((lasts[:, 0] - firsts[:, 0]).max(initial=0)), np.bool_),
-        np.zeros(1, np.uint32),
-        np.empty(most, np.uint16),
-        np.zeros(FILTER_BITS + 1, np.uint8),
-        np.empty(most, np.int32),
-        np.empty(figures, np.uint32),
-        np.empty(figures, np.bool_),
-        np.zeros(bins // 2, np.uint8),
-        np.empty(shingles, np.uint64),
-        np.empty(slots_for(max(figures, shingles)), np.uint32),
-        np.empty(bins, np.uint64),
-        np.empty(shingles if members else 0, np.uint32),
-        np.empty(members, np.uint32),
-        np.empty(members, np.uint32),
-    )
-
-
 def compare(
     new: Fingerprints,
     known: NDArray[np.void],
@@ -247,7 +144,7 @@ def compare(
     left = views_of(new.signatures, new.bodies)
     right = views_of(known, new.bodies if bodies is None else bodies) if new.bodies else views_of(known)
     news = news_of(new, corrects, boilerplate)
-    _compare(similar, news, left, right, a, b, scratch_for(news, left))
+    _compare(similar, news, left, right, a, b, scratch_for(news, left.body.shape[1], left.bounds.size > 0))
     return similar
 
 
@@ -260,19 +157,19 @@ def _compare(similar, news, left, right, a, b, scratch):
             end += 1
         for k in range(p, end):
             similar[k].apart = abs(left.time[a[p]] - right.time[b[k]]) / HOUR
-        measure(similar, p, news, a[p], left, right, b[p:end], scratch)
+        measure(similar, p, news, a[p], a[p], left, right, b[p:end], scratch)
         p = end
 
 
 @njit(nogil=True, cache=True)
-def measure(similar, first, news, i, left, right, slots, scratch):
-    """Write into similar[first + k] the similarities of new item i, signature left[i], and the known right[slots[k]].
+def measure(similar, first, news, item, i, left, right, slots, scratch):
+    """Write into similar[first + k] the similarities of the new item, signature left[i], and the known right[slots[k]].
 
     `apart` is given. One call for all candidates of an item, because passing these arrays costs more than comparing.
     """
     n, headline_size = np.int64(left.body_size[i]), left.headline_size[i]
     is_simhash, is_exact = left.simhash.shape[1] > 0, left.bounds.size > 0
-    body, headline, words = left.body[i], left.headline[i], news.words[i]
+    body, headline, words = left.body[i], left.headline[i], news.words[item]
     for k in range(slots.size):
         s, j = similar[first + k], slots[k]
         m = np.int64(right.body_size[j])
@@ -310,14 +207,14 @@ def measure(similar, first, news, i, left, right, slots, scratch):
         s.same_id = left.row_id[i] == right.row_id[j]
         s.within_hamming = s.distance <= news.hamming
         s.log_size_ratio = math.log((n + _SIZE_OFFSET) / (m + _SIZE_OFFSET))
-        s.corrects = news.corrects[i] and not s.headline >= 1
+        s.corrects = news.corrects[item] and not s.headline >= 1
         s.words = s.new_words = _NAN
         if not news.asks_novelty:
             continue
-        if scratch.item[0] != i:
-            scratch.item[0] = i
-            _gather(news, i, is_exact, scratch)
-        size = min(scratch.counts[_SHINGLES], n)  # of a doubled text, too many
+        if scratch.item[0] != item:
+            scratch.item[0] = item
+            gather(news, item, is_exact, scratch)
+        size = min(scratch.counts[SHINGLES], n)  # of a doubled text, too many
         s.article_coverage = s.coverage
         if size > 0 and is_exact:
             contained = 0.0
@@ -331,7 +228,7 @@ def measure(similar, first, news, i, left, right, slots, scratch):
         elif size > 0:
             alike = compare_sketches(scratch.sketch, right.body[j], size, m)[0] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
-        _find_new(s, news, i, right.words[j], scratch)
+        find_new(s, news, item, right.words[j], scratch)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -343,131 +240,62 @@ def _share_of_new(jaccard, n, m):
     return min(alike / (1 + alike) * (n + m) / max(n, 1), 1.0)
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _find_new(s, news, i, known, scratch):
-    """Count the words and figures of the item that `known`, the filter of a known item, lacks."""
-    counts, places, lacks = scratch.counts, scratch.places, scratch.lacks
-    write_absent(known, lacks)
-    each_word, each_number = absence(known)
-    is_article = counts[_ARTICLE] >= _FEW
-    new, new_sentences, start = 0.0, 0.0, 0
-    for sentence in range(counts[_SENTENCES]):
-        end, absent = scratch.ends[sentence], 0
-        for k in range(start, end):
-            absent += lacks[places[k]]
-        new += absent
-        if end - start >= _SENTENCE_TOKENS and absent * each_word >= _NEW_SHARE * (end - start):
-            new_sentences += end - start
-        start = end
-    if each_word >= FULL:  # a longer text has nearly all words: ask its shingles
-        new = new_sentences = (1 - s.article_coverage) * counts[_ASKED]
-        each_word = 1.0
-    s.new_sentences = new_sentences if is_article else 0
-    numbers, anywhere, in_prose = 0, 0, 0
-    for k in range(counts[_NUMBERS]):
-        is_absent = not has_number(known, scratch.numbers[k])
-        anywhere += is_absent
-        if scratch.in_prose[k] or not is_article:
-            numbers += 1
-            in_prose += is_absent
-    s.numbers, s.new_numbers, s.new_numbers_anywhere = numbers, in_prose * each_number, anywhere * each_number
-    of_headline, new_of_headline = 0, 0
-    for h in news.texts.headline_words[i]:
-        if h:
-            of_headline += 1
-            new_of_headline += not has_word(known, h)
-    s.new_headline_words = new_of_headline
-    s.words, s.new_words = counts[_ASKED], new * each_word
-    if not is_article:
-        s.words += of_headline
-        s.new_words += new_of_headline
-    # No known shingle has a new word. This bounds what a sketch says of a short article and a long page.
-    s.article_coverage = min(s.article_coverage, max(1 - s.new_words / max(s.words, 1), 0.0))
-    of_headline, new_of_headline = 0, 0
-    for h in news.texts.headline_numbers[i]:
-        if h:
-            of_headline += 1
-            new_of_headline += not has_number(known, h)
-    s.headline_numbers, s.new_headline_numbers = of_headline, new_of_headline
-    s.article_tokens, s.article_share = counts[_ARTICLE], counts[_ARTICLE] / max(counts[_TOKENS], 1)
+@njit(nogil=True, cache=True)
+def compare_sketches(left, right, n, m):
+    """Jaccard and containment of two sets of n and m, none empty, from sketches of nibbles. 16 bins at a time."""
+    either, both, equal = uint64(0), uint64(0), uint64(0)
+    for k in range(0, left.size, 8):
+        left_word, right_word = load64(left, k), load64(right, k)
+        in_left, in_right = _nonzero_nibbles(left_word), _nonzero_nibbles(right_word)
+        either += bit_count(in_left | in_right)
+        both += bit_count(in_left & in_right)
+        equal += bit_count(in_left & ~_nonzero_nibbles(left_word ^ right_word))
+    true_equal = max(0.0, (equal - both * _CHANCE_EQUAL) / (1.0 - _CHANCE_EQUAL))
+    # The sizes bound the Jaccard.
+    alike = min(true_equal / either, min(n, m) / max(n, m))
+    return alike, min(1.0, alike / (1.0 + alike) * (n + m) / min(n, m))
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _recognise(news, item, first, last, of_prose, recurs, scratch):
-    """Find out which passages of the item recur, of its prose or of the rest."""
-    passages, start = news.texts.passages, news.starts[item]
-    touched = np.uint32(0)
-    for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
-        if passages.is_prose[p] == of_prose:
-            touched |= touch(news.entries, passages.hashes[p])
-    scratch.touched[0] = touched
-    for p in range(first, last):
-        if passages.is_prose[p] == of_prose:
-            recurs[p - first] = is_boilerplate(news.entries, passages.hashes[p], start)
+def _nonzero_nibbles(word):
+    """Set the lowest bit of each nibble that is not 0, clear all others."""
+    word |= word >> uint64(2)
+    word |= word >> uint64(1)
+    return word & _LOWEST_BITS
 
 
 @njit(nogil=True, cache=True)
-def _gather(news, item, is_exact, scratch):
-    """Fill in what the item is asked for: tokens, figures and shingles of its article.
+def compare_headlines(left, right, left_size, right_size, words):
+    """Jaccard, `swapped` and `grounded` (see `SIMILARITY`) of headlines: ascending lists of word hashes.
 
-    The article is sketched like a body and compared with the known body: the share follows from their Jaccard and
-    sizes. So it needs no additional bytes per original.
+    The lowest bit of a hash says that the item's own text contains the word. Of a longer headline only the smallest
+    hashes are stored; the merge stops where such a list ends, which gives a bottom-k estimate (Broder 1997).
     """
-    texts, passages, counts = news.texts, news.texts.passages, scratch.counts
-    first, last = texts.firsts[item, 0], texts.lasts[item, 0]
-    begin = passages.ends[first - 1] if first else 0
-    counts[:] = 0
-    recurs = scratch.recurs[: last - first]
-    article, start = 0, begin
-    _recognise(news, item, first, last, True, recurs, scratch)
-    for p in range(first, last):
-        article += (passages.ends[p] - start) * (passages.is_prose[p] and not recurs[p - first])
-        start = passages.ends[p]
-    is_article = article >= _FEW
-    if not is_article:
-        _recognise(news, item, first, last, False, recurs, scratch)
-    counts[_TOKENS], counts[_ARTICLE] = start - begin, article
-    start, asked, sentences, shingles = begin, 0, 0, 0
-    for p in range(first, last):
-        end = passages.ends[p]
-        if (passages.is_prose[p] or not is_article) and not recurs[p - first]:
-            for k in range(start, end):
-                scratch.places[asked] = texts.words[k]
-                asked += 1
-            if is_article:
-                for k in range(passages.first_shingles[p], passages.last_shingles[p]):
-                    scratch.shingles[shingles] = texts.shingles[k]
-                    shingles += 1
-        if passages.is_last[p] and asked > (scratch.ends[sentences - 1] if sentences else 0):
-            scratch.ends[sentences] = asked
-            sentences += 1
-        start = end
-    counts[_ASKED], counts[_SENTENCES] = asked, sentences
-    slots = scratch.slots
-    size = slots_for(scratch.numbers.size)
-    mask = size - 1
-    # -- figures
-    slots[:size] = 0
-    p, found = first, 0
-    for k in range(texts.firsts[item, 1], texts.lasts[item, 1]):
-        while p < last - 1 and passages.ends[p] <= texts.numbers.tokens[k]:
-            p += 1
-        value = texts.numbers.values[k]
-        slot = np.int64(value) & mask
-        while slots[slot] and scratch.numbers[slots[slot] - 1] != value:
-            slot = (slot + 1) & mask
-        if slots[slot] == 0:
-            scratch.numbers[found], scratch.in_prose[found] = value, False
-            found += 1
-            slots[slot] = found
-        scratch.in_prose[slots[slot] - 1] |= passages.is_prose[p]
-    counts[_NUMBERS] = found
-    # -- shingles
-    if is_exact:
-        shingles = distinct(scratch.shingles, shingles, slots, scratch.shingles)
-        for k in range(shingles):
-            scratch.prose[k] = np.uint32(scratch.shingles[k] >> _CUT)
-        scratch.prose[:shingles].sort()
-    else:
-        sketch(scratch.shingles, shingles, scratch.minima, scratch.sketch)
-    counts[_SHINGLES] = shingles  # with repeats in a sketch, where they hardly count
+    width = left.size
+    n, m = min(left_size, width), min(right_size, width)
+    in_left, in_right = 0, 0
+    for k in range(n):
+        in_left += left[k] & 1
+    for k in range(m):
+        in_right += right[k] & 1
+    x, y, shared, union = 0, 0, 0, 0
+    unmatched_left, unmatched_right = False, False  # a word of its text that the other headline lacks
+    while True:
+        if x == n and (y == m or left_size > width):
+            break
+        if y == m and right_size > width:
+            break
+        if y == m or (x < n and left[x] >> 1 < right[y] >> 1):
+            unmatched_left |= (left[x] & 1) == 1
+            x += 1
+        elif x == n or right[y] >> 1 < left[x] >> 1:
+            place = right[y] >> 1
+            in_new = (words[place >> 3] >> (place & 7)) & 1
+            unmatched_right |= (right[y] & 1) == 1 and in_new == 0
+            y += 1
+        else:
+            x += 1
+            y += 1
+            shared += 1
+        union += 1
+    return shared / max(union, 1), unmatched_left and unmatched_right, max(in_left / n, in_right / m)

@@ -1,13 +1,15 @@
 """The verdict about an item: `Verdict`, with its `Evidence` and the `Original` that it names.
 
 `as_json()` is the only form in which a verdict leaves the process: headers of the duplicates topic, rows of the
-duplicates file, `explain --json`.
+duplicates file, `explain --json`. `describe_verdict` explains it to people, on the status page and in samples.
 """
 
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+
+from stream_dedup.phrases import counted
 
 RULE_VERSION = 5
 """Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
@@ -108,3 +110,70 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         if self.reason:
             row["reason"] = self.reason
         return row
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------
+
+_LET_THROUGH = "Let through: "
+_HELD_BACK = "Held back: "
+_HELD_BY_POLICY = "Held back by policy.updates = drop: "
+
+
+def describe_verdict(verdict: Verdict) -> str:
+    """Explain in sentences for news readers why the item was let through or held back; all numbers are in the evidence.
+
+    >>> evidence = Evidence(covered=0.97, novelty=0.1, new_words=7, new_share=0.02, new_numbers=0)
+    >>> describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1", 0, 0, 0), evidence))
+    'Held back: hardly anything new. The original holds 97 % of its article. New are 7 words (2 %).'
+    >>> describe_verdict(Verdict("2", Kind.UNIQUE, Stage.NONE, True))
+    'Let through: nothing like it is remembered.'
+    """
+    if verdict.kind is Kind.BAD:
+        return f"Dead letter: it cannot be judged ({verdict.reason})."
+    if verdict.kind is Kind.TOMBSTONE:
+        forgotten = "and its original is forgotten" if verdict.original else "and no original of this id was known"
+        return f"{_LET_THROUGH}it withdraws the item of this id, {forgotten}."
+    start, evidence = _LET_THROUGH if verdict.forward else _HELD_BACK, verdict.evidence or Evidence()
+    if verdict.stage in (Stage.ID, Stage.POLICY):
+        return f"{start}{verdict.reason or 'the id of an original'}."
+    if verdict.stage is Stage.EXACT:
+        return f"{start}the same words as its original, throughout."
+    if verdict.original is None:
+        return f"{start}nothing like it is remembered."
+    if verdict.kind is Kind.UPDATE:
+        start = _LET_THROUGH if verdict.forward else _HELD_BY_POLICY
+        finding = "the same article with something new"
+    elif verdict.kind is Kind.DUPLICATE:
+        finding = "the texts are alike" if evidence.novelty is None else "hardly anything new"
+    else:
+        finding = "another article than the most similar one that is remembered"
+    other = "The other one" if verdict.kind is Kind.UNIQUE else "The original"
+    sentences = (f"{start}{finding}", *_new(evidence, other), *_alike(evidence))
+    if evidence.cut and verdict.kind is not Kind.UNIQUE:
+        sentences += (f"It is a {evidence.cut} cut of the original",)
+    return " ".join(f"{sentence}." for sentence in sentences)
+
+
+def _new(evidence: Evidence, other: str) -> list[str]:
+    """What the other item holds and lacks; nothing if novelty was not asked."""
+    if evidence.novelty is None or evidence.new_words is None:
+        return []
+    holds = [] if evidence.covered is None else [f"{other} holds {_percent(evidence.covered)} of its article"]
+    words, numbers = round(evidence.new_words), evidence.new_numbers or 0
+    new = [f"{counted(words, 'word')} ({_percent(evidence.new_share)})"] if words else []
+    new += [counted(numbers, "number")] if numbers else []
+    return [*holds, f"New are {' and '.join(new)}" if new else "No word or number is new"]
+
+
+def _alike(evidence: Evidence) -> list[str]:
+    """How alike headlines and texts are, and whether both come from one site."""
+    if evidence.distance is not None:
+        return [f"The texts' fingerprints differ in {counted(evidence.distance, 'bit')}"]
+    shares = [] if evidence.headline is None else [f"{_percent(evidence.headline)} of the words of their headlines"]
+    shares += [] if evidence.body is None else [f"{_percent(evidence.body)} of the phrases of their texts"]
+    in_common = [f"In common are {' and '.join(shares)}"] if shares else []
+    return [*in_common, *(["Both are from one site"] if evidence.same_source else [])]
+
+
+def _percent(share: float | None) -> str:
+    return "some" if share is None else f"{round(100 * share)} %"

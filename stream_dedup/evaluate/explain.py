@@ -4,17 +4,17 @@ In: two items and the settings. Out: `Explanation`. The decision itself comes fr
 Deduplicator; this module adds exact similarities beside the estimates, and compares the texts passage by passage.
 """
 
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.batch import are_corrections
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.corrections import are_corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.figures import Figures, compare_figures
 from stream_dedup.dedup.passages import Comparison, compare_texts
 from stream_dedup.dedup.rule import (
     KINSHIP,
@@ -58,20 +58,24 @@ class KeysOfKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a model says of the pair: a probability, and the probability from which the answer is yes.
+class Term:
+    """A feature of a model, and what it adds to the log-odds: a positive number speaks for yes."""
 
-    adds: the contribution of each feature to the log-odds, the largest first; a positive one speaks for yes.
+    name: str
+    meaning: str
+    adds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model says of the pair: a probability, and the one from which the answer is yes.
+
+    features: those that contribute most first.
     """
 
     probability: float
     threshold: float
-    adds: dict[str, float]
-    meanings: dict[str, str]
-
-    def as_json(self) -> dict[str, Any]:
-        features = [{"name": name, "meaning": self.meanings[name], "adds": adds} for name, adds in self.adds.items()]
-        return {"probability": self.probability, "threshold": self.threshold, "features": features}
+    features: list[Term]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,6 @@ class Added:
     sentences: int
     numbers: int
     new_numbers: int
-
-    def as_json(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in Added.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,25 +114,17 @@ class Explanation:
     verdict: Verdict
     headline: Comparison
     text: Comparison
-    figures: Figures  # of headline and text
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "views": [{f: getattr(v, f) for f in View.__slots__} for v in self.views],
-            "keys": [{f: getattr(k, f) for f in KeysOfKind.__slots__} for k in self.keys],
-            "same_source": self.same_source,
-            "same_text": self.same_text,
-            "same_id": self.same_id,
-            "hours_apart": self.hours_apart,
-            "grounded": self.grounded,
-            "novelty": self.novelty and self.novelty.as_json(),
-            "kinship": self.kinship and self.kinship.as_json(),
-            "added": self.added and self.added.as_json(),
-            "verdict": self.verdict.as_json(),
-            "headline": self.headline.as_json(),
-            "text": self.text.as_json(),
-            "figures": self.figures.as_json(),
-        }
+        return {name: _plain(getattr(self, name)) for name in self.__slots__}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if hasattr(value, "as_json"):
+        return value.as_json()
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def explain(first: Item, second: Item, settings: Settings) -> Explanation:
@@ -163,11 +156,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         kinship = _answer(KINSHIP, contributions(similar, 0, of_kinship=True), kinship_logit(s), same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(s[name])) for name in counts))
-    dedup = Deduplicator(settings)
-    try:
+    with closing(Deduplicator(settings)) as dedup:
         verdict = dedup.judge([first, second]).verdicts[1]
-    finally:
-        dedup.close()
     return Explanation(
         [_view(name, exact, float(s[name])) for name in ("headline", "body")],
         _keys(scheme, prints.keys),
@@ -182,14 +172,12 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         verdict=verdict,
         headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text),
-        figures=compare_figures(f"{first.title}\n{first.text}", f"{second.title}\n{second.text}"),
     )
 
 
 def _answer(features: dict[str, Feature], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
-    largest_first = dict(sorted(adds.items(), key=lambda contribution: -abs(contribution[1])))
-    meanings = {name: one.meaning for name, one in features.items()}
-    return Answer(float(probability(np.array(logit))), threshold, largest_first, meanings)
+    terms = [Term(name, features[name].meaning, one) for name, one in adds.items()]
+    return Answer(float(probability(np.array(logit))), threshold, sorted(terms, key=lambda term: -abs(term.adds)))
 
 
 def _keys(scheme: Scheme, keys: NDArray[np.uint32]) -> list[KeysOfKind]:

@@ -11,21 +11,15 @@ A label file is JSON Lines with these fields; others are ignored:
 Common words of other label files (same, duplicate, 1, ...) are understood; any other word is an error, because it would
 silently distort the figures. The later item counts as found if it was held back or named an update, whatever original
 the verdict names.
-
-Clusters: labels "same article" are must-links, and the items that they connect form one true cluster. A found cluster
-is an original with all items that name it. Their adjusted Rand index (ARI, Hubert and Arabie 1985) is 1 for equal
-clusters and 0 for chance. It covers only labelled items, each once and unweighted. A pair without a label that no
-must-link connects counts as different, so the ARI is a lower bound.
 """
 
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
@@ -83,25 +77,11 @@ class Label(msgspec.Struct, frozen=True):
         return self.label in SAME_ARTICLE
 
 
-class _Row(msgspec.Struct, frozen=True):
-    """A line of a label file, before its words are interpreted."""
-
-    earlier: str | int
-    later: str | int
-    label: str | int | bool
-    weight: float = 1.0
-    unsure: bool = False
-    new: str | int | bool | None = None
-    sample: str | None = None
-    lang: str | None = None
-    corpus: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Weighted recall, precision and F1 of "held back or named an update", with 95 % intervals.
+    """Weighted recall, precision and F1 of "held back or named an update"; NaN: undefined.
 
-    The intervals are Wilson's, for the effective sample size: two labels that agree do not prove a rate of 1.
+    The 95 % intervals are Wilson's, for the effective sample size: two labels that agree do not prove a rate of 1.
     not_found: pairs of the same article that were not found; another_article: found pairs of different articles.
     """
 
@@ -109,10 +89,8 @@ class Agreement:
     recall: float
     precision: float
     f1: float
-    recall_interval: tuple[float, float]
-    precision_interval: tuple[float, float]
-    f1_interval: tuple[float, float]
-    ari: float
+    recall_interval: Interval
+    precision_interval: Interval
     not_found: list[Label]
     another_article: list[Label]
 
@@ -122,13 +100,13 @@ def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
 
     Raises InputError that names the malformed line, or the corpora of the file if `corpus` is none of them.
     """
-    labels, decode = [], msgspec.json.Decoder(_Row).decode
+    labels = []
     try:
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if line.strip():
                 try:
-                    labels.append(_label_of(decode(line)))
-                except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                    labels.append(_label_of(msgspec.json.decode(line, type=dict[str, Any])))
+                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                     raise InputError(f"{path}, line {number}: not a labelled pair: {error}") from None
     except OSError as error:
         raise InputError(f"cannot read the labels {path}: {error.strerror}") from None
@@ -144,22 +122,18 @@ def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
     return chosen
 
 
-def _label_of(row: _Row) -> Label:
+def _label_of(row: dict[str, Any]) -> Label:
     """Interpret a row. Raises ValueError that names the field and its allowed words."""
-    new = None if row.new is None else _word("new", row.new)
-    sample = None if row.sample is None else _word("sample", row.sample)
-    return Label(
-        str(row.earlier), str(row.later), _word("label", row.label), row.weight, row.unsure, new, sample, row.lang,
-        row.corpus,
-    )  # fmt: skip
-
-
-def _word(field: str, value: str | int) -> str:
-    given = str(value).strip().lower()
-    word = _SYNONYMS[field].get(given, given)
-    if word not in _WORDS[field]:
-        raise ValueError(f"`{field}` is {value!r}; allowed: {words_of(field)}")
-    return word
+    for field in ("earlier", "later", *_WORDS):
+        if isinstance(row.get(field), int):  # ids and answers may be numbers or booleans
+            row[field] = str(row[field])
+        if field in _WORDS and isinstance(row.get(field), str):
+            given = row[field].strip().lower()
+            word = _SYNONYMS[field].get(given, given)
+            if word not in _WORDS[field]:
+                raise ValueError(f"`{field}` is {row[field]!r}; allowed: {words_of(field)}")
+            row[field] = word
+    return msgspec.convert(row, Label)
 
 
 def is_held(verdict: Verdict) -> bool:
@@ -216,14 +190,6 @@ def remarks(labels: Sequence[Label], known: Container[str]) -> list[str]:
             f"{len(twice)} {are} of two deliveries of one id, and left out: the first delivery counts; "
             f"the first: {twice[0]}"
         )
-    answers: dict[tuple[str, str], set[bool]] = {}
-    for label in labels:
-        answers.setdefault((label.earlier, label.later), set()).add(label.same)
-    conflicts = [pair for pair, both in answers.items() if len(both) > 1]
-    if conflicts:
-        pairs = "1 pair is" if len(conflicts) == 1 else f"{len(conflicts)} pairs are"
-        first = " and ".join(conflicts[0])
-        warnings.append(f"{pairs} labelled both as the same article and as another, the first: {first}")
     if labels and not any(label.new for label in labels):
         warnings.append("no label has `new`, so missed and repeated cannot be computed")
     return warnings
@@ -245,86 +211,22 @@ def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agree
     """
     labels = list(labels)
     require_known(labels, verdicts)
-    return compare(labels, [is_found(verdicts[label.later]) for label in labels], _ari(labels, verdicts))
+    return compare(labels, [is_found(verdicts[label.later]) for label in labels])
 
 
-def compare(labels: Sequence[Label], is_found: Sequence[bool], ari: float = float("nan")) -> Agreement:
-    """Compute the agreement of labels with whether the later item of each was found; `ari`: that of all items."""
+def compare(labels: Sequence[Label], is_found: Sequence[bool]) -> Agreement:
+    """Compute the agreement of labels with whether the later item of each was found."""
     same, found = np.array([label.same for label in labels]), np.array(is_found)
     weight = np.array([label.weight for label in labels])
-    recall, precision, f1 = _rates(same, found, weight)
+    hit, all_same, all_found = (float(weight[chosen].sum()) for chosen in (same & found, same, found))
+    recall, precision = (hit / whole if whole else float("nan") for whole in (all_same, all_found))
     return Agreement(
         len(labels),
         recall,
         precision,
-        f1,
+        2 * hit / (all_same + all_found) if all_same + all_found else float("nan"),
         wilson(recall, effective_size(weight[same])),
         wilson(precision, effective_size(weight[found])),
-        _f1_interval(f1, effective_size(weight[same | found])),
-        ari,
         [x for x, s, f in zip(labels, same, found, strict=True) if s and not f],
         [x for x, s, f in zip(labels, same, found, strict=True) if f and not s],
-    )
-
-
-def _f1_interval(f1: float, trials: float) -> Interval:
-    """Transform Wilson's interval of J = hits / (same article or found) by F1 = 2 J / (1 + J)."""
-    low, high = wilson(f1 / (2 - f1), trials)
-    return 2 * low / (1 + low), 2 * high / (1 + high)
-
-
-def adjusted_rand(one: Iterable[object], other: Iterable[object]) -> float:
-    """Return the ARI of two clusterings, each given as the cluster of every item; 1 if both are trivial.
-
-    >>> adjusted_rand("aabb", "xxyy"), round(adjusted_rand("aabb", "xyxy"), 2)
-    (1.0, -0.5)
-    """
-    cells = Counter(zip(one, other, strict=True))
-    rows, columns = Counter[object](), Counter[object]()
-    for (row, column), count in cells.items():
-        rows[row] += count
-        columns[column] += count
-    together = sum(map(_pairs_of, cells.values()))
-    a, b = sum(map(_pairs_of, rows.values())), sum(map(_pairs_of, columns.values()))
-    all_pairs = _pairs_of(rows.total())
-    by_chance = a * b / all_pairs if all_pairs else 0.0
-    best = (a + b) / 2
-    return (together - by_chance) / (best - by_chance) if best != by_chance else 1.0
-
-
-def _pairs_of(items: int) -> int:
-    return items * (items - 1) // 2
-
-
-def _ari(labels: list[Label], verdicts: Mapping[str, Verdict]) -> float:
-    leader: dict[str, str] = {}
-
-    def find(name: str) -> str:
-        while leader.setdefault(name, name) != name:
-            leader[name] = name = leader[leader[name]]
-        return name
-
-    for label in labels:
-        first, second = find(label.earlier), find(label.later)
-        if label.same:
-            leader[second] = first
-    items = list(leader)
-    found = []
-    for name in items:
-        verdict = verdicts.get(name)
-        original = verdict.original if verdict and is_found(verdict) else None
-        found.append(original.id if original else name)
-    return adjusted_rand([find(name) for name in items], found)
-
-
-def _rates(
-    same: NDArray[np.bool_], found: NDArray[np.bool_], weight: NDArray[np.float64]
-) -> tuple[float, float, float]:
-    """Return recall, precision and F1; NaN if a denominator is zero."""
-    hit = weight[same & found].sum()
-    all_same, all_found = weight[same].sum(), weight[found].sum()
-    return (
-        float(hit / all_same) if all_same else float("nan"),
-        float(hit / all_found) if all_found else float("nan"),
-        float(2 * hit / (all_same + all_found)) if all_same + all_found else float("nan"),
     )

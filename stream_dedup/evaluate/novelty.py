@@ -1,4 +1,4 @@
-"""Compare verdicts with labels on the second question, "would a reader miss something?": two weighted rates.
+"""Compare verdicts with labels on the second question, "would a reader miss something?", and recommend a threshold.
 
 - **missed**: the share of the items held back that have something new or are another article.
 - **repeated**: the share of the same-article items with nothing new (`no`, `little`) that are let through.
@@ -6,36 +6,55 @@
 A pair without `new` counts in neither rate, nor does a pair of different articles with nothing new (a page without an
 article of its own).
 
-In: labels, verdicts, the items that simpler rules hold back, and the site of each item. Out: `NoveltyReport`: the rates
-of each rule in total and by group, and the trade-off curve of the two rates as `decision.novelty` varies.
+In: labels, verdicts, the items that a simpler rule holds back, and the site of each item. Out: `NoveltyReport`: the two
+rates of each rule, and the trade-off curve as `decision.novelty` varies; and `Advice`: a value of it for this feed.
 
 Intervals: pairs of one site are correlated (boilerplate, agencies), so a bootstrap over pairs would be too narrow. The
 cluster bootstrap (`intervals`) resamples whole sites of the later item; within one site it resamples earlier items.
+
+Advice.
+Novelty is a probability that was fitted on many feeds. On one feed it may be too high or too low throughout, because
+its texts are cleaner, or its readers stricter. Logistic calibration with a fixed slope (Platt 1999) finds by how much:
+the log-odds are shifted by what makes the labels most likely, with a normal prior around no shift. So few labels move
+the threshold little. An item is then let through from the same probability of something new on as by default.
+
+The shift is cross-validated over sites. Unless it predicts the labels of sites that it has not seen better than no
+shift does, the default stays.
+
+Simulated with 60 labels of one corpus and weights that had not seen it, 150 times, and measured on its other labels:
+missed / repeated change from .031 / .143 to .036 / .056 on Nepali news, from 0 / .076 to 0 / .049 on Chinese and from
+.097 / .149 to .089 / .180 on German. Misses times 1.5 plus repeats, which is what the default weighs, fall by 13 % on
+average of seven corpora; with 40 labels by 10 %, with 100 by 18 %. They fall by 1 % more if 60 labels may also change
+each weight, shrunk towards the default: too little for weights that no other feed has tested.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.rule import logit, probability
 from stream_dedup.dedup.verdict import Stage, Verdict
-from stream_dedup.evaluate.intervals import DRAWS, bootstrap, resample
+from stream_dedup.evaluate.intervals import DRAWS, Interval, bootstrap, resample
 from stream_dedup.evaluate.labels import NEW, Label, is_held
+from stream_dedup.phrases import counted
+from stream_dedup.settings import DecisionSettings
+from stream_dedup.settings.judging import NOVELTY_NAMES, with_name
 
-SETTING = "decision.novelty"
-"""The setting that the trade-off curve varies."""
 DECISION = "decision"
-ALL, SURE, SOURCE, LANGUAGE, STAGE = "all", "sure", "source", "language", "stage"
-
-# A group with fewer pairs has no row of its own: its interval would be as wide as the scale.
-ENOUGH = 10
-_GROUPS = 10
 _STEP = 0.025
 _NONE = float("nan")
 # These stages decide without asking for novelty.
 NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
+
+LEAST_PAIRS, LEAST_OF_A_KIND = 40, 8
+"""With fewer labels there is no recommendation. With 40, misses and repeats still fall by 10 % on average."""
+# Standard deviation of the shift of seven corpora, each from weights that had not seen it: -1.03 to +.32.
+_SPREAD = 0.6
+_FOLDS = 10
+# Evidence has four digits, so log-odds end here.
+_LEAST_SHARE = 5e-5
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -49,27 +68,8 @@ class Rates:
     held: int
     missed: float
     repeated: float
-    missed_interval: tuple[float, float] = (_NONE, _NONE)
-    repeated_interval: tuple[float, float] = (_NONE, _NONE)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRates:
-    """The rates of one rule in one group. `by`: the grouping (ALL, SURE, SOURCE, LANGUAGE, STAGE); `name`: the group.
-
-    other_original: items held back for another original than the labelled pair's. The annotator did not see that
-    original; the item counts as its pair was labelled.
-    """
-
-    by: str
-    name: str
-    rule: str
-    rates: Rates
-    other_original: int
-
-    @property
-    def title(self) -> str:
-        return self.name if self.by == self.name else f"{self.by} {self.name}"
+    missed_interval: Interval = (_NONE, _NONE)
+    repeated_interval: Interval = (_NONE, _NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,12 @@ class CurvePoint:
 class NoveltyReport:
     """All results of the second question.
 
-    groups: the rates by group, the decision first in each; stages are those of the decision. curve: the trade-off
-    curve, empty if no labelled item has a novelty; `carrying` items do. It comes from one run, so the remembered
-    originals stay the same. present: the current setting. missed, repeated: the errors of the decision.
+    rates: by rule, the decision first. curve: the trade-off, empty if no labelled item has a novelty; `carrying` items
+    do. It comes from one run, so the remembered originals stay the same. present: the current setting. missed,
+    repeated: the errors of the decision.
     """
 
-    groups: list[GroupRates]
-    setting: str
+    rates: dict[str, Rates]
     present: float
     carrying: int
     curve: list[CurvePoint]
@@ -102,36 +101,28 @@ class NoveltyReport:
         """Return the points for a table: every tenth, and the current setting."""
         return [point for point in self.curve if point.threshold in (self.present, round(point.threshold, 1))]
 
-    def remarks(self) -> list[str]:
-        """Return the notes that a person needs to read the figures; plain text."""
-        notes = [
-            "missed: share of what is held back that has something new or is another article; repeated: share of the "
-            "same articles with nothing new that are let through. Weighted by how many items a pair stands for. "
-            "Intervals come from a bootstrap over the sites of the later items (within one site over the earlier "
-            "items), because pairs of one site depend on each other; none is narrower than Wilson's for pairs that do "
-            "not."
-        ]
-        others = [
-            f"{group.other_original} by {group.rule}"
-            for group in self.groups
-            if group.by == ALL and group.other_original
-        ]
-        if others:
-            notes.append(
-                "Held back for another original than the annotator was shown, and counted as the pair was labelled, "
-                f"though that original may have had what is new: {', '.join(others)}."
-            )
-        if self.curve:
-            notes.append(
-                f"The setting {self.setting} moves along the curve; it is {self.present:g}. {self.carrying} labelled "
-                "items have a novelty. The curve comes from this run: the remembered originals stay the same, and an "
-                "item let through counts by its novelty against the original that it names."
-            )
-        else:
-            notes.append(
-                f"No labelled item has a novelty (evidence.novelty), so there is no curve along {self.setting}."
-            )
-        return notes
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What labels recommend. pairs: those that have a novelty, with_new of them with something new.
+
+    novelty: the recommended value; None if the labels are too few. reason: why there is none, or why it is the default.
+    rates: missed and repeated by value of `decision.novelty`: the named, the present and the recommended one.
+    """
+
+    pairs: int
+    with_new: int
+    novelty: float | None
+    reason: str
+    rates: dict[float, Rates]
+
+    def remark(self) -> str:
+        """Return the recommendation as a sentence; plain text."""
+        based = f"from {counted(self.pairs, 'labelled pair')}, {self.with_new} with something new"
+        if self.novelty is None:
+            return f"No value of decision.novelty is recommended {based}: that takes {self.reason}."
+        why = f": {self.reason}" if self.reason else ""
+        return f"Recommended {based}: decision.novelty = {with_name(self.novelty)}{why}."
 
 
 def counts(label: Label) -> bool:
@@ -169,46 +160,50 @@ def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str]
     return Rates(len(labels), int(is_held.sum()), missed, repeated, of_missed, of_repeated)
 
 
+def clusters_of(labels: Sequence[Label], sites: Mapping[str, str]) -> list[str]:
+    """The clusters of correlated pairs: the sites of the later items, by id; on a single site, the earlier items."""
+    found = [sites.get(label.later) or f"id {label.later}" for label in labels]  # an unknown site stands alone
+    return found if len(set(found)) > 1 else [label.earlier for label in labels]
+
+
 def novelty_report(
     labels: Iterable[Label],
     verdicts: Mapping[str, Verdict],
     others: Mapping[str, Mapping[str, str]],
     sites: Mapping[str, str],
     present: float,
-) -> NoveltyReport | None:
-    """Make the report; None if no label has `new`.
+) -> tuple[NoveltyReport, Advice] | None:
+    """Make the report and the advice; None if no label has `new`.
 
     verdicts: of each labelled item, by id. others: rule name -> ids that it holds back -> ids of their originals.
-    sites: by id. present: the current threshold.
+    sites: by id. present: the current threshold. A verdict that names another original than the label says nothing
+    about the novelty of the pair, so the advice does not count it.
     """
-    counted = [label for label in labels if counts(label)]
-    if not counted:
+    chosen = [label for label in labels if counts(label)]
+    if not chosen:
         return None
-    decided = {
-        verdict.id: verdict.original.id if verdict.original else "" for verdict in verdicts.values() if is_held(verdict)
-    }
-    by_rule: dict[str, Mapping[str, str]] = {DECISION: decided, **others}
-    held = [label.later in decided for label in counted]
-    # An unknown site is a cluster of its own.
-    site_of = [sites.get(label.later) or f"id {label.later}" for label in counted]
-    groups = []
-    for by, name, places in _groups(counted, verdicts, sites):
-        chosen = [counted[i] for i in places]
-        clusters = [counted[i].earlier if by == SOURCE else site_of[i] for i in places]
-        for rule, original_of in by_rule.items():
-            found = rates(chosen, [label.later in original_of for label in chosen], clusters)
-            other = sum(original_of.get(label.later, label.earlier) != label.earlier for label in chosen)
-            groups.append(GroupRates(by, name, rule, found, other))
-    novelty = [novelty_of(verdicts[label.later]) for label in counted]
-    return NoveltyReport(
-        groups,
-        SETTING,
+    judged = [verdicts[label.later] for label in chosen]
+    held = [is_held(verdict) for verdict in judged]
+    novelty = [
+        None if verdict.stage in NOT_ASKED or not verdict.evidence else verdict.evidence.novelty for verdict in judged
+    ]
+    site_of = clusters_of(chosen, sites)
+    by_rule = {DECISION: rates(chosen, held, site_of)}
+    for rule, original_of in others.items():
+        by_rule[rule] = rates(chosen, [label.later in original_of for label in chosen], site_of)
+    report = NoveltyReport(
+        by_rule,
         present,
         sum(value is not None for value in novelty),
-        novelty_curve(counted, held, novelty, present),
-        [label for label, is_held in zip(counted, held, strict=True) if is_held and label.new == NEW],
-        [label for label, is_held in zip(counted, held, strict=True) if not is_held and label.new != NEW],
+        novelty_curve(chosen, held, novelty, present),
+        [label for label, is_held in zip(chosen, held, strict=True) if is_held and label.new == NEW],
+        [label for label, is_held in zip(chosen, held, strict=True) if not is_held and label.new != NEW],
     )
+    of_pair = [
+        value if verdict.original and verdict.original.id == label.earlier else None
+        for label, verdict, value in zip(chosen, judged, novelty, strict=True)
+    ]
+    return report, advise(chosen, of_pair, held, site_of, present)
 
 
 def novelty_curve(
@@ -256,27 +251,70 @@ def _quotients(sums: Floats) -> Floats:
         return sums[..., [0, 2]] / sums[..., [1, 3]]
 
 
-def _groups(
-    labels: Sequence[Label], verdicts: Mapping[str, Verdict], sites: Mapping[str, str]
-) -> Iterable[tuple[str, str, list[int]]]:
-    """Yield (by, name, indices) of each group: all pairs, the sure ones, the largest sources, languages and stages."""
-    everything = range(len(labels))
-    yield ALL, ALL, list(everything)
-    sure = [i for i in everything if not labels[i].unsure]
-    if 0 < len(sure) < len(labels):
-        yield SURE, SURE, sure
-    judged = [verdicts[label.later] for label in labels]
-    keys: dict[str, list[str]] = {
-        SOURCE: [sites.get(label.later, "") for label in labels],
-        LANGUAGE: [label.lang or "" for label in labels],
-        STAGE: [f"{verdict.kind}: {verdict.stage}" for verdict in judged],
-    }
-    for by, names in keys.items():
-        for name, count in Counter(name for name in names if name).most_common(_GROUPS):
-            if count >= ENOUGH:
-                yield by, name, [i for i in everything if names[i] == name]
+def advise(
+    labels: Sequence[Label],
+    novelty: Sequence[float | None],
+    held: Sequence[bool],
+    sites: Sequence[str],
+    present: float,
+) -> Advice:
+    """Make the advice from pairs that count (`novelty.counts`).
+
+    novelty: None where something else decided; such a pair keeps `held` at every value. sites: of the later items;
+    pairs with the same one are correlated. present: the setting.
+    """
+    known = [k for k, value in enumerate(novelty) if value is not None]
+    is_new = np.array([labels[k].new == NEW for k in known], np.bool_)
+    logits = np.array([logit(min(max(novelty[k] or 0.0, _LEAST_SHARE), 1 - _LEAST_SHARE)) for k in known])
+    few = _too_few(len(known), int(is_new.sum()))
+    default = DecisionSettings().threshold
+    value, reason = None, few
+    if not few:
+        _, number = np.unique(np.array([sites[k] for k in known]), return_inverse=True)
+        others = _shifts_by_others(logits, is_new, number % _FOLDS)
+        pays = _log_loss(logits + others, is_new) < _log_loss(logits, is_new)
+        value = round(float(probability(np.array(logit(default) - _shift(logits, is_new)))), 2) if pays else default
+        reason = "" if pays else "no other value predicts the labels of other sites better than the default"
+        if value > present and all(held[k] for k in known):
+            value, reason = present, "only items held back are labelled, so a higher value cannot be judged"
+    found = {}
+    for threshold in sorted({*NOVELTY_NAMES.values(), present, *([] if value is None else [value])}):
+        at = [was if one is None else one < threshold for one, was in zip(novelty, held, strict=True)]
+        found[threshold] = rates(labels, at, sites)
+    return Advice(len(known), int(is_new.sum()), value, reason, found)
 
 
-def novelty_of(verdict: Verdict) -> float | None:
-    """Return the novelty that decided about the item; None if something else decided."""
-    return None if verdict.stage in NOT_ASKED or not verdict.evidence else verdict.evidence.novelty
+def _too_few(pairs: int, with_new: int) -> str:
+    """Say which labels a recommendation lacks; empty if none.
+
+    >>> _too_few(30, 3)
+    '10 pairs more, 5 pairs more with something new'
+    """
+    missing = {"more": LEAST_PAIRS - pairs, "more with something new": LEAST_OF_A_KIND - with_new}
+    missing["more with nothing new"] = LEAST_OF_A_KIND - (pairs - with_new)
+    return ", ".join(f"{counted(count, 'pair')} {what}" for what, count in missing.items() if count > 0)
+
+
+def _shift(logits: Floats, is_new: NDArray[np.bool_]) -> float:
+    """The shift that maximises the posterior: by bisection, as its slope only falls."""
+    low, high = -float(len(logits)), float(len(logits))
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        if float((is_new - probability(logits + middle)).sum()) > middle / _SPREAD**2:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _shifts_by_others(logits: Floats, is_new: NDArray[np.bool_], folds: NDArray[np.integer]) -> Floats:
+    """For each pair, the shift by the pairs of the other folds."""
+    shifts = np.zeros(len(logits))
+    for fold in np.unique(folds):
+        inside = folds == fold
+        shifts[inside] = _shift(logits[~inside], is_new[~inside])
+    return shifts
+
+
+def _log_loss(logits: Floats, is_new: NDArray[np.bool_]) -> float:
+    return float(np.logaddexp(0, np.where(is_new, -logits, logits)).mean())

@@ -1,43 +1,69 @@
-"""Plan the keys of bodies: choose anchors, bands or a layout for a recall and a memory limit; predict work and bytes.
+"""Plan the keys of bodies: the anchors, bands or layout for a recall, what they find, their work and their bytes.
 
 Pure; nothing is run. `stream-dedup plan` prints the result, and tests compare the predictions with a measured index.
-`evaluate` says what follows from settings, `advise` proposes others where the present ones fall short, or where others
-are a quarter cheaper.
+`evaluate` says what follows from settings. `advise` proposes others where the present ones fall short.
 
-MinHash: the fewest anchors with a recall, or for each number of rows the fewest bands; curve.py has both curves. Bands
-are planned where the settings have no anchors. SimHash and given fingerprints: the layouts that guarantee a Hamming
-distance, and the least distance with a recall; simhash_model.py has how far apart pairs are.
+MinHash: the fewest anchors with a recall, or for each number of rows the fewest bands. Bands are planned where the
+settings have no anchors. SimHash and given fingerprints: the layouts that guarantee a Hamming distance, and the least
+distance with a recall. scurve.py has the probability that a pair is found.
+
+Candidates. Unrelated fingerprints are not uniform: few pairs share phrases, and they dominate the longer a key is. If
+the bits of a pair differ with probability q, it agrees in p selected bits with probability (1 - q)^p. `UNRELATED` is
+the distribution of q over unrelated pairs.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.curve import anchored, lengthened, predicted, proposed
-from stream_dedup.evaluate.simhash_model import (
-    KEY_BITS,
-    false_candidates,
-    largest_hamming,
-    layouts_of,
-    least_hamming,
-    out_of_reach,
-    recall_at,
-)
+from stream_dedup.evaluate.scurve import bit_difference, proposed, recall_at, within
+from stream_dedup.fingerprint.layout import Layout
+from stream_dedup.fingerprint.layout import layout as parse_layout
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.footprint import BODY_SHINGLES, Footprint, footprint, indexes, peak_bytes
+from stream_dedup.index.footprint import BODY_SHINGLES, Footprint, footprint, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
-from stream_dedup.settings.fingerprint import MOST_BANDS
+from stream_dedup.settings.judging import MOST_BANDS
 from stream_dedup.settings.memory import sized
 
 MOST_FINGERPRINTS = 2**34
 """The most that are planned: on paper, one layout for twice the largest collection in the literature (8 billion pages,
 Manku et al. 2007)."""
+KEY_BITS = 32
+"""Bits of a key of the index."""
+# From here on longer keys hardly find fewer candidates: as many share the 32 bits of a key's hash by chance.
+_LONG_KEY = 40
+_MOST_ANCHORS = 64
+# Jaccards of the printed curve.
+_CURVE_AT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+# Share of unrelated pairs by q, the probability that a bit differs: a mixture of binomials, fitted (EM, grid of .03) to
+# the distances of all 209 M pairs of originals with body Jaccard < .5 of English web news (10,389) and Reuters' wire
+# (17,633), for 64 and 128 bits (tests/benchmarks/simhash.py). The counted pairs that agree in p bits, relative to
+# uniform fingerprints: 16 bits 1.03, 26 bits 1.2 to 1.5, 28 bits .9 to 1.2 (few pairs); this model: 1.04, 1.19, 1.33.
+# Chinese news with character 5-grams gives 1.5 times as many at 16 bits and 9 to 13 times as many at 26. Single words:
+# at 26 bits 2,400 (Reuters) and 7,400 (web) times as many as uniform; the model has 2,850.
+UNRELATED: dict[str, tuple[tuple[float, float], ...]] = {
+    "uniform": ((0.5, 1.0),),
+    "shingles": ((0.14, 3.1e-9), (0.17, 4.2e-8), (0.29, 8.7e-6), (0.47, 0.023), (0.5, 0.977)),
+    "tokens tf": (
+        (0.08, 6.2e-7), (0.11, 1.0e-6), (0.14, 2.1e-5), (0.17, 6.2e-5), (0.2, 8.3e-4), (0.23, 0.0079), (0.26, 0.031),
+        (0.29, 0.076), (0.32, 0.11), (0.35, 0.12), (0.38, 0.17), (0.41, 0.15), (0.44, 0.098), (0.47, 0.17),
+        (0.5, 0.067),
+    ),
+    "tokens uniform": (
+        (0.02, 3.4e-9), (0.11, 3.8e-7), (0.2, 3.1e-6), (0.23, 3.5e-5), (0.32, 6.8e-4), (0.35, 8.5e-4), (0.38, 2.9e-4),
+        (0.41, 0.0077), (0.44, 0.42), (0.47, 0.54), (0.5, 0.03),
+    ),
+    "tokens idf": (
+        (0.02, 9.6e-9), (0.05, 4.3e-8), (0.11, 5.8e-7), (0.2, 1.3e-5), (0.23, 1.5e-5), (0.32, 6.3e-4), (0.35, 7.8e-4),
+        (0.47, 0.19), (0.5, 0.81),
+    ),
+}  # fmt: skip
 # Probability that a key of an unrelated pair agrees: of one anchor, and of a band of r = 1..8 rows (mean of J^r, of the
 # body and of the headline). Pairs with J < .5; the bands from 1.1 M pairs of English web news, the anchor from 40 M
 # pairs each of Reuters' wire (.7e-5) and a German paper (1.9 to 3.1e-5). A site that fills in templates has more:
@@ -49,14 +75,6 @@ _UNRELATED_HEADLINE = (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4
 # original; 150 keys of a near table that are read in a row cost less than two cache misses (index/probe.py).
 _CANDIDATE_US, _KEY_US, _KEY_READ_US = 4.0, 1.0, 0.001
 _BODY_END = 4  # bytes that store the end of a packed body
-# The most false candidates an item that a proposal may have (2 ms of work), however little memory it takes; or twice as
-# many as the best choice, or as many as now.
-_MOST_CANDIDATES = 500.0
-_MOST_ANCHORS = 64
-# Propose other settings only if they are this much cheaper: a migration judges a whole window again.
-_WORTH = 1.25
-# Jaccards of the printed curve. Below .7 hardly any SimHashes are within a distance that tables can guarantee.
-_CURVE_AT, _SIMHASH_CURVE_AT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +101,7 @@ class Plan:
     body_bytes: float
     false_candidates: float
     keys_read: float
-    key_bits: tuple[int, int] | None
+    key_bits: tuple[int, int]
     memory: int
     peak: int
 
@@ -101,32 +119,24 @@ class Plan:
         ]
         return "\n".join(["[fingerprint]", *lines]) + "\n"
 
-    def as_json(self) -> dict[str, Any]:
-        row = {name: getattr(self, name) for name in self.__slots__ if name != "takes"}
-        return row | {name: getattr(self.takes, name) for name in Footprint.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Advice:
     """The plan of the present settings, and a better one; None: keep the present ones.
 
     recall, hamming: what is asked for; None for a family without it. threshold: the body Jaccard at which recall
-    counts. limit: of the peak in bytes. exceeded: nothing within the limit does it, and the limit was not requested.
-    choices: what does it, the cheapest first. distances: the cheapest layout for each Hamming distance. curve: for each
-    Jaccard the probabilities under `curve_of`. indexes: how many processes hold the originals.
+    counts. memory: bounds the peak, in bytes; None: no bound. choices: what does it, the cheapest first. curve: (body
+    Jaccard, recall of the present settings, recall of the proposed ones).
     """
 
     recall: float | None
     hamming: int | None
     threshold: float
-    limit: int
+    memory: int | None
     present: Plan
     proposed: Plan | None
-    exceeded: bool
     choices: list[Plan]
-    distances: list[Plan]
-    curve: list[tuple[float, dict[str, float]]]
-    indexes: int
+    curve: list[tuple[float, float | None, float | None]]
 
     @property
     def changes_scheme(self) -> bool:
@@ -146,11 +156,10 @@ def advise(
     hamming: int | None = None,
     memory: int | None = None,
 ) -> Advice:
-    """Evaluate the present settings, and propose others if they fall short or if others are a quarter cheaper.
+    """Evaluate the present settings, and propose the cheapest that do what is asked for if they fall short.
 
     `recall` counts at `decision.body`; unset, it stays as it is. A layout is planned for `hamming`, or for the least
-    distance with this recall. `memory` bounds the peak; unset: what the present settings take, or more if the recall
-    needs it. Raises ConfigError that says what can be had.
+    distance with this recall. `memory` bounds the peak. Raises ConfigError that says what can be had.
 
     >>> found = advise(Traffic(1_000_000), FingerprintSettings(), DecisionSettings())
     >>> round(found.present.recall, 3), found.proposed is None
@@ -161,33 +170,47 @@ def advise(
     """
     now = evaluate(traffic, fingerprint, decision)
     if fingerprint.family == "minhash":
-        has = now.recall or 0.0
-        recall = has if recall is None else recall
-        choices = _minhash_choices(traffic, fingerprint, decision, recall)
-        does_it, distances = has >= recall, list[Plan]()
+        recall = now.recall or 0.0 if recall is None else recall
+        does_it = (now.recall or 0.0) >= recall
+        options = _keys_with_recall(recall, fingerprint, decision.body)
     else:
-        hamming = fingerprint.hamming if hamming is None else hamming
+        # More than the requested recall is enough, and another distance than the requested one is not.
+        does_it = hamming in (None, fingerprint.hamming)
         if recall is not None:
             hamming = least_hamming(recall, decision.body, fingerprint)
-        choices = _layout_choices(hamming, traffic, fingerprint, decision)
-        # More than the requested recall is enough, and another distance than the requested one is not.
-        does_it = fingerprint.hamming == hamming or (recall is not None and fingerprint.hamming > hamming)
-        distances = [cheapest(k, fingerprint, decision, traffic) for k in range(largest_hamming(fingerprint.bits) + 1)]
-    limit = now.peak if memory is None else memory
-    is_enough = does_it and now.peak <= limit
-    most = max(_MOST_CANDIDATES, 2 * choices[0].false_candidates, now.false_candidates)
-    bearable = [made for made in choices if made.false_candidates <= most]
-    fitting = [made for made in bearable if made.peak <= (min(limit, now.peak) if is_enough else limit)]
-    chosen, exceeded = fitting[0] if fitting else None, False
-    if chosen is None and not is_enough:
-        chosen, exceeded = min(bearable, key=lambda made: made.peak), True
-        if memory is not None:
-            raise ConfigError(_too_much(traffic.items, chosen, memory))
-    if chosen and is_enough and now.price <= _WORTH * chosen.price:
-        chosen = None
-    curve = curve_of(fingerprint, now, chosen or now)
-    held_by = indexes(traffic.items, max(Counter(Scheme(fingerprint).table_of).values()))
-    return Advice(recall, hamming, decision.body, limit, now, chosen, exceeded, choices, distances, curve, held_by)
+            does_it = fingerprint.hamming >= hamming
+        hamming = fingerprint.hamming if hamming is None else hamming
+        options = [{"hamming": hamming, "layout": name} for name in layouts_of(hamming, fingerprint.bits)]
+        if not options:
+            raise ConfigError(_out_of_reach(hamming, fingerprint.bits))
+    made = (evaluate(traffic, fingerprint.model_copy(update=option), decision) for option in options)
+    choices = sorted(made, key=lambda plan: (plan.price, plan.peak))
+    chosen = None
+    if not does_it or (memory is not None and now.peak > memory):
+        chosen = next((plan for plan in choices if memory is None or plan.peak <= memory), None)
+        if chosen is None:
+            raise ConfigError(_too_much(traffic.items, min(choices, key=lambda plan: plan.peak), memory or 0))
+    ends = [now.settings, *([chosen.settings] if chosen else [])]
+    curve = []
+    for jaccard in _CURVE_AT if fingerprint.family != "given" else ():
+        recalls = [_recall(jaccard, fingerprint.model_copy(update=settings)) for settings in ends]
+        curve.append((jaccard, recalls[0], recalls[-1] if chosen else None))
+    return Advice(recall, hamming, decision.body, memory, now, chosen, choices, curve)
+
+
+def _too_much(items: int, smallest: Plan, memory: int) -> str:
+    what = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
+    return (
+        f"{items:,} originals need at least {sized(smallest.peak)} while tables merge ({what}), not {sized(memory)}; "
+        "take a shorter window, less recall or a smaller distance, or more memory"
+    )
+
+
+def _recall(jaccard: float, fingerprint: FingerprintSettings) -> float | None:
+    """The probability that the keys of a body find another with this Jaccard; None for given fingerprints."""
+    if fingerprint.family == "minhash":
+        return float(proposed(jaccard, Scheme(fingerprint)))
+    return recall_at(jaccard, fingerprint.hamming, fingerprint)
 
 
 def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings) -> Plan:
@@ -199,15 +222,13 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
     (6, (16, 16), 161, 0.75)
     """
     scheme = Scheme(fingerprint)
-    tables, keys_read, key_bits, body_bytes = scheme.layout, 0.0, None, 0.0
-    recall: float | None
+    tables, keys_read, key_bits, body_bytes = scheme.layout, 0.0, (KEY_BITS, KEY_BITS), 0.0
     if tables:
         settings: dict[str, Any] = {"hamming": fingerprint.hamming, "layout": fingerprint.layout}
         selected = np.bitwise_count(tables.masks).sum(axis=1)
         key_bits = int(selected.min()), int(selected.max())
-        false, read = false_candidates(tables, fingerprint)
+        false, read = _false_candidates(tables, fingerprint)
         keys_read = traffic.items * read
-        recall = recall_at(decision.body, fingerprint.hamming, fingerprint)
     else:
         settings = {"anchors": fingerprint.anchors}
         if fingerprint.body_bands:
@@ -216,106 +237,131 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
         for view, shares in (("body", _UNRELATED_BODY), ("headline", _UNRELATED_HEADLINE)):
             bands, rows = getattr(fingerprint, f"{view}_bands"), getattr(fingerprint, f"{view}_rows")
             false += bands * (shares[min(rows, len(shares)) - 1] + 2.0**-KEY_BITS)  # an upper bound for more rows
-        recall = float(proposed(decision.body, scheme))
         body_bytes = expected_bytes(traffic.body_shingles) + _BODY_END if scheme.is_exact else 0.0
     takes = footprint(scheme, traffic.items, traffic.id_bytes, body_bytes)
     return Plan(
-        settings, recall, takes, body_bytes, traffic.items * false, keys_read, key_bits,
+        settings, _recall(decision.body, fingerprint), takes, body_bytes, traffic.items * false, keys_read, key_bits,
         math.ceil(traffic.items * takes.bytes_per_item), peak_bytes(traffic.items, takes),
     )  # fmt: skip
 
 
-def curve_of(fingerprint: FingerprintSettings, now: Plan, chosen: Plan) -> list[tuple[float, dict[str, float]]]:
-    """What the keys find by body Jaccard: probabilities by kind of key, of the present settings and of the chosen ones.
-
-    Anchors have two curves: for words changed one by one, and for a text that a longer one holds, whose share of the
-    longer one is then the Jaccard. Bands depend on the Jaccard alone.
-    """
-    plans = {"": now} | ({" (proposed)": chosen} if chosen is not now else {})
-    if fingerprint.family == "minhash":
-        return [(at, _chances(at, fingerprint, plans)) for at in _CURVE_AT]
-    rows = []
-    for at in _SIMHASH_CURVE_AT if fingerprint.family == "simhash" else ():
-        recalls = {name: recall_at(at, one.settings["hamming"], fingerprint) for name, one in plans.items()}
-        rows.append((at, {f"recall{name}": recall for name, recall in recalls.items() if recall is not None}))
-    return rows
-
-
-def _chances(jaccard: float, fingerprint: FingerprintSettings, plans: Mapping[str, Plan]) -> dict[str, float]:
-    scheme = Scheme(fingerprint)
-    times = scheme.anchor_words / scheme.shingle_widths.words
-    row = {}
-    for name, plan in plans.items():
-        anchors, bands = plan.settings["anchors"], plan.settings.get("body_bands")
-        if anchors:
-            row[f"words changed{name}"] = float(anchored(lengthened(jaccard, times), anchors))
-            row[f"one holds the other{name}"] = float(anchored(jaccard, anchors, split=0.0))
-        if bands:
-            row[f"bands{name}"] = float(predicted(jaccard, bands, plan.settings["body_rows"]))
-    row["headline bands"] = float(predicted(jaccard, fingerprint.headline_bands, fingerprint.headline_rows))
-    return row
-
-
-def _too_much(items: int, smallest: Plan, memory: int) -> str:
-    # Fewer originals take a little more each (.2 % at half the number): subtract 3 %, and round down to two digits.
-    fit = int(0.97 * items * memory / smallest.peak)
-    fit -= fit % 10 ** max(len(str(fit)) - 2, 0)
-    what = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
-    return (
-        f"{items:,} originals need at least {sized(smallest.peak)} while tables merge ({what}), not {sized(memory)}, "
-        f"which hold about {fit:,}; take a shorter window, less recall or a smaller distance, or more memory"
-    )
-
-
-# -- MinHash ----------------------------------------------------------------------------------------------------------
-
-
-def _minhash_choices(
-    traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings, recall: float
-) -> list[Plan]:
-    """The fewest anchors with this recall, or the fewest bands for each number of rows; the cheapest first."""
-    options: list[dict[str, int]] = []
+def _keys_with_recall(recall: float, fingerprint: FingerprintSettings, jaccard: float) -> list[dict[str, Any]]:
+    """The fewest anchors with this recall, or, without anchors, the fewest bands for each number of rows."""
+    options: list[dict[str, Any]] = []
     if fingerprint.anchors:
-        for anchors in range(1, _MOST_ANCHORS + 1):
-            options = [{"anchors": anchors}]
-            if float(proposed(decision.body, Scheme(fingerprint.model_copy(update=options[0])))) >= recall:
+        for count in range(1, _MOST_ANCHORS + 1):
+            options = [{"anchors": count}]
+            if float(proposed(jaccard, Scheme(fingerprint.model_copy(update=options[0])))) >= recall:
                 break
         else:
             options = []
     else:
         for rows in range(1, len(_UNRELATED_BODY) + 1):
-            agree = decision.body**rows
+            agree = jaccard**rows
             bands = 1 if agree >= 1 else math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9)
             if bands <= MOST_BANDS:
                 options.append({"body_bands": max(bands, 1), "body_rows": rows})
     if not options:
         what = f"{_MOST_ANCHORS} anchors" if fingerprint.anchors else f"{MOST_BANDS} bands"
-        raise ConfigError(
-            f"recall {recall:.4g} cannot be had at body Jaccard {decision.body:g} with {what}; ask for less"
+        raise ConfigError(f"recall {recall:.4g} cannot be had at body Jaccard {jaccard:g} with {what}; ask for less")
+    return options
+
+
+def layouts_of(hamming: int, bits: int) -> list[str]:
+    """The layouts that guarantee this distance and no larger one (at distance 0: those for 1).
+
+    >>> layouts_of(3, 64)
+    ['4 choose 1', '5 choose 2', '6 choose 3', '7 choose 4', '8 choose 5', '4 x 4']
+    >>> layouts_of(6, 64), layouts_of(17, 128)
+    (['8 choose 2', '9 choose 3', '10 choose 4', '11 choose 5', '12 choose 6', '7 x 7'], [])
+    """
+    return list(_layouts(max(hamming, 1), bits))
+
+
+@lru_cache
+def _layouts(hamming: int, bits: int) -> tuple[str, ...]:
+    found = []
+    for chosen in range(1, bits - hamming):
+        found.append(f"{hamming + chosen} choose {chosen}")
+        if bits * chosen // (hamming + chosen) >= _LONG_KEY:
+            break
+    found.append(f"{hamming + 1} x {hamming + 1}")
+    return tuple(name for name in found if _is_allowed(name, bits))
+
+
+def _is_allowed(name: str, bits: int) -> bool:
+    try:
+        parse_layout(name, bits)
+    except ConfigError:
+        return False
+    return True
+
+
+def least_hamming(recall: float, jaccard: float, fingerprint: FingerprintSettings) -> int:
+    """The least distance with this recall. Raises ConfigError if no layout guarantees it.
+
+    >>> least_hamming(0.9, 0.95, FingerprintSettings(family="simhash"))
+    7
+    """
+    bits, difference = fingerprint.bits, bit_difference(jaccard, fingerprint)
+    hamming = next(k for k in range(bits + 1) if within(k, bits, difference) >= min(recall, 1 - 1e-9))
+    most = largest_hamming(bits)
+    if hamming > most:
+        wider = (
+            ""
+            if bits == 128
+            else f" (with [fingerprint] bits = 128 {within(largest_hamming(128), 128, difference):.3f})"
         )
-    made = [evaluate(traffic, fingerprint.model_copy(update=option), decision) for option in options]
-    return sorted(made, key=_price)
+        raise ConfigError(
+            f"recall {recall:.4g} at body Jaccard {jaccard:g} takes {hamming} of {bits} bits, and no layout guarantees "
+            f"more than {most}, with recall {within(most, bits, difference):.3f}{wider}. A SimHash finds "
+            "near-identical bodies: ask for less, for a higher --threshold, or set family = 'minhash'"
+        )
+    return hamming
 
 
-# -- layouts ----------------------------------------------------------------------------------------------------------
+def _out_of_reach(hamming: int, bits: int) -> str:
+    """Why no layout guarantees this distance; plain text."""
+    wider = "" if bits == 128 else f", with [fingerprint] bits = 128 {largest_hamming(128)}"
+    return (
+        f"no layout of {bits} bits guarantees a distance of {hamming}: keys would be too short or tables too many; the "
+        f"largest is {largest_hamming(bits)}{wider}"
+    )
 
 
-def cheapest(hamming: int, fingerprint: FingerprintSettings, decision: DecisionSettings, traffic: Traffic) -> Plan:
-    """The layout that guarantees this distance with the least work. Raises ConfigError if there is none."""
-    return _layout_choices(hamming, traffic, fingerprint, decision)[0]
+def largest_hamming(bits: int) -> int:
+    """The largest distance that an allowed layout guarantees.
+
+    >>> largest_hamming(64), largest_hamming(128)
+    (10, 16)
+    """
+    return max(k for k in range(1, bits) if k == 1 or _layouts(k, bits))
 
 
-def _layout_choices(
-    hamming: int, traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings
-) -> list[Plan]:
-    made = [
-        evaluate(traffic, fingerprint.model_copy(update={"hamming": hamming, "layout": name}), decision)
-        for name in layouts_of(hamming, fingerprint.bits)
-    ]
-    if not made:
-        raise ConfigError(out_of_reach(hamming, fingerprint.bits))
-    return sorted(made, key=_price)
+def _kind_of(fingerprint: FingerprintSettings) -> str:
+    """Return the key of `UNRELATED` for these settings."""
+    if fingerprint.family == "given":
+        return "uniform"
+    return "shingles" if fingerprint.features == "shingles" else f"tokens {fingerprint.weights}"
 
 
-def _price(made: Plan) -> tuple[float, int]:
-    return made.price, made.peak
+def _false_candidates(tables: Layout, fingerprint: FingerprintSettings) -> tuple[float, float]:
+    """The probability that an unrelated fingerprint is proposed, and the keys read for it in near tables.
+
+    Tables are taken as independent for a pair, which overstates the first: tables share bits.
+    """
+    found = read = 0.0
+    selected_bits = np.bitwise_count(tables.masks).sum(axis=1).tolist()
+    counts = Counter(zip(selected_bits, tables.dont_care_bits, strict=True))  # they differ by one or two
+    for difference, share in UNRELATED[_kind_of(fingerprint)]:
+        missed = 1.0
+        for (selected, loose), count in counts.items():
+            agrees = (1 - difference) ** selected
+            if loose:
+                read += count * share * agrees
+                agrees *= within(min(fingerprint.hamming, loose), loose, difference)
+            else:
+                agrees = min(agrees + 2.0**-KEY_BITS, 1.0)  # a long key is a hash
+            missed *= (1 - agrees) ** count
+        found += share * (1 - missed)
+    return found, read

@@ -1,66 +1,354 @@
-"""A sample of pairs for a person to label, stored in a directory: drawn once, labelled at any time, resumable.
+"""A sample of decisions for a person to label: drawn once, stored in a directory, labelled at any time, resumable.
 
-The directory holds:
+In: settings, and the topics of a worker or the files of `filter`. Out: `Sample`, a directory with
 
 - `pairs.jsonl`: each pair with its two items as they were compared, the decision, and its weight;
 - `labels.jsonl`: the labels, appended one by one; `evaluate --labels` reads them;
 - `corpus.jsonl`: the records of the items, so that `evaluate` can judge them again under other settings;
 - `drawn.json`: the options with which the pairs were drawn.
 
-The pairs contain the original decisions, so precision and missed need no second run.
+The pairs contain the original decisions, so precision and missed need no second run. From Kafka only items that were
+held back can be drawn, since records in the output carry no evidence. From files the items are judged again, so those
+let through beside a candidate are drawn too.
+
+The sample is stratified: a stratum combines the deciding stage with the distance from its threshold. Decisions near a
+threshold err most, so they are drawn more often and weigh less. The weighted sum over the sample is an unbiased
+estimate of the sum over all decisions (Horvitz and Thompson 1952), whatever the allocation. One pass; memory for
+`count` decisions a stratum (reservoir sampling: Vitter 1985, algorithm R).
 """
 
 import os
-from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from stream_dedup.dedup.verdict import Evidence, Kind, Stage
+from stream_dedup.batch.judge import LineJudge, batched, item_of
+from stream_dedup.batch.lines import Line, LineReader, read_lines
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.advice import Advice, advise
 from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, compare, read_labels
-from stream_dedup.evaluate.novelty import NOT_ASKED, Rates, counts, rates
-from stream_dedup.evaluate.strata import Drawn
+from stream_dedup.evaluate.novelty import NOT_ASKED, Advice, Rates, advise, clusters_of, counts, rates
+from stream_dedup.kafka.reader import TopicReader
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.fields import BOM, paths_of
 from stream_dedup.news.item import Item
+from stream_dedup.settings import Settings
+from stream_dedup.worker.records import EVIDENCE
+
+T = TypeVar("T")
+Place = tuple[int, int]  # partition and offset, or input and line
+Report = Callable[[int], None]  # called with the number of decisions seen so far
 
 SAME, DIFFERENT = "copy", "different"
-_DRAWN = "drawn.json"
+_NO_LIMIT = 2**62  # ms: no date counts as in the future, since the sampled run has accepted it
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# Distances from the threshold. The first is about the error of the estimates: .04 of a Jaccard with 128 bins.
+_AT, _NEAR = 0.05, 0.15
+# Oversampling by distance from the threshold.
+_FACTOR = {"at": 4.0, "near": 2.0, "clear": 1.0}
+# Items let through are drawn half as often: a wrong one is read twice, while one held back by mistake is lost.
+_LET_THROUGH = 0.5
+# At least two of each stratum: one alone says nothing about its variance.
+_LEAST = 2
 
 
-class Side(msgspec.Struct, frozen=True):
-    """An item as it was compared."""
+@dataclass(frozen=True, slots=True)
+class Drawn(Generic[T]):
+    """A drawn decision; it represents `weight` decisions of its stratum."""
 
-    id: str
-    title: str
-    text: str
-    source: str
-    time: int
+    what: T
+    decision: Mapping[str, Any]
+    stratum: str
+    weight: float
 
-    @classmethod
-    def of(cls, item: Item) -> "Side":
-        return cls(item.id, item.title, item.text, item.source, item.time)
+
+class Strata(Generic[T]):
+    """Collects decisions one by one, then draws. The same decisions in the same order and `seed` give the same sample.
+
+    >>> strata = Strata[str](10, 1, Settings())
+    >>> for n in range(50):
+    ...     strata.add({"verdict": "duplicate", "stage": "exact"}, f"pair {n}")
+    >>> drawn = strata.draw()
+    >>> len(drawn), drawn[0].stratum, sum(one.weight for one in drawn)
+    (10, 'exact, clear', 50.0)
+    """
+
+    def __init__(self, count: int, seed: int, settings: Settings) -> None:
+        self._count, self._settings = count, settings
+        self._random = random.Random(seed)
+        self._sizes: dict[str, int] = {}
+        self._kept: dict[str, list[tuple[Mapping[str, Any], T]]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of decisions added."""
+        return sum(self._sizes.values())
+
+    def add(self, decision: Mapping[str, Any], what: T) -> None:
+        """Add a decision. O(1)."""
+        name = stratum_of(decision, self._settings)
+        self._sizes[name] = size = self._sizes.get(name, 0) + 1
+        kept = self._kept.setdefault(name, [])
+        if len(kept) < self._count:
+            kept.append((decision, what))
+        elif (place := self._random.randrange(size)) < self._count:
+            kept[place] = (decision, what)
+
+    def draw(self) -> list[Drawn[T]]:
+        """Draw at most `count` decisions in random order, so that a part of them is still a sample of all strata."""
+        chosen = []
+        for name, number in allocate(self._sizes, self._count).items():
+            weight = self._sizes[name] / number if number else 0.0
+            for decision, what in self._random.sample(self._kept[name], number):
+                chosen.append(Drawn(what, decision, name, weight))
+        self._random.shuffle(chosen)
+        return chosen
+
+
+def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
+    """Return how many to draw from each stratum: in proportion to the root of its size and its oversampling factor, at
+    least two of each if `count` allows.
+
+    >>> allocate({"body, at": 100, "body, clear": 100, "exact, clear": 1}, 22)
+    {'body, at': 17, 'body, clear': 4, 'exact, clear': 1}
+    """
+    wanted = {name: _factor(name) * sqrt(size) for name, size in sizes.items()}
+    given = dict.fromkeys(sizes, 0)
+    left = min(count, sum(sizes.values()))
+    for least in range(_LEAST):  # one for each stratum, then a second one
+        for name in sorted(sizes, key=lambda name: -wanted[name]):
+            if left and given[name] == least and given[name] < sizes[name]:
+                given[name] += 1
+                left -= 1
+    while left:  # the next one goes to the stratum that is furthest below its share
+        unfilled = [name for name in sizes if given[name] < sizes[name]]
+        name = max(unfilled, key=lambda name: wanted[name] / (given[name] + 1))
+        given[name] += 1
+        left -= 1
+    return given
+
+
+def _factor(name: str) -> float:
+    what, _, nearness = name.rpartition(", ")
+    return _FACTOR[nearness] * (_LET_THROUGH if what.startswith(Kind.UNIQUE) else 1.0)
+
+
+def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
+    """Return the stratum of a decision: the stage, and the distance from the threshold.
+
+    >>> stratum_of({"verdict": "duplicate", "stage": "body", "evidence": {"novelty": 0.37}}, Settings())
+    'body, at'
+    """
+    margin = _margin(decision, settings)
+    nearness = "clear" if margin is None or abs(margin) >= _NEAR else "at" if abs(margin) < _AT else "near"
+    kind = f"{decision['verdict']} " if decision["verdict"] != Kind.DUPLICATE else ""
+    return f"{kind}{decision['stage']}, {nearness}"
+
+
+def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
+    """Return how far the deciding number is above its threshold; None if no threshold decides."""
+    evidence = decision.get("evidence") or {}
+    if decision["stage"] in (Stage.ID, Stage.EXACT, Stage.POLICY):
+        return None
+    if evidence.get("novelty") is not None:
+        return float(evidence["novelty"]) - settings.decision.threshold
+    if evidence.get("distance") is not None:  # one bit corresponds to one step of a threshold
+        return float(settings.fingerprint.hamming - evidence["distance"]) * _AT
+    return None if evidence.get("body") is None else float(evidence["body"]) - settings.decision.body
+
+
+# -- drawing ----------------------------------------------------------------------------------------------------------
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A pair to label. `forward`: whether the later item was let through."""
+    """A pair to label: its items as they were compared. `forward`: whether the later one was let through."""
 
-    earlier: Side
-    later: Side
+    earlier: Item
+    later: Item
     decision: dict[str, Any]
     forward: bool
     stratum: str
     weight: float
 
 
+class _Original(msgspec.Struct):
+    """What is read of `original` in a decision: from Kafka it has a partition, from files the name of a file."""
+
+    offset: int
+    partition: int = -1
+    file: str = ""
+
+
 class _Decision(msgspec.Struct):
-    """What `Sample` needs of a pair's decision."""
+    """What is read of a decision, in a header or in a row of a duplicates file. All of it goes into the sample."""
 
     verdict: Kind
     stage: Stage
+    original: _Original | None = None
     evidence: Evidence | None = None
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The drawn pairs. `corpus`: the records of their items in order. `lost`: decisions whose original is gone."""
+
+    pairs: list[Pair]
+    corpus: list[bytes]
+    decisions: int
+    lost: int
+
+
+def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambda seen: None) -> Found:
+    """Draw from the duplicates topic, and read the originals at their offsets in the input topic."""
+    topics, decode = settings.topics, Decoder(settings.item)
+    strata, lost = Strata[tuple[Any, Place]](count, seed, settings), 0
+    with TopicReader(settings) as reader:
+        beginnings = reader.beginnings(topics.input)
+        for seen, record in enumerate(reader.all(topics.duplicates), 1):
+            decision = _decision(record)
+            original = decision and decision["original"]
+            if (
+                decision is None
+                or not original
+                or original["offset"] < beginnings.get(original.get("partition", -1), _NO_LIMIT)
+            ):
+                lost += 1
+            else:
+                strata.add(decision, (record, (original["partition"], original["offset"])))
+            report(seen)
+        drawn = strata.draw()
+        originals = reader.at(topics.input, (draw.what[1] for draw in drawn))
+    pairs, corpus = [], {}
+    for draw in drawn:
+        records = originals.get(draw.what[1]), draw.what[0]
+        first, second = (r and decode(r.value, r.key, r.timestamp, r.partition, r.offset) for r in records)
+        if not (isinstance(first, Item) and isinstance(second, Item)):
+            lost += 1
+            continue
+        pairs.append(Pair(first, second, dict(draw.decision), False, draw.stratum, draw.weight))
+        for item, record in zip((first, second), records, strict=True):
+            # In order of time, an original before its duplicates.
+            corpus[item.time, item is second, item.id] = _as_line(record.value, item, settings)
+    return Found(pairs, [corpus[key] for key in sorted(corpus)], len(strata), lost)
+
+
+def _decision(record: Any) -> dict[str, Any] | None:
+    value = next((value for name, value in reversed(record.headers) if name == EVIDENCE), None)
+    try:
+        return _checked(value) if value else None
+    except _UNREADABLE:
+        return None  # not written by stream_dedup
+
+
+def _checked(value: bytes) -> dict[str, Any]:
+    """The members of a JSON object that is a decision. Raises `_UNREADABLE`."""
+    fields = msgspec.json.decode(value, type=dict[str, Any])
+    msgspec.convert(fields, _Decision)
+    return {"original": None} | fields
+
+
+def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
+    """Return the record as a line that contains id and time, which came from key and timestamp, as fields."""
+    if settings.item.format == "text":
+        return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
+    fields = msgspec.json.decode(value.removeprefix(BOM))
+    paths = paths_of(settings.item, Decoder(settings.item).read(value).shape)
+    for name, content in (("id", item.id), ("published", _iso(item.time))):
+        at = fields
+        *outer, last = paths[name][0]
+        for part in outer:
+            at = at.setdefault(part, {}) if isinstance(at, dict) else {}
+        if isinstance(at, dict):
+            at[last] = content
+    return msgspec.json.encode(fields)
+
+
+def _iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def from_files(
+    inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, report: Report = lambda seen: None
+) -> Found:
+    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs, in its order."""
+    names = [str(path) for path in inputs]
+    numbers = {str(Path(name).resolve()): number for number, name in enumerate(names)}
+    strata, lost = Strata[tuple[Place, Place, bool]](count, seed, settings), 0
+    for row in map(_row, read_lines(duplicates)):
+        if row["verdict"] == Kind.BAD or not row["original"]:
+            continue
+        later, earlier = (
+            numbers.get(str(Path(reference.get("file", "")).resolve())) for reference in (row, row["original"])
+        )
+        if later is None:
+            raise InputError(f"{duplicates} speaks of {row.get('file')}; name it with --input")
+        if earlier is None:  # from an earlier run with the same state
+            lost += 1
+        else:
+            strata.add(row, ((earlier, row["original"]["offset"]), (later, row.get("line", 0)), False))
+    for seen, (line, decision) in enumerate(_let_through(names, settings), 1):
+        if decision is not None:
+            original = decision["original"]
+            strata.add(decision, ((original["partition"], original["offset"]), (line.input, line.number), True))
+        report(seen)
+    return _with_items(names, strata.draw(), settings, len(strata), lost)
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    try:
+        return _checked(line)
+    except _UNREADABLE as error:
+        raise InputError(f"no row of a duplicates file: {error}") from None
+
+
+def _let_through(inputs: Sequence[str], settings: Settings) -> Iterator[tuple[Line, Mapping[str, Any] | None]]:
+    """Yield each line, with the decision if it was let through beside a near candidate."""
+    with closing(Deduplicator(settings)) as dedup:
+        judge = LineJudge(dedup, _NO_LIMIT)
+        for lines in batched(LineReader(inputs, None), settings):
+            batch = judge.judge(lines)
+            dedup.apply(batch)
+            for line, verdict in zip(lines, batch.verdicts, strict=True):
+                yield line, verdict.as_json() if _has_near_candidate(verdict) else None
+
+
+def _has_near_candidate(verdict: Verdict) -> bool:
+    """Whether the item was let through beside a candidate; new versions of an id are not compared."""
+    original = verdict.original
+    return (
+        verdict.kind in (Kind.UNIQUE, Kind.UPDATE)
+        and verdict.forward
+        and original is not None
+        and (original.id != verdict.id)
+    )
+
+
+def _with_items(
+    inputs: Sequence[str], drawn: list[Drawn[tuple[Place, Place, bool]]], settings: Settings, decisions: int, lost: int
+) -> Found:
+    wanted = {place for draw in drawn for place in draw.what[:2]}
+    read = (((line.input, line.number), line) for line in LineReader(inputs, None))
+    lines = {place: line for place, line in read if place in wanted}
+    decode = Decoder(settings.item)
+    pairs = []
+    for draw in drawn:
+        first, second = (item_of(decode, lines.get(place, Line(b"", *place))) for place in draw.what[:2])
+        if not (isinstance(first, Item) and isinstance(second, Item)) or second.id != draw.decision["id"]:
+            raise InputError("the inputs are not those that were filtered: a line that was drawn has changed")
+        pairs.append(Pair(first, second, dict(draw.decision), draw.what[2], draw.stratum, draw.weight))
+    return Found(pairs, [lines[place].value for place in sorted(lines)], decisions, lost)
+
+
+# -- the directory ----------------------------------------------------------------------------------------------------
 
 
 class Sample:
@@ -71,6 +359,12 @@ class Sample:
         self.pairs = _read_pairs(directory / "pairs.jsonl")
         _remove_partial_line(self._labels_path)
         self.labels = read_labels(self._labels_path) if self._labels_path.exists() else []
+        for label, pair in zip(self.labels, self.pairs, strict=False):
+            if (label.earlier, label.later) != (pair.earlier.id, pair.later.id):
+                raise InputError(
+                    f"{self._labels_path}: the labels must be in the order of the pairs; delete the line of "
+                    f"{label.later} and those after it"
+                )
 
     @staticmethod
     def exists(directory: Path) -> bool:
@@ -87,7 +381,7 @@ class Sample:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "corpus.jsonl").write_bytes(b"".join(line + b"\n" for line in corpus))
-            (directory / _DRAWN).write_bytes(msgspec.json.encode(drawn or {}) + b"\n")
+            (directory / "drawn.json").write_bytes(msgspec.json.encode(drawn or {}) + b"\n")
             part = directory / ".pairs.jsonl.part"
             part.write_bytes(b"".join(msgspec.json.encode(pair) + b"\n" for pair in pairs))
             part.replace(directory / "pairs.jsonl")
@@ -96,35 +390,18 @@ class Sample:
 
     @staticmethod
     def drawn_with(directory: Path) -> dict[str, Any]:
-        """Return the options of `write`; empty if a former version wrote the sample."""
-        path = directory / _DRAWN
+        """Return the options of `write`."""
+        path = directory / "drawn.json"
         try:
-            return msgspec.json.decode(path.read_bytes(), type=dict[str, Any]) if path.exists() else {}
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         except (OSError, msgspec.MsgspecError) as error:
             raise InputError(
                 f"cannot read {path}: {error}; it names the options with which the pairs were drawn"
             ) from None
 
     def open_pairs(self) -> list[Pair]:
-        """Return the pairs without a label, in the order of the sample."""
-        return self._match()[1]
-
-    def _match(self) -> tuple[list[tuple[Label, Pair]], list[Pair]]:
-        """Return the labels with their pairs, and the pairs without a label.
-
-        Two items may be drawn more than once, for each delivery of the later one: the n-th label of two ids is that of
-        their n-th pair.
-        """
-        waiting: dict[tuple[str, str], deque[Label]] = defaultdict(deque)
-        for label in self.labels:
-            waiting[label.earlier, label.later].append(label)
-        labelled, unlabelled = [], []
-        for pair in self.pairs:
-            if labels := waiting[pair.earlier.id, pair.later.id]:
-                labelled.append((labels.popleft(), pair))
-            else:
-                unlabelled.append(pair)
-        return labelled, unlabelled
+        """Return the pairs without a label, in the order of the sample, which is that of the labels."""
+        return self.pairs[len(self.labels) :]
 
     def add(self, pair: Pair, same: bool, new: bool, unsure: bool) -> None:
         """Append a label; it is on the disk when this returns."""
@@ -146,9 +423,9 @@ class Sample:
         The precision is an estimate for all decisions of the sampled run. The recall covers only what the sample can
         contain: of the same articles those held back, or let through with evidence.
         """
-        labelled, _ = self._match()
-        found = [not pair.forward or pair.decision["verdict"] == Kind.UPDATE for _, pair in labelled]
-        return compare([label for label, _ in labelled], found) if labelled else None
+        pairs = self.pairs[: len(self.labels)]
+        found = [not pair.forward or pair.decision["verdict"] == Kind.UPDATE for pair in pairs]
+        return compare(self.labels, found) if pairs else None
 
     def novelty(self) -> Rates:
         """Compute missed from the labels so far; repeated covers only what the sample can contain."""
@@ -166,15 +443,10 @@ class Sample:
 
     def _counted(self) -> tuple[list[Pair], list[Label], list[bool], list[str]]:
         """Return the pairs that count for the second question, with label, whether held back, and site."""
-        found = [(pair, label) for label, pair in self._match()[0] if counts(label)]
+        found = [(pair, label) for pair, label in zip(self.pairs, self.labels, strict=False) if counts(label)]
         pairs, labels = [pair for pair, _ in found], [label for _, label in found]
-        sites = [pair.later.source or f"id {pair.later.id}" for pair in pairs]
+        sites = clusters_of(labels, {pair.later.id: pair.later.source for pair in pairs})
         return pairs, labels, [not pair.forward for pair in pairs], sites
-
-
-def pair_of(drawn: Drawn[Any], earlier: Item, later: Item, forward: bool) -> Pair:
-    """Make the pair of a drawn decision and its two items."""
-    return Pair(Side.of(earlier), Side.of(later), dict(drawn.decision), forward, drawn.stratum, drawn.weight)
 
 
 def _read_pairs(path: Path) -> list[Pair]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.bits import GOLDEN, mix_all
-from stream_dedup.settings.fingerprint import MOST_BANDS
+from stream_dedup.settings.judging import MOST_BANDS
 
 _FORM = re.compile(r"(\d+) (choose|x) (\d+)")
 # A table costs each original eight bytes and each lookup a cache miss; 8 choose 2 has 28, the default family 30. The

@@ -17,11 +17,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, nearness_of, probe
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, nearness_of, probe
 from stream_dedup.index.recent import RecentTree
-from stream_dedup.index.run import KEY_BITS, Keys, Rows, build_run, unsort
+from stream_dedup.index.run import Keys, Rows, build_run, unsort
 from stream_dedup.index.tiers import Tiers
-from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN, NO_ROW, Alive, RowTimes, Windows
+from stream_dedup.index.times import (
+    ANY_TIME,
+    EARLIEST,
+    FORGOTTEN,
+    LOW,
+    NO_ROW,
+    OLD_HIGH,
+    OLD_LOW,
+    RowTimes,
+    Windows,
+    windows_since,
+)
 from stream_dedup.settings import IndexSettings
 
 # A batch of at least this many rows becomes a run at once. Measured at 30 tables and 200,000 rows, µs per row in tree
@@ -115,12 +126,6 @@ class HybridIndex:
         dont_care_bits: Sequence[int] = (),
         max_hamming: int = 0,
     ) -> None:
-        if not table_of or sorted(set(table_of)) != list(range(table_of[-1] + 1)) or sorted(table_of) != [*table_of]:
-            raise ValueError(f"table_of = {table_of}, not the tables of at least one column, ascending from 0")
-        is_shared = [table_of.count(table) > 1 for table in range(table_of[-1] + 1)]
-        does_fit = len(dont_care_bits) <= len(is_shared) and all(0 <= bits < KEY_BITS for bits in dont_care_bits)
-        if not does_fit or max_hamming < 0 or any(map(all, zip(dont_care_bits, is_shared, strict=False))):
-            raise ValueError(f"dont_care_bits = {dont_care_bits} does not fit the tables {table_of}")
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
         self._limits = limits or IndexSettings()
         self._times = RowTimes()
@@ -139,14 +144,10 @@ class HybridIndex:
         """Add rows; return the number of the first one.
 
         `keys` (n, C); `times` (n,) int64 milliseconds or ANY_TIME, in any order. `defer_sort`: for a restore, leave the
-        rows unsorted until the next lookup. O(C log n) per row, amortised. Raises TypeError or ValueError for arrays of
-        another dtype or shape, and `MergeFailed`, in each case before anything is added. Measured at 30 tables: 0.6 µs
+        rows unsorted until the next lookup. O(C log n) per row, amortised. Raises `MergeFailed` before anything
+        is added. Measured at 30 tables: 0.6 µs
         per row in bulk, 1.8 by 500, 32 one by one, and 2 to 5 in the background.
         """
-        self._require_keys(keys)
-        self._require_times("times", times, len(keys))
-        if len(times) and times.min() < EARLIEST:
-            raise ValueError(f"times must be at least {EARLIEST}; lower values mark forgotten rows")
         self._tiers.collect()
         first = self._times.append(times)
         if not len(keys):
@@ -163,83 +164,46 @@ class HybridIndex:
                 self._build_run()
         return first
 
-    def lookup(self, keys: Keys, horizons: Rows | Windows, limit: int | None = None) -> tuple[NDArray[np.int32], Rows]:
+    def lookup(self, keys: Keys, horizons: Rows, limit: int | None = None) -> tuple[NDArray[np.int32], Rows]:
         """Return the candidate pairs: `items` (p,) int32 and `rows` (p,) int64, distinct, sorted by item, then row.
 
-        `keys` (m, C); `horizons` (m,) int64, or `Windows`. In a pair, item and row share a key in at least one table,
-        the row's time is not below the item's horizon (or counts by its window), and the row is neither forgotten,
-        expired nor evicted. Each key gives only the newest `limit` such rows (default: `limits.bucket_limit`).
-        Measured at 1 M rows, 30 tables, 500 items, µs per item: 1.2 for new items and 2.9 for copies in one run, 3.2
-        and 6.5 in four runs. Raises TypeError or ValueError for arrays of another dtype or shape.
+        `keys` (m, C); `horizons` (m,) int64. In a pair, item and row share a key in at least one table, the row's time
+        is not below the item's horizon, and the row is neither forgotten, expired nor evicted. Each key
+        gives only the newest `limit` such rows (default: `limits.bucket_limit`). Measured at 1 M rows, 30 tables, 500
+        items, µs per item: 1.2 for new items and 2.9 for copies in one run, 3.2 and 6.5 in four runs.
         """
-        items, rows, _ = self.find(keys, horizons, limit).pairs()
+        items, rows, _ = self.find(keys, windows_since(horizons), limit).pairs()
         return items, rows
 
-    def find(self, keys: Keys, horizons: Rows | Windows, limit: int | None = None) -> Found:
-        """As `lookup`, with the columns of the item whose keys the row has, too."""
-        self._require_keys(keys)
+    def find(self, keys: Keys, windows: Windows, limit: int | None = None) -> Found:
+        """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has."""
         if len(keys) > MAX_ITEMS:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
-        windows = horizons if isinstance(horizons, Windows) else Windows.since(horizons)
-        for column in windows:
-            self._require_times("horizons", column, len(keys))
-        self._tiers.collect()
-        if self._unsorted:
-            self._build_run()
-        queries = keys.T.copy()
-        bounds = np.column_stack(
-            (
-                np.maximum(windows.recent, self._recent_row),
-                np.maximum(windows.low, EARLIEST),
-                windows.high,
-                np.maximum(windows.old_low, self._horizon),
-                np.minimum(windows.old_high, ANY_TIME - 1),
-            )
-        )
-        budgets = np.full(queries.shape, self._limits.bucket_limit if limit is None else limit, np.int32)
+        self.wait_for_merges()
+        queries, budget = keys.T.copy(), self._limits.bucket_limit if limit is None else limit
+        windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
+        np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first
-        newest_first = self._recent.probe(queries, bounds, times, first, budgets)
+        asked = Asked(queries, windows, times, first, np.full(queries.shape, budget, np.int32))
+        newest_first = self._recent.probe(asked)
         if len(self._recent):
             self._filter_asked += queries.size
         count = len(newest_first)
         pairs = np.empty(max(_INITIAL_PAIRS, 2 * count), np.int64)
         pairs[:count] = newest_first
-        lowest = min(bounds[:, 1].min(), bounds[:, 3].min()) if len(bounds) else 0
+        lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         for run in reversed(self._tiers.runs):
             if run.newest >= lowest:
-                pairs, count = probe(run, queries, bounds, times, first, budgets, pairs, count, self.nearness)
-        self._crowded += budgets.size - int(np.count_nonzero(budgets))
+                pairs, count = probe(run, self.nearness, asked, pairs, count)
+        self._crowded += asked.budgets.size - int(np.count_nonzero(asked.budgets))
         found = pairs[:count]
         found.sort()
-        return Found(found, first, budgets)
+        return Found(found, first, asked.budgets)
 
     def forget(self, row: int) -> None:
-        """Never return this row again; O(1). Raises IndexError for a row that was never added."""
-        self._require_row(row)
+        """Never return this row again; O(1)."""
         self._tiers.collect()
         self._times.forget(row)
-
-    def suspend(self, row: int) -> None:
-        """Do not return this row until `revive`; `forget` makes that permanent. Merges keep the row. O(1).
-
-        Raises IndexError as `forget` does, and ValueError for a time outside 0 to 2^61 ms that is not ANY_TIME.
-
-        >>> index = HybridIndex([0], background=False)
-        >>> key = np.array([[7]], np.uint32)
-        >>> row = index.add(key, np.array([1000]))
-        >>> index.suspend(row); len(index.lookup(key, np.array([0]))[1])
-        0
-        >>> index.revive(row); len(index.lookup(key, np.array([0]))[1])
-        1
-        """
-        self._require_row(row)
-        self._tiers.collect()
-        self._times.suspend(row)
-
-    def revive(self, row: int) -> None:
-        """Return a suspended row again; O(1). Raises IndexError as `forget` does."""
-        self._require_row(row)
-        self._times.revive(row)
 
     def expire(self, horizon: int, recent: int = NO_ROW) -> int:
         """Forget all rows below `recent` with a time below `horizon`, and free memory.
@@ -249,9 +213,7 @@ class HybridIndex:
         """
         self._horizon = max(self._horizon, horizon)
         self._recent_row = max(self._recent_row, recent)
-        self._tiers.collect()
-        if self._unsorted:
-            self._build_run()
+        self.wait_for_merges()
         return self._sweep(self._times.advance(self._horizon, self._recent_row))
 
     def evict(self, first: int) -> int:
@@ -263,9 +225,7 @@ class HybridIndex:
         first = self._times.drop(min(first, self._times.next_row))
         self._evicted += first - before
         if self._evicted > _SWEEP_SHARE * (self._times.next_row - first):
-            self._tiers.collect()
-            if self._unsorted:
-                self._build_run()
+            self.wait_for_merges()
             self._sweep(first)
         return first
 
@@ -273,8 +233,9 @@ class HybridIndex:
         self._evicted = 0
         if len(self._recent) and first == self._times.next_row:
             self._recent.clear(first)
-        self._tiers.sweep(self._alive())
-        self._tiers.schedule_merges(self._alive())
+        alive = self._times.alive(self._horizon, self._recent_row)
+        self._tiers.sweep(alive)
+        self._tiers.schedule_merges(alive)
         return first
 
     @property
@@ -334,9 +295,6 @@ class HybridIndex:
             oldest=self._times.oldest,
         )
 
-    def _alive(self) -> Alive:
-        return self._times.alive(self._horizon, self._recent_row)
-
     def _build_run(self) -> None:
         """Build a run of the rows in the tree and the unsorted ones, which are newer."""
         base = self._recent.base
@@ -346,21 +304,4 @@ class HybridIndex:
         self._unsorted.clear()
         self._unsorted_rows = 0
         self._recent.clear(self._times.next_row)
-        self._tiers.schedule_merges(self._alive())
-
-    def _require_row(self, row: int) -> None:
-        if not 0 <= row < self._times.next_row:
-            raise IndexError(f"row {row} was never added; the next one is {self._times.next_row}")
-
-    def _require_keys(self, keys: Keys) -> None:
-        if keys.dtype != np.uint32:
-            raise TypeError(f"keys must be uint32, not {keys.dtype}")
-        if keys.ndim != 2 or keys.shape[1] != len(self.nearness.table_of):
-            raise ValueError(f"keys must have the shape (n, {len(self.nearness.table_of)}), not {keys.shape}")
-
-    @staticmethod
-    def _require_times(name: str, times: Rows, length: int) -> None:
-        if times.dtype != np.int64:
-            raise TypeError(f"{name} must be int64, not {times.dtype}")
-        if times.shape != (length,):
-            raise ValueError(f"{name} must have the shape ({length},), not {times.shape}")
+        self._tiers.schedule_merges(self._times.alive(self._horizon, self._recent_row))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.index.run import KEY_BITS, Keys, Rows, Run, directory_bits
-from stream_dedup.index.times import ANY_TIME
+from stream_dedup.index.times import RECENT, Windows, is_visible
 
 
 class Nearness(NamedTuple):
@@ -78,30 +78,29 @@ def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamm
     return Nearness(of, np.searchsorted(of, np.arange(tables + 1)), bits[of], max_hamming)
 
 
-def probe(
-    run: Run,
-    queries: Keys,
-    bounds: Rows,
-    times: Rows,
-    first: int,
-    budgets: NDArray[np.int32],
-    pairs: Rows,
-    count: int,
-    nearness: Nearness,
-) -> tuple[Rows, int]:
+class Asked(NamedTuple):
+    """A lookup: `queries` (C, m) uint32, contiguous, 0 is no query. Row r counts for item i if r >= first and its time,
+    times[r - first], is visible in windows[i]. `budgets` (C, m) int32: the rows that each key may still give; updated,
+    the newest rows first.
+    """
+
+    queries: Keys
+    windows: Windows
+    times: Rows
+    first: int
+    budgets: NDArray[np.int32]
+
+
+def probe(run: Run, nearness: Nearness, asked: Asked, pairs: Rows, count: int) -> tuple[Rows, int]:
     """Append to `pairs[:count]` the rows of one run that share a key with an item and are alive for it.
 
-    `queries` (C, m), contiguous; 0 is no query. Row r counts for item i if r >= first and its time lies within
-    bounds[i], whose columns are those of `Windows`. A pair is a word: the item from bit `ITEM_SHIFT` on, r - first from
-    `ROW_SHIFT` on, and below it the column of the item's key. `budgets` (C, m), contiguous: the rows that each key may
-    still give; updated, the newest rows first. Returns the array of pairs (a longer one if it was full) and the new
-    count. One pass over the tables: O(C m) cache misses.
+    A pair is a word: the item from bit `ITEM_SHIFT` on, r - first from `ROW_SHIFT` on, and below it the column of the
+    item's key. Returns the array of pairs (a longer one if it was full) and the new count. One pass over the tables:
+    O(C m) cache misses.
     """
-    tables = run.starts, run.keys, run.offsets, run.directory, run.base, nearness.first_columns, nearness.dont_care_bits
-    asked = queries, bounds, times, first, budgets
-    pairs, count = _probe(*tables, *asked, pairs, count)
+    pairs, count = _probe(run, nearness, asked, pairs, count)
     if nearness.dont_care_bits.any():
-        pairs, count = _probe_near(*tables, *asked, pairs, count, nearness.max_hamming)
+        pairs, count = _probe_near(run, nearness, asked, pairs, count)
     return pairs, int(count)
 
 
@@ -125,31 +124,8 @@ def _matches(a, b, table_of, dont_care_bits, max_hamming, matching):  # type: ig
                     matching[row, column] |= is_near(keys[0], keys[1], dont_care, np.uint64(max_hamming))
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
-def _is_visible(time, row, bounds, item):  # type: ignore[no-untyped-def]
-    """Whether a row with this time counts for an item; the columns of `bounds` are those of `Windows`."""
-    if row >= bounds[item, 0]:
-        return bounds[item, 1] <= time <= bounds[item, 2] or time == ANY_TIME
-    return bounds[item, 3] <= time <= bounds[item, 4]
-
-
 @numba.njit(nogil=True, cache=True)
-def _probe(  # type: ignore[no-untyped-def]
-    starts,
-    keys,
-    offsets,
-    directory,
-    base,
-    first_columns,
-    dont_care_bits,
-    queries,
-    bounds,
-    times,
-    first,
-    budgets,
-    pairs,
-    count,
-):
+def _probe(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-def]
     """Probe the exact tables, one after the other, so that the table's directory stays in the cache for all items.
 
     All queries of a table are one row, whichever their column.
@@ -160,7 +136,9 @@ def _probe(  # type: ignore[no-untyped-def]
     match: 1.1; in one loop 1.7; in one loop and item by item 2.1. Positions are unsigned, which saves numba's check for
     negative ones, and the arrays are not sliced by table: numba counts references to a slice, and that waits for reads.
     """
-    one, items = np.uint64(1), queries.shape[1]
+    keys, offsets, directory, base = run.keys, run.offsets, run.directory, run.base
+    windows, times, first, budgets = asked.windows, asked.times, asked.first, asked.budgets
+    one, items, starts, first_columns = np.uint64(1), asked.queries.shape[1], run.starts, nearness.first_columns
     low = np.empty(_BLOCK, np.uint64)
     high = np.empty(_BLOCK, np.uint64)
     last = np.empty(_BLOCK, np.uint32)
@@ -173,20 +151,20 @@ def _probe(  # type: ignore[no-untyped-def]
         shift = np.uint64(KEY_BITS - bits)
         next_directory += (one << np.uint64(bits)) + one
         first_column = first_columns[table]
-        if keys.size == 0 or dont_care_bits[first_column]:
+        if keys.size == 0 or nearness.dont_care_bits[first_column]:
             continue
-        asked = queries[first_column : first_columns[table + 1]].reshape(-1)
-        for start in range(0, asked.size, _BLOCK):
-            block = min(_BLOCK, asked.size - start)
+        queries = asked.queries[first_column : first_columns[table + 1]].reshape(-1)
+        for start in range(0, queries.size, _BLOCK):
+            block = min(_BLOCK, queries.size - start)
             for j in range(block):
-                entry = first_entry + (np.uint64(asked[start + j]) >> shift)
+                entry = first_entry + (np.uint64(queries[start + j]) >> shift)
                 low[j] = first_key + np.uint64(directory[entry])
                 high[j] = first_key + np.uint64(directory[entry + one])
             for j in range(block):
                 last[j] = keys[max(high[j], one) - one]
             hit_count = 0
             for j in range(block):
-                key = asked[start + j]
+                key = queries[start + j]
                 bottom, top, candidate = low[j], high[j], last[j]
                 if top - bottom > _MAX_SCAN:
                     # Find the last position whose key is not above the query.
@@ -212,11 +190,12 @@ def _probe(  # type: ignore[no-untyped-def]
                 column, item = first_column, query
                 while item >= items:  # faster than dividing: most tables have one column
                     column, item = column + 1, item - items
-                key, budget, position = asked[query], budgets[column, item], high[hits[h]]
+                key, budget, position = queries[query], budgets[column, item], high[hits[h]]
                 row, before = newest[h], np.int64(-1)
                 while budget > 0:
                     # Two columns of a row may hold the same key.
-                    if row >= 0 and row != before and _is_visible(times[row], row + first, bounds, item):
+                    is_recent = row + first >= windows[item, RECENT]
+                    if row >= 0 and row != before and is_visible(times[row], is_recent, windows, item):
                         if count == pairs.size:
                             pairs = _grow(pairs)
                         pairs[count] = item << ITEM_SHIFT | row << ROW_SHIFT | column
@@ -231,44 +210,29 @@ def _probe(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _probe_near(  # type: ignore[no-untyped-def]
-    starts,
-    keys,
-    offsets,
-    directory,
-    base,
-    first_columns,
-    dont_care_bits,
-    queries,
-    bounds,
-    times,
-    first,
-    budgets,
-    pairs,
-    count,
-    max_hamming,
-):
+def _probe_near(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-def]
     """Probe the near tables. A bucket is sorted by key, not by row, so its live matches are collected, and sorted if
     there are more than the budget. Short loops over blocks of queries, as in `_probe`.
     """
-    line = 8 * 64 // KEY_BITS
-    items = queries.shape[1]
+    base, windows, times, first = run.base, asked.windows, asked.times, asked.first
+    line, items, most = 8 * 64 // KEY_BITS, asked.queries.shape[1], np.uint64(nearness.max_hamming)
     low = np.empty(_BLOCK, np.int64)
     high = np.empty(_BLOCK, np.int64)
     ends = np.empty(_BLOCK, np.int64)
     rows = np.empty(4096, np.int64)
     touched = np.uint32(0)
     next_directory = 0
-    for table in range(starts.size - 1):
-        column, row_offsets = keys[starts[table] : starts[table + 1]], offsets[starts[table] : starts[table + 1]]
+    for table in range(run.starts.size - 1):
+        begin, end = run.starts[table], run.starts[table + 1]
+        column, row_offsets = run.keys[begin:end], run.offsets[begin:end]
         bits = directory_bits(column.size)
-        shift, entries = np.uint64(KEY_BITS - bits), directory[next_directory:]
+        shift, entries = np.uint64(KEY_BITS - bits), run.directory[next_directory:]
         next_directory += (1 << bits) + 1
-        query_column = first_columns[table]
-        if not dont_care_bits[query_column]:
+        query_column = nearness.first_columns[table]
+        if not nearness.dont_care_bits[query_column]:
             continue
-        query_keys, table_budgets = queries[query_column], budgets[query_column]
-        dont_care = np.uint64(dont_care_bits[query_column])
+        query_keys, table_budgets = asked.queries[query_column], asked.budgets[query_column]
+        dont_care = np.uint64(nearness.dont_care_bits[query_column])
         mask = (np.uint64(1) << dont_care) - np.uint64(1)
         for start in range(0, items, _BLOCK):
             block = min(_BLOCK, items - start)
@@ -287,7 +251,7 @@ def _probe_near(  # type: ignore[no-untyped-def]
                 while hit_count + high[j] - low[j] > rows.size:
                     rows = _grow(rows)
                 for position in range(low[j], high[j]):
-                    if is_near(key, np.uint64(column[position]), dont_care, np.uint64(max_hamming)):
+                    if is_near(key, np.uint64(column[position]), dont_care, most):
                         rows[hit_count] = position
                         hit_count += 1
                 ends[j] = hit_count
@@ -300,7 +264,8 @@ def _probe_near(  # type: ignore[no-untyped-def]
                 for h in range(begin, ends[j]):
                     row = rows[h]
                     rows[alive] = row
-                    alive += row >= 0 and _is_visible(times[row], row + first, bounds, item)
+                    is_recent = row + first >= windows[item, RECENT]
+                    alive += row >= 0 and is_visible(times[row], is_recent, windows, item)
                 budget = table_budgets[item]
                 if alive - begin > budget:
                     rows[begin:alive].sort()

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
 from stream_dedup.fingerprint.bits import GOLDEN, mix
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Nearness
-from stream_dedup.index.run import Keys, Rows
-from stream_dedup.index.times import ANY_TIME
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, Nearness
+from stream_dedup.index.run import Keys
+from stream_dedup.index.times import RECENT, is_visible
 
 # A tree entry is the integer key << 32 | offset: sorted by key, then by row, as in a run.
 _OFFSET_BITS = 32
@@ -79,34 +79,31 @@ class RecentTree:
                     self._trees[table].add(key << _OFFSET_BITS | offset)
         self._rows = end
 
-    def probe(self, queries: Keys, bounds: Rows, times: Rows, first: int, budgets: NDArray[np.int32]) -> list[int]:
-        """The live pairs of all items; arguments and packing are those of `probe.probe`.
+    def probe(self, asked: Asked) -> list[int]:
+        """The live pairs of all items, packed as in probe.py.
 
         O(C m) in the kernel, and a few µs of Python for each key that is in the tree.
         """
         pairs: list[int] = []
         if not self._rows:
             return pairs
-        passed = _filter_check(self._filter, self._nearness.buckets(queries), self._nearness.table_of)
+        passed = _filter_check(self._filter, self._nearness.buckets(asked.queries), self._nearness.table_of)
         self.filter_passed += len(passed)
-        items = queries.shape[1]
         for position in passed.tolist():
-            column, item = divmod(position, items)
-            recent, low, high, old_low, old_high = bounds[item].tolist()
-            budget, before = int(budgets[column, item]), -1
-            for offset in self._offsets(column, int(queries[column, item])):
+            column, item = divmod(position, asked.queries.shape[1])
+            budget, before = int(asked.budgets[column, item]), -1
+            for offset in self._offsets(column, int(asked.queries[column, item])):
                 if not budget:
                     break
-                row = self.base + offset - first
+                row = self.base + offset - asked.first
                 if row < 0 or offset == before:  # two columns of a row may hold the same key
                     continue
                 before = offset
-                time = int(times[row])
-                is_recent = row + first >= recent
-                if low <= time <= high or time == ANY_TIME if is_recent else old_low <= time <= old_high:
+                is_recent = self.base + offset >= asked.windows[item, RECENT]
+                if is_visible.py_func(asked.times[row], is_recent, asked.windows, item):
                     pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | column)
                     budget -= 1
-            budgets[column, item] = budget
+            asked.budgets[column, item] = budget
         return pairs
 
     def _offsets(self, column: int, key: int) -> Iterable[int]:

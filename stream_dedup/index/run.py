@@ -17,9 +17,8 @@ Two alternatives are not worth it, measured at 10 M rows:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numba
 import numpy as np
@@ -34,8 +33,7 @@ KEY_BITS = 32
 _CACHED = 1 << 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class Run(NamedTuple):
     """Sorted tables over the rows `base <= row < end`, of which it holds `rows`: not those that were dead at a merge.
 
     The tables lie one after the other in each array. `starts` (T + 1,) int64: table t has the entries starts[t] to
@@ -119,8 +117,7 @@ def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
     most = len(older.keys) + len(newer.keys)
     keys, offsets = np.empty(most, np.uint32), np.empty(most, np.uint32)
     all_live = kept == older.rows + newer.rows
-    runs = older.starts, older.keys, older.offsets, newer.starts, newer.keys, newer.offsets
-    starts = _merge(*runs, newer.base - older.base, alive, all_live, keys, offsets)
+    starts = _merge(older, newer, alive, all_live, keys, offsets)
     return _run(older.base, newer.end, kept, starts, keys, offsets, max(older.newest, newer.newest))
 
 
@@ -261,17 +258,19 @@ def _directory(keys: Keys, starts: Rows) -> NDArray[np.uint32]:
 
 
 @numba.njit(nogil=True, cache=True)
-def _merge(starts_a, keys_a, offsets_a, starts_b, keys_b, offsets_b, shift, alive, all_live, keys, offsets):  # type: ignore[no-untyped-def]
+def _merge(older, newer, alive, all_live, keys, offsets):  # type: ignore[no-untyped-def]
     """Merge each table of two runs; return where each begins. Of equal keys the older run's come first, so offsets
     ascend.
 
     The choice is arithmetic, because hashed keys make a branch mispredict half the time. For the same reason a dead
     entry is written and then overwritten.
     """
-    starts = np.zeros(starts_a.size, np.int64)
+    starts, shift = np.zeros(older.starts.size, np.int64), newer.base - older.base
     for table in range(starts.size - 1):
-        ka, oa = keys_a[starts_a[table] : starts_a[table + 1]], offsets_a[starts_a[table] : starts_a[table + 1]]
-        kb, ob = keys_b[starts_b[table] : starts_b[table + 1]], offsets_b[starts_b[table] : starts_b[table + 1]]
+        first, last = older.starts[table], older.starts[table + 1]
+        ka, oa = older.keys[first:last], older.offsets[first:last]
+        first, last = newer.starts[table], newer.starts[table + 1]
+        kb, ob = newer.keys[first:last], newer.offsets[first:last]
         to_keys, to_offsets = keys[starts[table] :], offsets[starts[table] :]
         a = 0
         b = 0

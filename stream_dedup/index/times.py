@@ -1,29 +1,21 @@
-"""Store the time of each row, which decides whether the row is alive.
+"""Store the time of each row, which decides whether the row is alive, and say which times count for an item: `Windows`.
 
-In: times of new rows, forgotten rows, expiry. Out: one contiguous int64 array that the lookup kernels read, and `Alive`
-for merges. A lookup states which times count, separately for recent arrivals and older rows (`Windows`). A row with
+In: times of new rows, forgotten rows, expiry. Out: one contiguous int64 array that the lookup kernels read. A row with
 an unknown time (`ANY_TIME`) counts while it is recent; a forgotten row has the lowest possible time. So expiry and
 deletion cost nothing at lookup, and an expired row never matches, whether a merge has dropped it or not.
-
-A suspended row is forgotten until it is revived: its time is shifted into a band between that lowest time and all valid
-ones. Lookups skip the row, merges keep it, and `revive` restores its time. Only one word changes, so a merge in another
-thread sees the row as it was before or after, and keeps it either way.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
-import numba
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
-# Suspended rows have FORGOTTEN + 1 + time, for times from 0 to 2^61 ms (73 million years); the word after these is for
-# suspended rows with ANY_TIME.
-_MAX_TIME = 2**61
-_SUSPENDED_ANY_TIME = FORGOTTEN + 1 + _MAX_TIME
-EARLIEST = _SUSPENDED_ANY_TIME + 1
-"""The lowest time that a row may have."""
+EARLIEST = FORGOTTEN + 2**61
+"""The lowest time that a row may have: the difference of two times fits into 64 bits."""
 ANY_TIME = int(np.iinfo(np.int64).max)
 """The time of a row whose time is doubted."""
 NO_ROW = 2**62
@@ -31,52 +23,26 @@ NO_ROW = 2**62
 # Smallest capacity; a smaller buffer is not worth shrinking.
 _SMALLEST = 1024
 
-
-class Windows(NamedTuple):
-    """Which rows count for each of m items, (m,) int64 each; all bounds are inclusive.
-
-    From row `recent` on, rows with a time from `low` to `high` or with ANY_TIME; before it, rows with a time from
-    `old_low` to `old_high`.
-    """
-
-    recent: NDArray[np.int64]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    old_low: NDArray[np.int64]
-    old_high: NDArray[np.int64]
-
-    @staticmethod
-    def since(horizons: NDArray[np.int64]) -> "Windows":
-        """All rows with a time not below each horizon."""
-        ends = np.full(len(horizons), ANY_TIME)
-        return Windows(np.zeros(len(horizons), np.int64), horizons, ends, horizons, ends)
+Windows: TypeAlias = NDArray[np.int64]
+"""Which rows count for each of m items, (m, 5), with the columns RECENT, LOW, HIGH, OLD_LOW and OLD_HIGH: from row
+RECENT on, rows with a time from LOW to HIGH or with ANY_TIME; before it, from OLD_LOW to OLD_HIGH. All inclusive."""
+RECENT, LOW, HIGH, OLD_LOW, OLD_HIGH = range(5)
+AliveMask: TypeAlias = Callable[[int, int], NDArray[np.bool_]]
+"""(base, end) -> (end - base,): which of these rows are alive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
-    """Which rows are alive, as of one moment: from row `recent` on all, before it those with a time from `horizon` on.
+def windows_since(horizons: NDArray[np.int64]) -> Windows:
+    """All rows with a time not below each horizon, (m,)."""
+    everything = np.full(len(horizons), ANY_TIME)
+    return np.column_stack((horizons * 0, horizons, everything, horizons, everything))
 
-    A view of the times, not a copy. A suspended row counts as alive.
 
-    >>> Alive(np.array([10, 30, 20, ANY_TIME]), first=1, horizon=20, recent=NO_ROW)(0, 5).tolist()
-    [False, False, True, True, False]
-    >>> Alive(np.array([10, 30, 20, ANY_TIME]), first=1, horizon=25, recent=3)(0, 5).tolist()
-    [False, False, True, True, True]
-    """
-
-    times: NDArray[np.int64]
-    first: int
-    horizon: int
-    recent: int
-
-    def __call__(self, base: int, end: int) -> NDArray[np.bool_]:
-        """Which of the rows base to end - 1 are alive: bool (end - base,), a copy. O(rows), 1 ms per million."""
-        alive = np.zeros(end - base, np.bool_)
-        low = max(base, self.first)
-        if low < end:
-            times = self.times[low - self.first : end - self.first]
-            _mark_alive(times, self.horizon, self.recent - low, alive[low - base :])
-        return alive
+@njit(inline="always")
+def is_visible(time, is_recent, windows, item):  # type: ignore[no-untyped-def]
+    """Whether a row with this time counts for an item: the one place that applies `Windows`."""
+    if is_recent:
+        return windows[item, LOW] <= time <= windows[item, HIGH] or time == ANY_TIME
+    return windows[item, OLD_LOW] <= time <= windows[item, OLD_HIGH]
 
 
 class RowTimes:
@@ -86,6 +52,8 @@ class RowTimes:
     >>> times.append(np.array([10, 30, 20]))
     0
     >>> times.forget(1)
+    >>> times.alive(15, NO_ROW)(0, 3).tolist()
+    [False, False, True]
     >>> times.advance(20, NO_ROW), times.first, times.next_row
     (2, 2, 3)
     """
@@ -121,42 +89,24 @@ class RowTimes:
         return row
 
     def forget(self, row: int) -> None:
-        """Forget a row permanently; trimmed rows are dead already. O(1)."""
+        """Forget a row; trimmed rows are dead already. O(1)."""
         if row >= self.first:
             self._buffer[self._start + row - self.first] = FORGOTTEN
 
-    def suspend(self, row: int) -> None:
-        """Forget a row until `revive`. Dead and trimmed rows do not change. O(1).
-
-        Raises ValueError for a time that a suspended row cannot have.
-        """
-        position = self._start + row - self.first
-        if row < self.first or self._buffer[position] < EARLIEST:
-            return
-        time = int(self._buffer[position])
-        if time != ANY_TIME and not 0 <= time < _MAX_TIME:
-            raise ValueError(f"row {row} with time {time} cannot be suspended")
-        self._buffer[position] = _SUSPENDED_ANY_TIME if time == ANY_TIME else FORGOTTEN + 1 + time
-
-    def revive(self, row: int) -> None:
-        """Restore the time of a suspended row; other rows do not change. O(1)."""
-        if row >= self.first:
-            position = self._start + row - self.first
-            self._buffer[position] = _actual_time(int(self._buffer[position]))
-
     def newest(self, row: int) -> int:
-        """The highest time of the rows from `row` on, including suspended rows. O(rows)."""
-        times = self.values()[max(row - self.first, 0) :]
-        suspended = times[(times > FORGOTTEN) & (times < EARLIEST)]
-        return max(int(times.max(initial=FORGOTTEN)), _actual_time(int(suspended.max(initial=FORGOTTEN))))
+        """The highest time of the rows from `row` on. O(rows)."""
+        return int(self.values()[max(row - self.first, 0) :].max(initial=FORGOTTEN))
 
-    def alive(self, horizon: int, recent: int) -> "Alive":
-        """An `Alive` for use in any thread, also later: rows that are forgotten meanwhile may still count as alive."""
-        return Alive(self.values(), self.first, horizon, recent)
+    def alive(self, horizon: int, recent: int) -> AliveMask:
+        """Tell live rows: from row `recent` on all that are not forgotten, before it those with a time from `horizon`
+        on. For use in any thread, also later: rows that are forgotten meanwhile may still count as alive.
+        """
+        return partial(_are_alive, self.values(), self.first, horizon, recent)
 
     def advance(self, horizon: int, recent: int) -> int:
-        """Trim the dead rows at the front and their memory; return the new first row. O(rows trimmed)."""
-        return self.drop(self.first + int(_first_alive(self.values(), horizon, recent - self.first)))
+        """Trim the dead rows at the front and their memory; return the new first row. O(rows)."""
+        alive = _are_alive(self.values(), self.first, horizon, recent, self.first, self.next_row)
+        return self.drop(self.first + int(alive.argmax()) if alive.any() else self.next_row)
 
     def drop(self, first: int) -> int:
         """Trim the rows below `first`, dead or alive, and their memory; return the new first row. O(1) amortised."""
@@ -172,7 +122,7 @@ class RowTimes:
     def _note_oldest(self) -> None:
         if self.first == self.next_row:
             self.oldest = None
-        elif FORGOTTEN < (oldest := _actual_time(int(self.values()[0]))) < ANY_TIME:
+        elif FORGOTTEN < (oldest := int(self.values()[0])) < ANY_TIME:
             self.oldest = oldest
 
     def _move(self, capacity: int) -> None:
@@ -182,32 +132,17 @@ class RowTimes:
         self._start = 0
 
 
-def _actual_time(word: int) -> int:
-    """The time of a row; of a suspended row the one that `revive` restores."""
-    if not FORGOTTEN < word < EARLIEST:
-        return word
-    return ANY_TIME if word == _SUSPENDED_ANY_TIME else word - FORGOTTEN - 1
+def _are_alive(
+    values: NDArray[np.int64], first: int, horizon: int, recent: int, base: int, end: int
+) -> NDArray[np.bool_]:
+    """Which of the rows base to end - 1 are alive, (end - base,); `values` are the times from row `first` on.
 
-
-@numba.njit(inline="always")
-def _may_return(word: int, horizon: int, is_recent: bool) -> bool:
-    """Whether a row may still be returned, now or after `revive`."""
-    if word == FORGOTTEN or is_recent:
-        return word != FORGOTTEN
-    if word < EARLIEST:
-        return word != _SUSPENDED_ANY_TIME and word - FORGOTTEN - 1 >= horizon
-    return word >= horizon and word != ANY_TIME
-
-
-@numba.njit(nogil=True, cache=True)
-def _mark_alive(times: NDArray[np.int64], horizon: int, recent: int, alive: NDArray[np.bool_]) -> None:
-    for position in range(len(times)):
-        alive[position] = _may_return(times[position], horizon, position >= recent)
-
-
-@numba.njit(nogil=True, cache=True)
-def _first_alive(times: NDArray[np.int64], horizon: int, recent: int) -> int:
-    for position in range(len(times)):
-        if _may_return(times[position], horizon, position >= recent):
-            return position
-    return len(times)
+    O(rows), 1 ms per million.
+    """
+    alive = np.zeros(end - base, np.bool_)
+    low = max(base, first)
+    if low < end:
+        times, old = values[low - first : end - first], max(min(recent, end) - low, 0)
+        alive[low - base :] = times != FORGOTTEN
+        alive[low - base : low - base + old] = (times[:old] >= horizon) & (times[:old] != ANY_TIME)
+    return alive

@@ -1,7 +1,7 @@
 """Kafka's record batch format 2: the bytes of records, and how large a batch of them is.
 
 In: records, those that were read or `Outgoing` ones. Out: the content of record batches (`pack`), which the client
-frames, numbers and sends (client_internals/bulk_producer.py), and sizes, by which records.py decides what Kafka can
+frames, numbers and sends (producer.py), and sizes, by which records.py decides what Kafka can
 take. The format is part of Kafka's protocol; nothing here depends on the client but its LZ4 codec.
 
 The format allows more than `KafkaProducer.send`: names of headers that are not UTF-8, headers without a value, records

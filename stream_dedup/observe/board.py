@@ -1,13 +1,14 @@
-"""The worker's recent history for the status page: half an hour of rates, tasks, lag and errors.
+"""The worker's recent numbers for the status page: tasks, lag, errors, and charts of the last half hour.
 
-`Board` observes the worker; `Board.snapshot` returns a copy of its numbers. Prometheus keeps a longer history, but
-a person on call may have only this page. So the board keeps ninety time slices of twenty seconds.
+In: the worker's events. Out: `Board.snapshot`, a copy of the numbers, and `charts`, SVG paths of them. Prometheus keeps
+a longer history, but a person on call may have only this page.
 """
 
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from stream_dedup.dedup.verdict import Kind
@@ -21,63 +22,56 @@ TIME_SLICES = 90
 _ERRORS = 10
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
 
+WIDTH, HEIGHT = 360, 90
+"""Of a chart, in the units of its paths."""
+_MARGIN = 4  # above the highest bar
+
 
 @dataclass(slots=True)
 class TimeSlice:
-    """Twenty seconds: items committed and held back, slowest transaction (s; None: no transaction), lag at the end."""
+    """Twenty seconds: items committed and held back, the slowest transaction (s), and the lag at the end."""
 
     items: int = 0
     held_back: int = 0
-    slowest_transaction: float | None = None
-    lag: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """An open task."""
-
-    name: str
-    partitions: tuple[int, ...]
-    remembered: int
-    opened: float  # seconds since 1970
-    restored_in: float  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorView:
-    """A failure. `retry_in`: seconds until the retry; None: the worker ended."""
-
-    at: float
-    kind: str
-    text: str
-    retry_in: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All numbers at one moment. `slices`: TIME_SLICES of them, oldest first; the last one is incomplete."""
-
-    now: float
-    started: float
-    tasks: list[TaskView]
-    restore_progress: dict[str, tuple[int, int]]  # task -> changelog offsets read, all offsets
-    failing: list[str]  # tasks that failed and wait for a retry or reopen
-    standby_lag: dict[str, tuple[int, float]]  # followed task -> offsets unread, seconds since there were none
-    lag: dict[int, int]
-    watermark: dict[str, int]
-    counts: Counter[Kind]
-    held_back: int
-    slices: list[TimeSlice]
-    last_batch: float | None
-    errors: list[ErrorView]
+    slowest_transaction: float = 0.0
+    lag: int = 0
 
 
 @dataclass(slots=True)
-class _Position:
-    """How far a task's input has been processed; dropped when the task is lost."""
+class TaskView:
+    """An open task, when it was opened (seconds since 1970), and how far its input has been processed."""
 
-    watermark: int
+    opened: float
+    restored_in: float  # seconds
+    remembered: int  # when it was opened
+    watermark: int = 0  # 0: none yet
     lag: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Numbers:
+    """All numbers at one moment, `now`. The last slice is incomplete."""
+
+    started: float
+    now: float
+    tasks: dict[str, TaskView] = field(default_factory=dict)
+    restoring: dict[str, tuple[int, int]] = field(default_factory=dict)  # task -> changelog offsets read, all offsets
+    failing: list[str] = field(default_factory=list)  # tasks that failed and wait for a retry or reopen
+    standby_lag: dict[str, float] = field(default_factory=dict)  # followed task -> seconds behind the changelog
+    counts: Counter[Kind] = field(default_factory=Counter)
+    held_back: int = 0
+    last_batch: float | None = None
+    errors: deque[tuple[float, str, str, float | None]] = field(  # when, kind, text, seconds until the retry
+        default_factory=lambda: deque(maxlen=_ERRORS)
+    )
+    slices: deque[TimeSlice] = field(
+        default_factory=lambda: deque((TimeSlice() for _ in range(TIME_SLICES)), TIME_SLICES)
+    )
+
+    @property
+    def lag(self) -> dict[int, int]:
+        """Input partition -> records not yet committed."""
+        return dict(sorted(pair for task in self.tasks.values() for pair in task.lag.items()))
 
 
 class Board(Observer):
@@ -90,39 +84,22 @@ class Board(Observer):
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._started = clock()
+        self._numbers = Numbers(clock(), clock())
         self._lock = threading.Lock()
-        self._tasks: dict[str, TaskView] = {}
-        self._positions: dict[str, _Position] = {}
-        self._restoring: dict[str, tuple[int, int]] = {}
-        self._failing: list[str] = []
-        self._standby_lag: dict[str, tuple[int, float]] = {}
-        self._counts: Counter[Kind] = Counter()
-        self._held_back = 0
-        self._last_batch: float | None = None
-        self._slices: dict[int, TimeSlice] = {}  # by number of slices since 1970
-        self._errors: deque[ErrorView] = deque(maxlen=_ERRORS)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> Numbers:
         """Copy everything."""
         with self._lock:
-            now = self._clock()
-            last = int(now) // SLICE_SECONDS
-            return Snapshot(
-                now,
-                self._started,
-                list(self._tasks.values()),
-                dict(self._restoring),
-                list(self._failing),
-                dict(self._standby_lag),
-                dict(sorted(pair for position in self._positions.values() for pair in position.lag.items())),
-                {task: position.watermark for task, position in self._positions.items()},
-                Counter(self._counts),
-                self._held_back,
-                [self._slices.get(number) or TimeSlice() for number in range(last - TIME_SLICES + 1, last + 1)],
-                self._last_batch,
-                list(reversed(self._errors)),
-            )
+            self._turn_to_now()
+            return deepcopy(self._numbers)
+
+    def _turn_to_now(self) -> Numbers:
+        """Append the time slices that have begun since the last event."""
+        numbers, before = self._numbers, self._numbers.now
+        numbers.now = self._clock()
+        for _ in range(min(int(numbers.now) // SLICE_SECONDS - int(before) // SLICE_SECONDS, TIME_SLICES)):
+            numbers.slices.append(TimeSlice(lag=numbers.slices[-1].lag))
+        return numbers
 
     # -- hooks -------------------------------------------------------------------------------------------
 
@@ -130,57 +107,88 @@ class Board(Observer):
         held_back = sum(not verdict.forward and verdict.kind is not Kind.BAD for verdict in report.verdicts)
         seconds = sum(report.seconds.get(step, 0.0) for step in _TRANSACTION)
         with self._lock:
-            now = self._clock()
-            current = self._slice(int(now) // SLICE_SECONDS)
+            numbers = self._turn_to_now()
+            current = numbers.slices[-1]
             current.items += report.count
             current.held_back += held_back
-            current.slowest_transaction = max(seconds, current.slowest_transaction or 0.0)
-            self._counts.update(report.counts)
-            self._held_back += held_back
-            self._last_batch = now
-            position = self._positions.setdefault(report.task, _Position(report.watermark))
-            position.watermark = report.watermark
-            position.lag.update(report.lag)
-            current.lag = sum(sum(position.lag.values()) for position in self._positions.values())
+            current.slowest_transaction = max(seconds, current.slowest_transaction)
+            numbers.counts.update(report.counts)
+            numbers.held_back += held_back
+            numbers.last_batch = numbers.now
+            if report.task in numbers.tasks:
+                numbers.tasks[report.task].watermark = report.watermark
+        self.positions_advanced(report.task, report.lag)
 
     def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
         with self._lock:
-            if task in self._positions:
-                self._positions[task].lag.update(lag)
+            if task in self._numbers.tasks:
+                self._numbers.tasks[task].lag.update(lag)
+                self._turn_to_now().slices[-1].lag = sum(self._numbers.lag.values())
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
         with self._lock:
-            self._restoring[task] = (done, total)
+            self._numbers.restoring[task] = (done, total)
 
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         with self._lock:
-            self._failing = sorted(name for name, state in states.items() if state is TaskState.FAILING)
-            self._restoring = {task: offsets for task, offsets in self._restoring.items() if task in states}
-            self._standby_lag = {task: lag for task, lag in self._standby_lag.items() if task not in states}
+            numbers = self._numbers
+            numbers.failing = sorted(name for name, state in states.items() if state is TaskState.FAILING)
+            numbers.restoring = {task: offsets for task, offsets in numbers.restoring.items() if task in states}
+            numbers.standby_lag = {task: lag for task, lag in numbers.standby_lag.items() if task not in states}
 
     def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
         with self._lock:
-            self._standby_lag[task] = (offsets, seconds)
+            self._numbers.standby_lag[task] = seconds
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         with self._lock:
-            self._restoring.pop(task, None)
-            self._tasks[task] = TaskView(task, tuple(partitions), remembered, self._clock(), seconds)
+            self._numbers.restoring.pop(task, None)
+            self._numbers.tasks[task] = TaskView(self._clock(), seconds, remembered)
 
     def task_lost(self, task: str, reason: str) -> None:
         with self._lock:
-            self._restoring.pop(task, None)
-            self._tasks.pop(task, None)
-            self._positions.pop(task, None)  # another member reports these now
+            self._numbers.restoring.pop(task, None)
+            self._numbers.tasks.pop(task, None)  # another member reports it now
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         with self._lock:
-            self._restoring.clear()
-            self._errors.append(ErrorView(self._clock(), type(error).__name__, str(error), retry_in))
+            self._numbers.restoring.clear()
+            self._numbers.errors.appendleft((self._clock(), type(error).__name__, str(error), retry_in))
 
-    def _slice(self, number: int) -> TimeSlice:
-        if number not in self._slices:
-            self._slices[number] = TimeSlice()
-            for old in [known for known in self._slices if known <= number - TIME_SLICES]:
-                del self._slices[old]
-        return self._slices[number]
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A bar chart. `bars`: name and SVG path of each series, the lowest first. They hold no text from items."""
+
+    title: str
+    now: str
+    highest: str
+    bars: list[tuple[str, str]]
+
+
+def charts(numbers: Numbers) -> list[Chart]:
+    """Draw the last half hour; the current value is that of the last complete slice."""
+    slices = numbers.slices
+    through = [(one.items - one.held_back) / SLICE_SECONDS for one in slices]
+    held_back = [one.held_back / SLICE_SECONDS for one in slices]
+    return [
+        _chart("Items a second", "{:,.1f}", {"let through": through, "held back": held_back}),
+        _chart("Slowest transaction", "{:,.0f} ms", {"time": [1000 * one.slowest_transaction for one in slices]}),
+        _chart("Lag", "{:,.0f} records", {"lag": [one.lag for one in slices]}, now=sum(numbers.lag.values())),
+    ]
+
+
+def _chart(title: str, form: str, series: Mapping[str, Sequence[float]], now: float | None = None) -> Chart:
+    """Stack the series, all of one length, as bars."""
+    heights = [sum(column) for column in zip(*series.values(), strict=True)]
+    scale = (HEIGHT - _MARGIN) / (max(heights) or 1.0)
+    width = WIDTH / len(heights)
+    bars, low = [], [0.0] * len(heights)
+    for label, values in series.items():
+        high = [bottom + value * scale for bottom, value in zip(low, values, strict=True)]
+        bars.append((label, "".join(
+            f"M{i * width:.1f},{HEIGHT - low[i]:.1f}h{width:.1f}V{HEIGHT - high[i]:.1f}h-{width:.1f}z"
+            for i in range(len(heights)) if high[i] > low[i]
+        )))  # fmt: skip
+        low = high
+    return Chart(title, form.format(heights[-2] if now is None else now), form.format(max(heights)), bars)

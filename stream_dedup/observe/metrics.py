@@ -1,64 +1,45 @@
-"""Update the catalogue's metrics from the worker's events.
+"""Fill the catalogue's metrics from the worker's events.
 
-`Metrics` observes the worker and fills the metrics of catalogue.py in a given registry, so that two workers or two
-tests never share one. The deduplicator knows nothing of metrics; collectors.py reads its index at each scrape.
+`Metrics` observes the worker and keeps its metrics in a given registry, so that two workers or two tests never share
+one. The deduplicator knows nothing of metrics: `_IndexCollector` reads its index at each scrape, on the HTTP server's
+threads while the worker goes on. It only reads counters and lengths: each is consistent in itself, but two of them may
+be a batch apart.
 """
 
 import platform
+import threading
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Evidence, Kind, Stage
-from stream_dedup.errors import BadItem, Fenced, Outdated, Refused, Stalled, StreamDedupError, TransactionFailed
-from stream_dedup.news.decode import TEXT
-from stream_dedup.news.fields import PRESETS
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.news.item import Item
 from stream_dedup.observe import catalogue
-from stream_dedup.observe.catalogue import Spec
-from stream_dedup.observe.collectors import BulkHistogram, IndexCollector, StateCollector
+from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, FIELDS, OTHER, STEPS, Spec
 from stream_dedup.observe.health import Status
-from stream_dedup.observe.sources import SourceCounter
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.judge import SECONDS
 from stream_dedup.worker.observer import BatchReport, Observer, TaskState
 
-# The first words of a bad item's reason; a test compares them with the code. Any other word counts as "other", so that
-# no input can add a label value.
-BAD_REASONS = frozenset(
-    {"json", "type", "encoding", "compressed", "no-key", "id", "fingerprint", "empty", "too-large", "refused", "header"}
-    | {"internal"}
-)
-OTHER = "other"
-
-# Kinds of verdict with evidence about a closest candidate.
-_COMPARED = (Kind.DUPLICATE, Kind.UPDATE, Kind.UNIQUE)
-# Errors after which the worker retries (worker.py), so that a scrape can see them.
-_RETRIED = (TransactionFailed, Refused, Stalled, Fenced, Outdated)
-
-# The pairs that occur. They start at 0, so that a rate includes the first increase.
-_OUTCOMES = (
-    *((kind, stage) for kind in (Kind.DUPLICATE, Kind.UPDATE) for stage in (Stage.HEADLINE, Stage.BODY, Stage.PROSE)),
-    (Kind.UNIQUE, Stage.NONE), (Kind.DUPLICATE, Stage.ID), (Kind.DUPLICATE, Stage.EXACT), (Kind.UPDATE, Stage.POLICY),
-    (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
-)  # fmt: skip
-_FIELDS = ("title", "text", "source")
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
-_TIMED = tuple(step for step in CommitStep if step != CommitStep.POLL)  # polling is waiting, not work
 
 
 class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
-    `version` is the program's, `group` that of the consumers; `clock` returns the wall time in
-    seconds, `status` the status of /healthz; `memory_limit` is in bytes, None if unknown.
+    `version` is the program's, `group` that of the consumers; `clock` returns the wall time in seconds, `status` the
+    status of /healthz; `memory_limit` is in bytes.
     """
 
     def __init__(
@@ -69,52 +50,30 @@ class Metrics(Observer):
         group: str = "",
         clock: Callable[[], float] = time.time,
         status: Callable[[], str] = lambda: Status.STARTING,
-        memory_limit: int | None = None,
+        memory_limit: int = 0,
     ) -> None:
         self._clock = clock
-        self._items = _counter(catalogue.ITEMS, registry)
-        self._bad = _counter(catalogue.BAD, registry)
-        self._missing = _counter(catalogue.MISSING_FIELDS, registry)
-        self._shapes = _counter(catalogue.SHAPES, registry)
-        compared = [kind.value for kind in _COMPARED]
-        self._similarity = BulkHistogram(catalogue.SIMILARITY, registry, compared)
-        self._containment = BulkHistogram(catalogue.CONTAINMENT, registry, compared)
-        self._sources = SourceCounter(catalogue.SOURCES, registry)
-        self._batch_items = _histogram(catalogue.BATCH_ITEMS, registry)
-        self._decision = _histogram(catalogue.DECISION, registry)
-        self._transaction = _histogram(catalogue.TRANSACTION, registry)
-        self._transactions = _counter(catalogue.TRANSACTIONS, registry)
-        self._step_seconds = _counter(catalogue.STEP_SECONDS, registry)
+        self._index = _IndexCollector(registry)
+        self._sources = SourceCounter(registry)
         self._delay = BulkHistogram(catalogue.DELAY, registry)
-        self._lag = _gauge(catalogue.LAG, registry)
-        self._bytes_in = _counter(catalogue.BYTES_IN, registry)
-        self._bytes_out = _counter(catalogue.BYTES_OUT, registry)
-        self._bytes_changelog = _counter(catalogue.BYTES_CHANGELOG, registry)
-        self._errors = _counter(catalogue.ERRORS, registry)
-        self._stuck = _counter(catalogue.STUCK, registry)
-        self._rebalances = _counter(catalogue.REBALANCES, registry)
-        self._openings = _counter(catalogue.OPENINGS, registry)
-        self._losses = _counter(catalogue.LOSSES, registry)
-        self._restore = _histogram(catalogue.RESTORE, registry)
-        self._restore_progress = _gauge(catalogue.RESTORE_PROGRESS, registry)
-        self._state_lost = _gauge(catalogue.STATE_LOST, registry)
-        self._foreign = _counter(catalogue.FOREIGN, registry)
-        self._role = _gauge(catalogue.ROLE, registry)
-        self._behind = _gauge(catalogue.BEHIND_BLOCKS, registry), _gauge(catalogue.BEHIND_SECONDS, registry)
-        self._tasks = _gauge(catalogue.TASKS, registry)
-        self._given_up = _counter(catalogue.GIVEN_UP, registry)
-        self._away = _gauge(catalogue.BROKERS_AWAY, registry)
-        self._distrusted = _gauge(catalogue.BROKERS_DISTRUSTED, registry)
-        self._watermark = _gauge(catalogue.WATERMARK, registry)
-        self._odd_times = _counter(catalogue.ODD_TIMES, registry)
-        self._index = IndexCollector(registry)
-        self._state = StateCollector(registry, status, list(Status), memory_limit)
-        _gauge(catalogue.BUILD, registry).labels(version, platform.python_version(), group).set(1)
-        self._in_transaction: set[str] = set()  # tasks
-        self._restored: set[str] = set()  # tasks with a restore progress
-        self._followed: set[str] = set()  # tasks that this standby follows
+        elsewhere = {*_IndexCollector.SPECS, catalogue.SOURCES, catalogue.DELAY}
+        self._metrics = {spec: _make(spec, registry) for spec in CATALOGUE if spec not in elsewhere}
+        for one in Status:
+            self._of(catalogue.STATUS, one).set_function(lambda one=one: status() == one)
+        self._of(catalogue.BUILD, version, platform.python_version(), group).set(1)
+        self._of(catalogue.MEMORY_LIMIT).set(memory_limit)
         self._lag_partitions: dict[str, set[int]] = {}  # task -> partitions with a lag
-        self._start_at_zero()
+        self._restored: set[str] = set()  # tasks with a restore progress
+
+    def _of(self, spec: Spec, *labels: object) -> Any:
+        """Return the metric, or its series with these labels, which begins now if there is none."""
+        metric = self._metrics[spec]
+        return metric.labels(*labels) if labels else metric
+
+    def _remove(self, spec: Spec, label: object) -> None:
+        """End a series, if there is one."""
+        with suppress(KeyError):
+            self._metrics[spec].remove(label)
 
     def deduplicator(self, settings: Settings) -> Deduplicator:
         """Make an empty deduplicator that the metrics cover: the factory for `Worker(..., deduplicator=...)`."""
@@ -124,181 +83,236 @@ class Metrics(Observer):
 
     # -- hooks -------------------------------------------------------------------------------------------
 
-    def step(self, step: CommitStep, task: str) -> None:
-        if step is CommitStep.BEGIN:
-            self._in_transaction.add(task)
-
     def batch(self, report: BatchReport) -> None:
-        self._in_transaction.discard(report.task)
-        self._transactions.labels("committed").inc()
         self._count_items(report)
-        self._batch_items.observe(report.count)
-        seconds = report.seconds
-        self._decision.observe(seconds.get(CommitStep.JUDGE, 0.0))
-        self._transaction.observe(sum(seconds.get(step, 0.0) for step in _TRANSACTION))
-        for step in _TIMED:
-            self._step_seconds.labels(step.name.lower()).inc(seconds.get(step, 0.0))
-        self._bytes_in.inc(report.bytes_in)
-        self._bytes_out.inc(report.bytes_out)
-        self._bytes_changelog.inc(report.changelog_bytes)
-        if report.watermark:
-            self._watermark.labels(report.task).set(report.watermark / 1000)
+        self._of(catalogue.TRANSACTION).observe(sum(report.seconds.get(step, 0.0) for step in _TRANSACTION))
+        for step in STEPS:
+            self._of(catalogue.STEP_SECONDS, step.name.lower()).inc(report.seconds.get(step, 0.0))
         for reason, count in report.odd_times.items():
-            self._odd_times.labels(reason).inc(count)
+            self._of(catalogue.ODD_TIMES, reason).inc(count)
+        for shape, count in report.shapes.items():
+            self._of(catalogue.SHAPES, shape).inc(count)
+        if report.watermark:
+            self._of(catalogue.WATERMARK, report.task).set(report.watermark / 1000)
         self.positions_advanced(report.task, report.lag)
 
     def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
-        partitions = self._lag_partitions.setdefault(task, set())
         for partition, records in lag.items():
-            self._lag.labels(partition).set(records)
-            partitions.add(partition)
+            self._of(catalogue.LAG, partition).set(records)
+        self._lag_partitions.setdefault(task, set()).update(lag)
 
     def state_lost(self, reason: str) -> None:
-        self._state_lost.set(self._clock())
+        self._of(catalogue.STATE_LOST).set(self._clock())
 
     def loop_completed(self, tasks: Sequence[str]) -> None:
-        self._role.labels("active").set(bool(tasks))
-        self._role.labels("standby").set(not tasks)
+        self._of(catalogue.ROLE, "active").set(bool(tasks))
+        self._of(catalogue.ROLE, "standby").set(not tasks)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
-        self._rebalances.inc()
+        self._of(catalogue.REBALANCES).inc()
 
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         tally = Tally(states.values())
         for state in TaskState:
-            self._tasks.labels(state).set(tally[state])
+            self._of(catalogue.TASKS, state).set(tally[state])
+        for task in states:
+            self._remove(catalogue.BEHIND_SECONDS, task)  # it is followed no more
         for task in self._restored - states.keys():  # its opening was interrupted
             self._restored.discard(task)
-            self._restore_progress.remove(task)
-        for task in self._followed & states.keys():
-            self._followed.discard(task)
-            for gauge in self._behind:
-                gauge.remove(task)
+            self._remove(catalogue.RESTORE_PROGRESS, task)
 
     def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
-        self._followed.add(task)
-        for gauge, value in zip(self._behind, (offsets, seconds), strict=True):
-            gauge.labels(task).set(value)
-
-    def changelog_record_skipped(self) -> None:
-        self._foreign.inc()
-
-    def gave_up_role(self) -> None:
-        self._given_up.inc()
+        self._of(catalogue.BEHIND_SECONDS, task).set(seconds)
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
-        self._restore_progress.labels(task).set(done / total if total else 1.0)
+        self._of(catalogue.RESTORE_PROGRESS, task).set(done / total if total else 1.0)
         self._restored.add(task)
 
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self.restore_progress(task, 1, 1)
-        self._stuck.labels(task)  # at 0, so that a rate includes the first increase
-        self._openings.inc()
-        self._restore.observe(seconds)
+        self._of(catalogue.STUCK, task)  # at 0, so that a rate includes the first increase
 
     def task_lost(self, task: str, reason: str) -> None:
-        self._losses.inc()
-        if task in self._in_transaction:
-            self._in_transaction.discard(task)
-            self._transactions.labels("failed").inc()
-        if task in self._restored:
-            self._restored.discard(task)
-            self._restore_progress.remove(task)
         # Another member reports these now; here they would never change again.
-        if task in self._lag_partitions:
-            with suppress(KeyError):  # it may not have committed a batch
-                self._watermark.remove(task)
-            for partition in self._lag_partitions.pop(task):
-                self._lag.remove(partition)
+        self._remove(catalogue.RESTORE_PROGRESS, task)
+        self._remove(catalogue.WATERMARK, task)
+        for partition in self._lag_partitions.pop(task, ()):
+            self._remove(catalogue.LAG, partition)
 
     def batch_stuck(self, task: str) -> None:
-        self._stuck.labels(task).inc()
+        self._of(catalogue.STUCK, task).inc()
 
     def brokers_unreachable(self, seconds: float, reason: str) -> None:
-        self._away.set(seconds)
+        self._of(catalogue.BROKERS_AWAY).set(seconds)
 
     def brokers_reachable(self) -> None:
-        self._away.set(0)
+        self._of(catalogue.BROKERS_AWAY).set(0)
 
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
-        self._distrusted.set(len(problems))
+        self._of(catalogue.BROKERS_DISTRUSTED).set(len(problems))
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
-        self._errors.labels(type(error).__name__, "fatal" if retry_in is None else "retried").inc()
+        self._of(catalogue.ERRORS, type(error).__name__, "fatal" if retry_in is None else "retried").inc()
 
     # -- help --------------------------------------------------------------------------------------------
 
     def _count_items(self, report: BatchReport) -> None:
-        self._count_fields(report)
-        self._count_verdicts(report)
+        for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
+            self._of(catalogue.ITEMS, kind.value, stage.value).inc(count)
+        judged, sources = [], []
+        for item, verdict in zip(report.items, report.verdicts, strict=True):
+            if verdict.kind is Kind.BAD:
+                reason = verdict.reason.partition(":")[0]
+                self._of(catalogue.BAD, reason if reason in BAD_REASONS else OTHER).inc()
+            elif isinstance(item, Item):
+                if item.fingerprint is None:
+                    judged.append(item)
+                if verdict.kind is Kind.DUPLICATE:
+                    sources.append(item.source)
+        for name in FIELDS:
+            self._of(catalogue.MISSING_FIELDS, name).inc(sum(not getattr(item, name) for item in judged))
+        self._sources.count(sources)
         times = [item.time for item in report.items if not isinstance(item, BadItem)]
         if times:
             # A timestamp may be ahead of our clock; a negative delay is not possible.
             self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
 
-    def _count_fields(self, report: BatchReport) -> None:
-        judged = [
-            item
-            for item, verdict in zip(report.items, report.verdicts, strict=True)
-            if isinstance(item, Item) and item.fingerprint is None and verdict.kind is not Kind.BAD
-        ]
-        for name in _FIELDS:
-            self._missing.labels(name).inc(sum(not getattr(item, name) for item in judged))
-        for shape, count in report.shapes.items():
-            self._shapes.labels(shape).inc(count)
 
-    def _count_verdicts(self, report: BatchReport) -> None:
-        for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
-            self._items.labels(kind.value, stage.value).inc(count)
-        sources, evidence = [], {kind: list[Evidence]() for kind in _COMPARED}
-        for item, verdict in zip(report.items, report.verdicts, strict=True):
-            if verdict.kind is Kind.BAD:
-                reason = verdict.reason.partition(":")[0]
-                self._bad.labels(reason if reason in BAD_REASONS else OTHER).inc()
-            elif verdict.kind is Kind.DUPLICATE and isinstance(item, Item):
-                sources.append(item.source)
-            if verdict.evidence is not None and verdict.kind in evidence:
-                evidence[verdict.kind].append(verdict.evidence)
-        self._sources.count(sources)
-        for kind, comparisons in evidence.items():
-            for histogram, values in (
-                (self._similarity, [comparison.body for comparison in comparisons]),
-                (self._containment, [comparison.containment for comparison in comparisons]),
-            ):
-                histogram.observe(np.array([x for x in values if x is not None], np.float64), kind.value)
-
-    def _start_at_zero(self) -> None:
-        for kind, stage in _OUTCOMES:
-            self._items.labels(kind.value, stage.value)
-        for reason in sorted(BAD_REASONS | {OTHER}):
-            self._bad.labels(reason)
-        for name in _FIELDS:
-            self._missing.labels(name)
-        for shape in (*PRESETS, TEXT):
-            self._shapes.labels(shape)
-        for error in _RETRIED:
-            self._errors.labels(error.__name__, "retried")
-        for outcome in ("committed", "failed"):
-            self._transactions.labels(outcome)
-        for step in _TIMED:
-            self._step_seconds.labels(step.name.lower())
-        for role in ("active", "standby"):
-            self._role.labels(role)
-        for odd in Odd:
-            if odd is not Odd.NOTHING:
-                self._odd_times.labels(odd.name.lower())
-        self._odd_times.labels(SECONDS)
-        for state in TaskState:
-            self._tasks.labels(state)
+def _make(spec: Spec, registry: CollectorRegistry) -> Any:
+    labels = list(spec.labels)
+    if spec.kind == "histogram":
+        return Histogram(spec.name, spec.help, labels, buckets=spec.buckets, registry=registry)
+    metric = (Counter if spec.kind == "counter" else Gauge)(spec.name, spec.help, labels, registry=registry)
+    for values in spec.known:
+        metric.labels(*values)
+    return metric
 
 
-def _counter(spec: Spec, registry: CollectorRegistry) -> Counter:
-    return Counter(spec.name, spec.help, list(spec.labels), registry=registry)
+class _IndexCollector(Collector):
+    """Sums over all live deduplicators. Holds weak references, so the deduplicator of a closed task disappears."""
+
+    SPECS = (
+        catalogue.ROWS, catalogue.RUNS, catalogue.WINDOW_AGE, catalogue.MEMORY, catalogue.MERGE_SECONDS,
+        catalogue.CROWDED, catalogue.EVICTED,
+    )  # fmt: skip
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._lock = threading.Lock()  # the worker adds, scrapes read
+        # Seconds of merges, crowded keys and evicted originals, which only grow. Each one's at the last scrape: the
+        # sums must not fall when a deduplicator disappears.
+        self._before: WeakKeyDictionary[Deduplicator, NDArray[np.float64]] = WeakKeyDictionary()
+        self._totals = np.zeros(3)
+        registry.register(self)
+
+    def watch(self, deduplicator: Deduplicator) -> None:
+        """Include this deduplicator in the sums from now on."""
+        with self._lock:
+            self._before[deduplicator] = np.zeros(3)
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            live = [(dedup, dedup.index.stats()) for dedup in list(self._before)]
+            for dedup, stats in live:
+                now = np.array([stats.merge_seconds, stats.crowded, dedup.evicted])
+                self._totals = self._totals + now - self._before[dedup]
+                self._before[dedup] = now
+            totals = self._totals.tolist()
+        ages = [(dedup.watermark - stats.oldest) / 1000 for dedup, stats in live if stats.oldest is not None]
+        yield _gauge(catalogue.ROWS, sum(len(dedup) for dedup, _ in live))
+        yield _gauge(catalogue.RUNS, sum(stats.runs for _, stats in live))
+        yield _gauge(catalogue.WINDOW_AGE, max([0.0, *ages]))
+        for spec, total in zip((catalogue.MERGE_SECONDS, catalogue.CROWDED, catalogue.EVICTED), totals, strict=True):
+            yield CounterMetricFamily(spec.name, spec.help, value=total)
+        memory = GaugeMetricFamily(catalogue.MEMORY.name, catalogue.MEMORY.help, labels=list(catalogue.MEMORY.labels))
+        sizes = np.array([(*dedup.rows.parts(), stats.bytes, dedup.boilerplate.nbytes) for dedup, stats in live])
+        parts = ("signatures", "ids", "bodies", "keys", "boilerplate")
+        for part, size in zip(parts, sizes.reshape(-1, len(parts)).sum(0).tolist(), strict=True):
+            memory.add_metric([part], size)
+        yield memory
 
 
-def _gauge(spec: Spec, registry: CollectorRegistry) -> Gauge:
-    return Gauge(spec.name, spec.help, list(spec.labels), registry=registry)
+def _gauge(spec: Spec, value: float) -> Metric:
+    return GaugeMetricFamily(spec.name, spec.help, value=value)
 
 
-def _histogram(spec: Spec, registry: CollectorRegistry) -> Histogram:
-    return Histogram(spec.name, spec.help, list(spec.labels), buckets=spec.buckets, registry=registry)
+class BulkHistogram(Collector):
+    """A histogram that takes a whole batch at once.
+
+    prometheus_client takes one value at a time, 0.8 µs each (measured), which is noticeable beside the 20 µs or so
+    of a verdict. This class takes 9 µs for a thousand values.
+    """
+
+    def __init__(self, spec: Spec, registry: CollectorRegistry) -> None:
+        self._spec = spec
+        self._bounds = np.array(spec.buckets)
+        self._counts = np.zeros(len(spec.buckets) + 1, np.int64)
+        self._sum = 0.0
+        self._lock = threading.Lock()  # a scrape must not see counts without their sum
+        registry.register(self)
+
+    def observe(self, values: NDArray[np.float64]) -> None:
+        """Count each value in the first bucket whose bound is not below it."""
+        counts = np.bincount(np.searchsorted(self._bounds, values, side="left"), minlength=len(self._counts))
+        with self._lock:
+            self._counts += counts
+            self._sum += float(values.sum())
+
+    def collect(self) -> Iterable[Metric]:
+        with self._lock:
+            cumulative, total = np.cumsum(self._counts).tolist(), self._sum
+        buckets = list(zip([*map(repr, self._spec.buckets), "+Inf"], cumulative, strict=True))
+        yield HistogramMetricFamily(self._spec.name, self._spec.help, buckets=buckets, sum_value=total)
+
+
+MAX_SOURCES = 20
+# Sources in the tally at which it is halved; one of the busiest twenty of ten thousand survives many halvings.
+_MAX_TALLY = 10_000
+# A source replaces another one when it has twice as many duplicates: otherwise two equals would swap all day.
+_REPLACE_FACTOR = 2
+# The longest host name; the field may contain anything.
+_MAX_CHARS = 253
+
+
+class SourceCounter(Collector):
+    """Counter of duplicates by source, with a bounded number of series. The worker counts while scrapes read.
+
+    There is one series for each of the `MAX_SOURCES` busiest sources, and one, "other", for the rest. The number of
+    sources has no bound, so a tally estimates which are busiest; it is halved when it grows too long, so that sources
+    that were busy long ago lose their series. A source counts as "other" until it has a series, which then begins at 0;
+    a source that loses its rank loses its series. So no series ever falls, and the sum of their rates is the rate of
+    all duplicates.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._tally: Tally[str] = Tally()
+        self._series = {OTHER: 0}
+        self._lock = threading.Lock()
+        registry.register(self)
+
+    def count(self, sources: Iterable[str]) -> None:
+        """Count one duplicate of each source. O(1) each, O(MAX_SOURCES) for a source without a series."""
+        with self._lock:
+            for source in sources:
+                # In lower case, as hosts are, and without lone surrogates, which have no UTF-8.
+                name = source[:_MAX_CHARS].lower().encode("utf-8", "replace").decode() or "none"
+                self._tally[name] += 1
+                self._series[name if name in self._series or self._add_series(name) else OTHER] += 1
+            if len(self._tally) > _MAX_TALLY:
+                self._tally = Tally({name: count // 2 for name, count in self._tally.items() if count > 1})
+
+    def _add_series(self, name: str) -> bool:
+        if len(self._series) > MAX_SOURCES:
+            weakest = min((one for one in self._series if one != OTHER), key=self._tally.__getitem__)
+            if self._tally[name] < _REPLACE_FACTOR * max(self._tally[weakest], 1):
+                return False
+            del self._series[weakest]
+        self._series[name] = 0
+        return True
+
+    def collect(self) -> Iterator[Metric]:
+        spec = catalogue.SOURCES
+        family = CounterMetricFamily(spec.name, spec.help, labels=list(spec.labels))
+        with self._lock:
+            for name, count in self._series.items():
+                family.add_metric([name], count)
+        yield family

@@ -1,14 +1,18 @@
 """Render the status page: charts, tasks, input, last items and what to look at, as HTML.
 
-It shows the worker's health (`HealthState`), its history (`Board`), its input (`InputSurvey`), recent items (`Recent`)
-and the metrics of its index. News text is hostile: every value goes through Jinja2's automatic escaping, the templates
-mark nothing as safe, and only scripts and styles from our own files run.
+It shows the worker's health (`HealthState`), its recent numbers (`Board`), its input (`Incoming`), recent items
+(`Recent`) and the metrics of its index. News text is hostile: every value goes through Jinja2's automatic escaping, the
+template marks nothing as safe, and only scripts and styles from our own files run.
+
+What the page shows of a held-back item: `Recent` keeps it with its original, the macro `pairs` of the template puts
+both texts side by side, `_differences` says what to mark, `_evidence` what was compared, and `describe_verdict` why.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,16 +20,12 @@ from urllib.parse import parse_qs
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.dedup.figures import Figures
-from stream_dedup.dedup.verdict import Evidence, Verdict
-from stream_dedup.dedup.wording import describe_verdict
+from stream_dedup.dedup.passages import Side, compare_texts
+from stream_dedup.dedup.verdict import Evidence, Verdict, describe_verdict
 from stream_dedup.news.fields import FIELDS
-from stream_dedup.news.survey import rows_of, share
-from stream_dedup.observe.board import SLICE_SECONDS, Board, Snapshot
-from stream_dedup.observe.charts import HEIGHT, WIDTH, Chart, chart
-from stream_dedup.observe.differences import differences, figures
+from stream_dedup.news.survey import Summary, rows_of, share
+from stream_dedup.observe.board import HEIGHT, WIDTH, Board, Numbers, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
-from stream_dedup.observe.incoming import InputSurvey
 from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
 from stream_dedup.settings import Settings, read_from_files, secrets_of
 
@@ -48,27 +48,23 @@ _HEADERS = {
 _MAX_ID_CHARS = 4096  # as in the worker
 KEPT_SECONDS = 1.0
 """How long a rendered page is sent again. Rendering takes some 10 ms of a core, and open pages reload by themselves."""
-# Time slices in the current rates: a minute, so that a slow feed does not show as 0.
-_CURRENT_SLICES = 60 // SLICE_SECONDS
 
-# Rows of the index section: title, unit, metric and labels. A metric without a value makes no row.
-_INDEX: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
-    ("originals remembered", "count", "stream_dedup_index_rows", {}),
-    ("of them in the recent tree", "count", "stream_dedup_index_recent_rows", {}),
-    ("sorted runs", "count", "stream_dedup_index_runs", {}),
-    ("oldest original, before the newest item", "duration", "stream_dedup_window_age_seconds", {}),
-    ("forgotten early: more than window.max_originals", "count", "stream_dedup_evicted_originals_total", {}),
-    ("times that were missing", "count", "stream_dedup_odd_times_total", {"reason": "missing"}),
-    ("times ahead of the clock", "count", "stream_dedup_odd_times_total", {"reason": "future"}),
-    ("times unlike those around them", "count", "stream_dedup_odd_times_total", {"reason": "alone"}),
-    ("times late by more than the window", "count", "stream_dedup_odd_times_total", {"reason": "late"}),
-    ("times in 1970: seconds for milliseconds?", "count", "stream_dedup_odd_times_total", {"reason": "seconds"}),
-    ("merges", "count", "stream_dedup_index_merges_total", {}),
-    ("memory of the tables", "bytes", "stream_dedup_memory_bytes", {"part": "keys"}),
-    ("memory of the sketches", "bytes", "stream_dedup_memory_bytes", {"part": "signatures"}),
-    ("memory of whole bodies", "bytes", "stream_dedup_memory_bytes", {"part": "bodies"}),
-    ("memory of the ids", "bytes", "stream_dedup_memory_bytes", {"part": "ids"}),
-    ("memory of the process", "bytes", "process_resident_memory_bytes", {}),
+# Rows of the index section: title, metric and label. A metric without a value makes no row.
+_INDEX = (
+    ("originals remembered", "stream_dedup_index_rows", ""),
+    ("sorted runs", "stream_dedup_index_runs", ""),
+    ("oldest original, before the newest item", "stream_dedup_window_age_seconds", ""),
+    ("forgotten early: more than window.max_originals", "stream_dedup_evicted_originals_total", ""),
+    ("times that were missing", "stream_dedup_odd_times_total", "missing"),
+    ("times ahead of the clock", "stream_dedup_odd_times_total", "future"),
+    ("times unlike those around them", "stream_dedup_odd_times_total", "alone"),
+    ("times late by more than the window", "stream_dedup_odd_times_total", "late"),
+    ("times in 1970: seconds for milliseconds?", "stream_dedup_odd_times_total", "seconds"),
+    ("memory of the tables", "stream_dedup_memory_bytes", "keys"),
+    ("memory of the sketches", "stream_dedup_memory_bytes", "signatures"),
+    ("memory of whole bodies", "stream_dedup_memory_bytes", "bodies"),
+    ("memory of the ids", "stream_dedup_memory_bytes", "ids"),
+    ("memory of the process", "process_resident_memory_bytes", ""),
 )
 
 # A standby that is further behind is not up to date: it asks for the end of the changelog once a second.
@@ -95,15 +91,13 @@ class Page:
         board: Board,
         recent: Recent,
         registry: CollectorRegistry,
-        survey: Callable[[], InputSurvey | None],
+        survey: Callable[[], tuple[float, Summary] | None],
     ) -> None:
         self._settings, self._version, self._survey = settings, version, survey
         self._secrets = frozenset(secrets_of(settings))
         self._state, self._board, self._recent, self._registry = state, board, recent, registry
         static = resources.files("stream_dedup.observe") / "static"
-        self._files = {
-            path: (content_type, (static / name).read_bytes()) for path, (content_type, name) in _FILES.items()
-        }
+        self._files = {path: (kind, (static / name).read_bytes()) for path, (kind, name) in _FILES.items()}
         environment = Environment(
             loader=PackageLoader("stream_dedup.observe"),
             autoescape=True,
@@ -112,16 +106,12 @@ class Page:
             lstrip_blocks=True,
         )
         environment.filters |= {
-            "clock": _clock, "moment": _moment, "event": _event, "share": _share, "words": describe_verdict,
-            "duration": duration,
+            "clock": _clock, "moment": _moment, "event": _event, "words": describe_verdict, "duration": duration,
+            "bytes": _bytes, "secretless": self._without_secrets,
         }  # fmt: skip
         environment.globals |= {
-            "rows": self._evidence,
-            "differences": _differences,
-            "figures": _figures,
-            "WIDTH": WIDTH,
-            "HEIGHT": HEIGHT,
-        }
+            "rows": self._evidence, "differences": _differences, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "PAIRS": PAIRS,
+        }  # fmt: skip
         self._template = environment.get_template("status.html")
         self._kept = float("-inf"), b""  # when it was rendered, monotonic seconds, and the page
 
@@ -152,26 +142,16 @@ class Page:
             advice=self._advice(state, now),
             role=_role(state, now),
             now=now,
-            errors=[(error, self._without_secrets(error.text)) for error in now.errors],
-            charts=_charts(now),
-            incoming=_incoming(self._survey(), bool(self._recent.limit)),
+            charts=charts(now),
+            incoming=self._incoming(),
             index=self._index(),
-            held_back=self._recent.held_back(),
-            updates=self._recent.updates(),
-            pairs_limit=PAIRS,
-            dead_letters=self._recent.dead_letters(),
-            retained={
-                "count": len(self._recent),
-                "limit": self._recent.limit,
-                "bytes": _bytes(self._recent.nbytes),
-                "since": self._recent.since(),
-            },
+            recent=self._recent,
             requested_id=requested_id,
             item=item,
             original=original if original is not item else None,
         )
 
-    def _advice(self, state: HealthState, now: Snapshot) -> str:
+    def _advice(self, state: HealthState, now: Numbers) -> str:
         if state.reason:
             outcome = (
                 "What this broker leads does not go through, the rest does, and nothing is lost. The worker goes on by "
@@ -187,9 +167,7 @@ class Page:
                 "the brokers. A restart loses nothing."
             )
         if state.status is Status.STARTING:
-            done = [
-                f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restore_progress.items()
-            ]
+            done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
             return "The worker restores its state from the changelog" + (f": {', '.join(done)}." if done else ".")
         if state.status is Status.STANDBY:
             return (
@@ -206,19 +184,33 @@ class Page:
 
     def _index(self) -> list[tuple[str, str]]:
         values = {
-            (sample.name, frozenset(sample.labels.items())): sample.value
+            (sample.name, "".join(sample.labels.values())): sample.value
             for family in self._registry.collect()
             for sample in family.samples
         }
         rows = []
-        for title, unit, name, labels in _INDEX:
-            value = values.get((name, frozenset(labels.items())))
+        for title, name, label in _INDEX:
+            value = values.get((name, label))
             if value is not None:
-                rows.append(
-                    (title, {"count": f"{value:,.0f}", "bytes": _bytes(value), "duration": duration(value)}[unit])
+                form = (
+                    _bytes if name.endswith("_bytes") else duration if name.endswith("_seconds") else "{:,.0f}".format
                 )
-        window = duration(self._settings.window.length.total_seconds())
-        return [*rows, ("window", window)]
+                rows.append((title, form(value)))
+        return [*rows, ("window", duration(self._settings.window.length.total_seconds()))]
+
+    def _incoming(self) -> dict[str, Any] | None:
+        """Return the input as the page shows it. `fields`: (field, how often filled, percentage, first value)."""
+        survey = self._survey()
+        if survey is None:
+            return None
+        since, summary = survey
+        fields = [
+            (name, share(summary, name), round(100 * summary.filled[name] / summary.looked), summary.samples.get(name))
+            for name in FIELDS
+            if summary.looked
+        ]
+        rows = [row for row in rows_of(summary) if row[0] != "filled"]
+        return {"since": since, "summary": summary, "fields": fields, "rows": rows}
 
     def _evidence(self, verdict: Verdict) -> list[tuple[str, str, str]]:
         """Rows of the evidence: what was compared, its value, and the threshold."""
@@ -239,90 +231,22 @@ class Page:
         return text
 
 
-def _standby_lag(now: Snapshot) -> str:
+def _standby_lag(now: Numbers) -> str:
     """Say how far a standby is behind."""
     if not now.standby_lag:
         return ""
-    blocks, seconds = max(now.standby_lag.values(), key=lambda lag: lag[1])
+    seconds = max(now.standby_lag.values())
     if seconds < _UP_TO_DATE_SECONDS:
         return "It has read the changelog to its end."
-    return f"It is {blocks:,} blocks behind the changelog, and was last at its end {duration(seconds)} ago."
+    return f"It was last at the end of the changelog {duration(seconds)} ago."
 
 
-def _role(state: HealthState, now: Snapshot) -> str:
+def _role(state: HealthState, now: Numbers) -> str:
     if now.tasks:
         return "active"
-    if now.restore_progress:
+    if now.restoring:
         return "restoring"
     return "standby" if state.status is Status.STANDBY else "none yet"
-
-
-def _charts(now: Snapshot) -> list[Chart]:
-    slices, last = now.slices, now.slices[-_CURRENT_SLICES - 1 : -1]  # the newest slice is incomplete
-    items, held_back = sum(part.items for part in last), sum(part.held_back for part in last)
-    rate = items / (len(last) * SLICE_SECONDS)
-    slowest = max((part.slowest_transaction for part in last if part.slowest_transaction is not None), default=None)
-    lag = sum(now.lag.values()) if now.lag else None
-    let_through = [(part.items - part.held_back) / SLICE_SECONDS for part in slices]
-    times = [None if part.slowest_transaction is None else 1000 * part.slowest_transaction for part in slices]
-    return [
-        chart(
-            "rate", "Items a second", "/s",
-            {"let through": let_through, "held back": [part.held_back / SLICE_SECONDS for part in slices]},
-            f"{rate:,.1f}", 1,
-        ),
-        chart(
-            "share", "Share held back", "%",
-            {"share": [100 * part.held_back / part.items if part.items else None for part in slices]},
-            f"{100 * held_back / items:.0f} %" if items else "no items",
-        ),
-        chart(
-            "transaction", "Slowest transaction", "ms",
-            {"time": times},
-            "none" if slowest is None else f"{1000 * slowest:,.0f} ms",
-        ),
-        chart(
-            "lag", "Lag", "records", {"lag": _forward_filled([part.lag for part in slices])},
-            "not known" if lag is None else f"{lag:,}",
-        ),
-    ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Incoming:
-    """The input as the page shows it. `fields`: (field, how often filled, percentage for a bar, first value)."""
-
-    since: float
-    fields: list[tuple[str, str, int, str]]
-    rows: list[tuple[str, str]]
-    reasons: list[str]
-    warnings: list[str]
-
-
-def _incoming(survey: InputSurvey | None, shows_items: bool) -> _Incoming | None:
-    if survey is None:
-        return None
-    summary = survey.summary
-    fields = [
-        (
-            name,
-            share(summary, name),
-            round(100 * summary.filled[name] / summary.looked),
-            summary.samples.get(name, "-") if shows_items else "",
-        )
-        for name in FIELDS
-        if summary.looked
-    ]
-    rows = [row for row in rows_of(summary) if row[0] != "filled"]
-    return _Incoming(survey.since, fields, rows, summary.reasons, [warning.text for warning in summary.warnings])
-
-
-def _forward_filled(values: Iterable[float | None]) -> list[float | None]:
-    """Replace each None by the last value before it."""
-    filled: list[float | None] = []
-    for value in values:
-        filled.append(filled[-1] if value is None and filled else value)
-    return filled
 
 
 def _requested_id(query: str) -> str | None:
@@ -333,17 +257,32 @@ def _requested_id(query: str) -> str | None:
     return item_id[:_MAX_ID_CHARS] or None
 
 
-def _differences(original: JudgedItem, item: JudgedItem) -> Sequence[Any]:
-    """Return (headlines, texts), each as segments of the original and of the item."""
+Segments = list[tuple[str, bool]]
+
+
+def _differences(original: JudgedItem, item: JudgedItem) -> list[tuple[Segments, Segments]]:
+    """Return (headlines, texts), each as segments of the original and of the item: text, and whether to mark it."""
+    cut = original.truncated, item.truncated
+    return [_marked(original.title, item.title, (False, False)), _marked(original.text, item.text, cut)]
+
+
+# The page compares the same fifty pairs at each refresh; a pair takes some .3 ms.
+@lru_cache(maxsize=256)
+def _marked(first: str, second: str, cut: tuple[bool, bool]) -> tuple[Segments, Segments]:
+    """Split both texts into segments, marked where the other text lacks them. `cut`: a text goes on after its end.
+
+    >>> _marked("The bridge opened on Monday.", "The bridge opened on Sunday.", (False, False))[1]
+    [('The bridge opened on ', False), ('Sunday.', True)]
+    """
+    passages = compare_texts(first, second).passages
+    # A last passage of one text alone is no difference if the other text was cut there.
+    cut_off = {Side.FIRST: cut[1], Side.SECOND: cut[0], Side.BOTH: False}
+    unsure = passages[-1] if passages and cut_off[passages[-1].side] else None
+    marked = [(passage, passage.side is not Side.BOTH and passage is not unsure) for passage in passages]
     return (
-        differences(original.title, item.title, False, False),
-        differences(original.text, item.text, original.truncated, item.truncated),
+        [(passage.first, differs) for passage, differs in marked if passage.first],
+        [(passage.second, differs) for passage, differs in marked if passage.second],
     )
-
-
-def _figures(original: JudgedItem, item: JudgedItem) -> Figures:
-    """Compare the numbers of headline and text, as far as they are retained: the rest of a text may hold more."""
-    return figures(f"{original.title}\n{original.text}", f"{item.title}\n{item.text}")
 
 
 def _clock(seconds: float) -> str:
@@ -383,3 +322,6 @@ def _bytes(count: float) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count:.0f} bytes"
+
+
+_FORMS = {"bytes": _bytes, "seconds": duration}

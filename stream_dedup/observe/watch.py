@@ -13,12 +13,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
 from stream_dedup.observe.board import Board
-from stream_dedup.observe.dead_letter_log import DeadLetterLog
 from stream_dedup.observe.health import Health, stall_seconds
 from stream_dedup.observe.http import ObserveServer
-from stream_dedup.observe.incoming import Incoming
-from stream_dedup.observe.memory_watch import MemoryWatch
 from stream_dedup.observe.metrics import Metrics
+from stream_dedup.observe.notices import DeadLetterLog, Incoming, MemoryWatch
 from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Recent
 from stream_dedup.settings import Settings

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from stream_dedup.dedup.batch import ITEM, Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
-from stream_dedup.dedup.resolve import ITEM
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprints, Texts
 from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS

@@ -1,23 +1,105 @@
-"""Load `Settings` from a TOML file and the environment.
+"""`Settings`, all tables together, and `load_settings`, which reads them from a TOML file and the environment.
 
 The environment wins over the file: `STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=host:9092` sets `bootstrap_servers` in the
-table `[kafka]`. Unknown names, in the file or the environment, are errors that name the closest setting.
+table `[kafka]`. Unknown names, in the file or the environment, are errors that name the closest setting. A message has
+one line a problem, in the words of the settings file, without secret values.
 """
 
-import json
 import os
+import shlex
 import tomllib
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, Self, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.settings.messages import explain, unknown_setting
-from stream_dedup.settings.schema import PREFIX, TABLES, Settings, variable
+from stream_dedup.settings.judging import (
+    DecisionSettings,
+    FingerprintSettings,
+    IndexSettings,
+    ItemSettings,
+    PolicySettings,
+    WindowSettings,
+)
+from stream_dedup.settings.running import KafkaSettings, ObserveSettings, TopicSettings, WorkerSettings
+
+PREFIX = "STREAM_DEDUP_"
+
+
+class Settings(BaseSettings):
+    """All settings. Call `load_settings` to get them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+    )
+
+    kafka: KafkaSettings = KafkaSettings()
+    topics: TopicSettings = TopicSettings()
+    item: ItemSettings = ItemSettings()
+    window: WindowSettings = WindowSettings()
+    fingerprint: FingerprintSettings = FingerprintSettings()
+    decision: DecisionSettings = DecisionSettings()
+    policy: PolicySettings = PolicySettings()
+    index: IndexSettings = IndexSettings()
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
+    observe: ObserveSettings = ObserveSettings()
+    _path: Path | None = None
+
+    @property
+    def config_option(self) -> str:
+        """The option with which a command reads the same settings file, to append to it; empty without a file."""
+        return f" --config {shlex.quote(str(self._path))}" if self._path is not None else ""
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other tables. They were validated; to do it again would read the environment again."""
+        for name, table in (update or {}).items():
+            if name not in TABLES:
+                raise TypeError(f"there is no table [{name}]")
+            if not isinstance(table, kind := type(getattr(self, name))):
+                raise TypeError(f"[{name}] is a {kind.__name__}, not a {type(table).__name__}")
+        return super().model_copy(update=update, deep=deep)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The environment wins over the file, whose tables are the init arguments.
+        return env_settings, init_settings
+
+
+TABLES: dict[str, dict[str, FieldInfo]] = {
+    name: table.annotation.model_fields
+    for name, table in Settings.model_fields.items()
+    if isinstance(table.annotation, type) and issubclass(table.annotation, BaseModel)
+}
+"""The fields of each table, by name, in the order of the reference."""
+
+
+def variable(*names: str) -> str:
+    """The environment variable of a table, a setting or an entry.
+
+    >>> variable("window", "length")
+    'STREAM_DEDUP_WINDOW__LENGTH'
+    """
+    return PREFIX + "__".join(names).upper()
+
 
 _MISSPELT_PREFIX = "STREAMDEDUP_"
 
@@ -37,8 +119,6 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
         settings = _override(Settings(**tables), overrides)
     except ValidationError as error:
         raise ConfigError(explain(error, path)) from None
-    except (SettingsError, RecursionError) as error:  # the text names the table and shows no value
-        raise ConfigError(_invalid_json() or f"settings in the environment cannot be read: {error}") from None
     settings._path = path
     _check_across_tables(settings)
     return settings
@@ -84,39 +164,14 @@ def _has_misspelt_prefix(name: str) -> bool:
 
 
 def is_setting(name: str) -> bool:
-    """Return whether an environment variable that begins with `PREFIX` sets something."""
-    table, *rest = _parts(name)
-    if table not in TABLES:
-        return False
-    if not rest:
-        return True
-    field = TABLES[table].get(rest[0])
-    return field is not None and (len(rest) == 1 or _is_map(field))  # only a map has entries to set
+    """Return whether an environment variable that begins with `PREFIX` sets something: a setting, or an entry of a map.
 
-
-def _parts(name: str) -> list[str]:
-    return name[len(PREFIX) :].lower().split("__")
-
-
-def _is_map(field: FieldInfo) -> bool:
-    return get_origin(field.annotation) is dict
-
-
-def _invalid_json() -> str:
-    """Name the variable that sets a whole table but is not JSON; the message shows no value, which may be secret."""
-    for name, value in sorted(os.environ.items()):
-        if not name.upper().startswith(PREFIX):
-            continue
-        table, *rest = _parts(name)
-        if not rest or (len(rest) == 1 and _is_map(TABLES[table][rest[0]])):
-            try:
-                json.loads(value)
-            except (ValueError, RecursionError):
-                return (
-                    f"{name} stands for a whole table and must be JSON, such as "
-                    f'\'{{"NAME": "value"}}\'; or set its entries one by one: {name}__NAME=value'
-                )
-    return ""
+    >>> [is_setting(name) for name in ("STREAM_DEDUP_ITEM__FIELDS__URL", "STREAM_DEDUP_ITEM__FIELDS")]
+    [True, False]
+    """
+    table, *rest = name[len(PREFIX) :].lower().split("__")
+    field = TABLES.get(table, {}).get(rest[0]) if rest else None
+    return field is not None and len(rest) == (2 if get_origin(field.annotation) is dict else 1)
 
 
 def _override(settings: Settings, overrides: dict[str, dict[str, Any]]) -> Settings:
@@ -138,3 +193,50 @@ def _check_across_tables(settings: Settings) -> None:
             "[item] fingerprint and [fingerprint] family = 'given' belong together: the first names the field, the "
             "second compares it; set both or neither"
         )
+
+
+# -- messages ---------------------------------------------------------------------------------------------
+
+
+def explain(error: ValidationError, path: Path | None, prefix: tuple[str, ...] = ()) -> str:
+    """Describe each problem of a validation error on a line of its own, without pydantic's vocabulary.
+
+    `path` is the settings file; `prefix` are the names that lead to the validated table.
+    """
+    lines = []
+    for problem in error.errors(include_url=False, include_input=False):
+        if problem["type"] == "default_factory_not_called":  # it follows from a setting that is wrong itself
+            continue
+        names = [*prefix, *(str(part) for part in problem["loc"] if part != "[key]")]
+        setting = "[" + names[0] + "]" + (" " + ".".join(names[1:]) if names[1:] else "") if names else "settings"
+        message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+        if problem["type"] == "extra_forbidden":
+            message = unknown_setting(names)
+        elif names[:2] == ["item", "fields"] and problem["type"] == "literal_error":
+            message += ' (ours is on the left, yours on the right, such as title = "head.line")'
+        elif problem["type"] == "dict_type":
+            message = 'must be a table, such as { name = "value" }'
+        elif problem["type"] == "model_type":
+            message = f"this is a table: write [{names[0]}] and its settings below it"
+        origin = f" (from {variable(*names)})" if variable(*names) in os.environ else ""
+        lines.append(f"{setting}: {message}{origin}")
+    return f"settings{f' in {path}' if path else ''} are not usable:\n  " + "\n  ".join(lines)
+
+
+def unknown_setting(names: Sequence[str]) -> str:
+    """The message for an unknown table (one name) or an unknown setting in a table (two or more names).
+
+    >>> unknown_setting(["kafka", "bootstrap_server"])
+    'there is no such setting (did you mean [kafka] bootstrap_servers?); see `stream-dedup config reference`'
+    >>> unknown_setting(["input"])
+    'there is no such setting (did you mean [topics] input?); see `stream-dedup config reference`'
+    """
+    last = names[-1]
+    if len(names) == 1:
+        similar = [f"[{match}]" for match in get_close_matches(last.lower(), TABLES, n=1)]
+    else:
+        matches = get_close_matches(last.lower(), TABLES.get(names[0], []), n=1)
+        similar = [f"[{names[0]}] {match}" for match in matches]
+    similar += [f"[{table}] {last}" for table, fields in TABLES.items() if last in fields]
+    hint = f" (did you mean {' or '.join(similar)}?)" if similar else ""
+    return f"there is no such setting{hint}; see `stream-dedup config reference`"

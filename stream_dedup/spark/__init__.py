@@ -3,7 +3,7 @@
 In: a DataFrame of news. Its columns are the fields of an item, as in a Parquet file; or there is the one column
 `value`, a JSON object in each row. Out: DataFrames of fingerprints, pairs, clusters, or the rows to keep. Settings,
 scheme, candidates, rule and clusters are those of `stream-dedup pairs` (batch/pairs.py): the same modules decide, on
-blocks of rows that Spark moves. `Archive` (archive.py) does the work of several results once.
+rows that Spark moves. `Archive` (archive.py) does the work of several results once.
 
     from stream_dedup.spark import deduplicate
     deduplicate(spark.read.parquet("s3a://bucket/news/")).write.parquet("s3a://bucket/unique/")
@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stream_dedup.spark.archive import Archive, clusters, deduplicate, fingerprints, pairs
+    from stream_dedup.spark.archive import Archive, deduplicate
 
-__all__ = ["Archive", "clusters", "deduplicate", "fingerprints", "pairs"]
+__all__ = ["Archive", "deduplicate"]
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 In: a DataFrame. Out: DataFrames. `Archive` does each step once and keeps what it made on the executors' disks, or, if
 the session has a checkpoint directory, in it; then a lost executor does not fail the job. The order of the rows is the
-order of arrival: that of the DataFrame's partitions, or of files. It is fixed by the first step, once and for all.
+order of arrival: that of files, or of the DataFrame's partitions, of which `Archive` keeps a copy.
 """
 
 import warnings
@@ -11,75 +11,49 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from stream_dedup.batch.keep import Keep, parse_keep
+from stream_dedup.batch.clusters import Keep, parse_keep
 from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS, Counts
-from stream_dedup.errors import InputError, StreamDedupWarning, UsageError
+from stream_dedup.errors import StreamDedupWarning, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
-from stream_dedup.spark.blocks import schema_of
-from stream_dedup.spark.candidates import (
-    CHUNK_TYPES,
+from stream_dedup.spark.items import (
+    BLOCK,
+    FILE,
+    FINGERPRINT_TYPES,
+    INPUT,
+    ITEM_TYPES,
+    MERIT_TYPES,
+    PLACE,
+    ROW,
+    ListFingerprints,
+    ListMerits,
+    MakeItems,
+    NumberRows,
+    Places,
+    highest_before,
+    schema_of,
+)
+from stream_dedup.spark.pairing import (
     CODE_TYPES,
     ENTRY_TYPES,
-    EmitEntries,
-    MakeChunks,
-    PairBuckets,
-    later_width,
-)
-from stream_dedup.spark.compare import (
-    NEED_TYPES,
+    ITSELF,
+    LABEL_TYPES,
     PAIR_TYPES,
-    PART_ITSELF,
-    SENT_TYPES,
-    VERIFIED_TYPES,
-    AskForRows,
-    CompareChunks,
-    SendRows,
-    unpack_pairs,
+    ComparePairs,
+    EmitEntries,
+    PairBuckets,
+    reduce_pairs,
+    roots_of,
 )
-from stream_dedup.spark.components import DRIVER_EDGES, label
-from stream_dedup.spark.items import (
-    FINGERPRINT_TYPES,
-    ITEM_TYPES,
-    LINE,
-    MERIT_TYPES,
-    ListFingerprints,
-    ListItems,
-    ListMerits,
-    NumberRows,
-)
-from stream_dedup.spark.parts import DATA_DTYPES, HEAD_TYPES, PART_TYPES, Head, Layout, MakeParts
 from stream_dedup.spark.session import require_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+# Bad lines that are named; all are counted.
+_EXAMPLES = 5
 _DECIDING = ("item", "fingerprint", "decision", "index")
-
-
-def fingerprints(df: "DataFrame", settings: Settings | None = None) -> "DataFrame":
-    """The fingerprint of each item: row, id, source, time (ms), line, signature, keys (0: none)."""
-    return Archive(df, settings).fingerprints()
-
-
-def pairs(df: "DataFrame", settings: Settings | None = None, *, bucket_limit: int = BUCKET_LIMIT) -> "DataFrame":
-    """The near-duplicate pairs, with the columns and values of `find_pairs`, ordered by their rows."""
-    return Archive(df, settings, bucket_limit=bucket_limit).pairs()
-
-
-def clusters(
-    df: "DataFrame",
-    settings: Settings | None = None,
-    *,
-    keep: str | None = None,
-    bucket_limit: int = BUCKET_LIMIT,
-) -> "DataFrame":
-    """The cluster of each item, in the order of the items: id, cluster (the id of its first item).
-
-    With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is this).
-    """
-    return Archive(df, settings, bucket_limit=bucket_limit).clusters(keep)
 
 
 def deduplicate(
@@ -103,18 +77,11 @@ class Archive:
     """An archive of news and what was found in it. Each step is done when it is first asked for, and once.
 
     settings: those of the stream; the window does not count. bucket_limit: with how many of the earlier items that
-    share its key an item is compared, the newest ones. driver_edges: up to how many edges the driver unites by itself.
-    Raises ConfigError where PySpark is missing, UsageError for a value that is no DataFrame.
+    share its key an item is compared, the newest ones. Raises ConfigError where PySpark is missing, UsageError for a
+    value that is no DataFrame.
     """
 
-    def __init__(
-        self,
-        df: "DataFrame",
-        settings: Settings | None = None,
-        *,
-        bucket_limit: int = BUCKET_LIMIT,
-        driver_edges: int = DRIVER_EDGES,
-    ) -> None:
+    def __init__(self, df: "DataFrame", settings: Settings | None = None, *, bucket_limit: int = BUCKET_LIMIT) -> None:
         require_pyspark()
         if not hasattr(df, "mapInArrow"):
             raise UsageError(
@@ -127,24 +94,25 @@ class Archive:
             salted = settings.fingerprint.model_copy(update={"salt": SecretStr(salt), "salt_file": None})
             self._settings = self._settings.model_copy(update={"fingerprint": salted})
         self._df = df
-        self._is_fixed = False
         self._bucket_limit = bucket_limit
-        self._driver_edges = driver_edges
 
     # -- results -------------------------------------------------------------------------------------------
 
     def fingerprints(self) -> "DataFrame":
-        """See `fingerprints`."""
-        listed = ListFingerprints(self.layout, self._settings)
-        return self._parts.mapInArrow(listed, schema_of(FINGERPRINT_TYPES)).orderBy("row")
+        """The fingerprint of each item: row, id, time (ms), line, signature, keys (0: none)."""
+        listed = ListFingerprints(self._watermarks, self._settings)
+        return self._items.mapInArrow(listed, schema_of(FINGERPRINT_TYPES)).orderBy("row")
 
     def pairs(self) -> "DataFrame":
-        """See `pairs`."""
-        rows = self._verified.mapInArrow(unpack_pairs, schema_of(PAIR_TYPES))
-        return rows.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
+        """The near-duplicate pairs, with the columns and values of `find_pairs`, ordered by their rows."""
+        return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
     def clusters(self, keep: str | None = None) -> "DataFrame":
-        """See `clusters`."""
+        """The cluster of each item, in the order of the items: id, cluster (the id of its first item).
+
+        With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is
+        this one).
+        """
         from pyspark.sql import functions as f
 
         items = self._items.select("row", "id")
@@ -160,22 +128,23 @@ class Archive:
         return clustered.orderBy("row").select(*(CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS))
 
     def deduplicate(self, keep: str = "earliest") -> "DataFrame":
-        """See the function `deduplicate`. Asked after other results, it starts over, unless `fix` was called first."""
+        """See the function `deduplicate`."""
         from pyspark.sql import functions as f
         from pyspark.sql.types import LongType, StructField, StructType
 
         chosen = self._keep(keep)
-        self.fix()
-        if self.layout.bad:
-            _warn(f"{counted(self.layout.bad, 'row')} without an item left out, such as {self.bad_examples()[0]}")
+        counts = self.counts()
+        if counts.bad:
+            _warn(f"{counted(counts.bad, 'row')} without an item left out, such as {self.bad_examples()[0]}")
         for name in self.absent_sources(keep):
             _warn(f"no item has the source {name!r} of keep = {keep!r}")
-        members = self._members
-        dropped = members.join(self._kept(chosen), "root").where("row != kept").select("row")
-        lines = self._items.join(dropped, "row", "left_anti").select(f.col("line").alias(LINE))
-        schema = StructType([*self._df.schema.fields, StructField(LINE, LongType())])
-        numbered = self._df.mapInArrow(NumberRows(self.layout), schema)
-        return numbered.join(lines, LINE, "left_semi").orderBy(LINE).drop(LINE)
+        dropped = self._members.join(self._kept(chosen), "root").where("row != kept").select("row")
+        rows = self._items.join(dropped, "row", "left_anti").select(f.col("row").alias(ROW))
+        schema = StructType(
+            [*(field for field in self._df.schema.fields if field.name not in PLACE), StructField(ROW, LongType())]
+        )
+        numbered = self._placed.mapInArrow(NumberRows(self.places), schema)
+        return numbered.join(rows, ROW, "left_semi").orderBy(ROW).drop(ROW)
 
     def absent_sources(self, keep: str) -> tuple[str, ...]:
         """The sources of "source:NAME,..." that no item has."""
@@ -188,72 +157,79 @@ class Archive:
         """What was found."""
         from pyspark.sql import functions as f
 
-        chunks = self._chunks.agg(f.sum("hot"), f.sum("left_out")).first()
-        verified = self._verified.agg(f.sum("compared"), f.sum("pairs")).first()
+        limited = self._codes.agg(f.sum("hot"), f.sum("left_out")).first()
         labels = self._labels.agg(f.count("*"), f.count_distinct("root")).first()
-        hot, left_out = (int(value or 0) for value in chunks or ())
-        compared, found = (int(value or 0) for value in verified or ())
+        hot, left_out = (int(value or 0) for value in limited or ())
         clustered, roots = (int(value or 0) for value in labels or ())
-        items, bad = self.layout.size, self.layout.bad
-        return Counts(items, bad, found, roots, clustered + roots, compared, hot, left_out)
+        items, bad = self._items.count(), self._lines.count() - self._items.count()
+        compared, pairs = self._candidates.count(), self._pairs.count()
+        return Counts(items, bad, pairs, roots, clustered + roots, compared, hot, left_out)
 
     def bad_examples(self) -> list[str]:
-        """The first bad lines: place and reason."""
-        return [f"{number}:{line}: {reason}" for number, line, reason in self.layout.examples]
-
-    def fix(self) -> None:
-        """Keep a copy of the rows, so that each row stays at its place; the rows of a shuffle may come in any order."""
-        if not self._is_fixed:
-            self._df, self._is_fixed = _fixed(self._df), True
-            for step in ("_parts", "layout", "_chunks", "_verified", "_labels"):
-                self.__dict__.pop(step, None)
+        """The first bad lines: number of the file (from 0), line and reason."""
+        bad = self._lines.where("reason is not null").select("row", "reason").orderBy("row").limit(_EXAMPLES).collect()
+        return [":".join(map(str, self.places.line(row))) + f": {reason}" for row, reason in bad]
 
     # -- steps ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def _parts(self) -> "DataFrame":
-        """Step 1: decode and fingerprint."""
-        return _fixed(self._df.mapInArrow(MakeParts(self._settings), schema_of(PART_TYPES)))
+    def _placed(self) -> "DataFrame":
+        """The records with their places. Without files it is a copy, because a shuffle may give other partitions."""
+        from pyspark.sql import functions as f
+
+        if FILE in self._df.columns:
+            return self._df
+        rows = _fixed(self._df)
+        return rows.withColumns({INPUT: f.lit(0), FILE: f.lit(""), BLOCK: f.spark_partition_id().cast("bigint")})
 
     @cached_property
-    def layout(self) -> Layout:
-        """Step 2: number the items."""
-        layout = Layout.of(Head(*row) for row in self._parts.select(*HEAD_TYPES).toLocalIterator())
-        if layout.size >= 2**32:
-            raise InputError(f"{layout.size:,} items are too many; at most 4,294,967,295 can be compared")
-        return layout
+    def places(self) -> Places:
+        """Step 1: number the lines."""
+        return Places.of(self._placed.groupBy(*PLACE).count().collect())
 
     @cached_property
-    def _chunks(self) -> "DataFrame":
-        """Step 3: the candidate pairs."""
-        layout, fingerprint = self.layout, self._settings.fingerprint
-        width = later_width(layout.size)
-        entries = self._parts.select("part", "keys").mapInArrow(
-            EmitEntries(layout, fingerprint), schema_of(ENTRY_TYPES)
-        )
-        codes = _by("range", entries).mapInArrow(PairBuckets(self._bucket_limit, width), schema_of(CODE_TYPES))
-        chunks = _by("range", codes).mapInArrow(MakeChunks(layout.size, width, fingerprint), schema_of(CHUNK_TYPES))
-        return _fixed(chunks)
+    def _lines(self) -> "DataFrame":
+        """Step 2: decode and fingerprint."""
+        made = MakeItems(self.places, self._settings)
+        return _fixed(self._placed.mapInArrow(made, schema_of(ITEM_TYPES)))
+
+    @property
+    def _items(self) -> "DataFrame":
+        return self._lines.where("reason is null")
 
     @cached_property
-    def _verified(self) -> "DataFrame":
+    def _codes(self) -> "DataFrame":
+        """Step 3: pair the items of each bucket."""
+        made = EmitEntries(self._settings.fingerprint)
+        entries = self._items.select("row", "keys").mapInArrow(made, schema_of(ENTRY_TYPES))
+        sorted_entries = entries.repartition("bucket").sortWithinPartitions("bucket")
+        return _fixed(sorted_entries.mapInArrow(PairBuckets(self._bucket_limit), schema_of(CODE_TYPES)))
+
+    @cached_property
+    def _candidates(self) -> "DataFrame":
+        return _fixed(self._codes.where("later is not null").select("later", "earlier").distinct())
+
+    @cached_property
+    def _pairs(self) -> "DataFrame":
         """Step 4: decide them."""
         from pyspark.sql import functions as f
 
-        layout, settings = self.layout, self._settings
-        chunks = self._chunks.select("chunk", "end", "codes").where("count > 0")
-        needs = chunks.select("chunk", "codes").mapInArrow(AskForRows(layout), schema_of(NEED_TYPES))
-        parts = self._parts.select("part", f.lit(PART_ITSELF).cast("bigint").alias("chunk"), *DATA_DTYPES)
-        asked = parts.unionByName(needs, allowMissingColumns=True)
-        sent = _by("part", asked, "chunk").mapInArrow(SendRows(layout, settings), schema_of(SENT_TYPES))
-        whole = chunks.withColumn("first", f.lit(PART_ITSELF).cast("bigint"))
-        work = _by("chunk", whole.unionByName(sent, allowMissingColumns=True), "first")
-        return _fixed(work.mapInArrow(CompareChunks(settings), schema_of(VERIFIED_TYPES)))
+        data = ("id", "signature", "body")
+        earlier = self._candidates.join(self._items.select(f.col("row").alias("earlier"), *data), "earlier")
+        later = self._items.select(f.col("row").alias("later"), f.lit(ITSELF).alias("earlier"), *data, "words")
+        later = later.join(self._candidates.select("later").distinct(), "later", "left_semi")
+        work = later.unionByName(earlier, allowMissingColumns=True)
+        work = work.repartition("later").sortWithinPartitions("later", "earlier")
+        return _fixed(work.mapInArrow(ComparePairs(self._settings), schema_of(PAIR_TYPES)))
 
     @cached_property
     def _labels(self) -> "DataFrame":
-        """Step 5: the clusters."""
-        return label(self._verified.select("later", "earlier"), self._driver_edges)
+        """Step 5: the clusters: row and root of all rows but the roots themselves."""
+        from pyarrow import table
+
+        edges = self._pairs.select("b_row", "a_row").mapInArrow(reduce_pairs, schema_of(LABEL_TYPES)).toArrow()
+        rows, roots = roots_of(edges["row"].to_numpy(), edges["root"].to_numpy())
+        return self._df.sparkSession.createDataFrame(table({"row": rows, "root": roots}))
 
     @property
     def _members(self) -> "DataFrame":
@@ -264,14 +240,19 @@ class Archive:
             self._labels.select(f.col("root").alias("row"), "root").distinct()
         )
 
+    @cached_property
+    def _watermarks(self) -> list[int]:
+        from pyspark.sql import functions as f
+
+        highest = self._items.groupBy("place").agg(f.max("time")).collect()
+        return highest_before(dict(highest), len(self.places.places))
+
     def _keep(self, keep: str) -> Keep:
-        chosen = parse_keep(keep)
-        chosen.check(Scheme(self._settings.fingerprint))
-        return chosen
+        return parse_keep(keep, Scheme(self._settings.fingerprint))
 
     def _merits(self, keep: Keep) -> "DataFrame":
-        parts = self._parts.select("part", *DATA_DTYPES)
-        return parts.mapInArrow(ListMerits(self.layout, self._settings, keep), schema_of(MERIT_TYPES))
+        listed = ListMerits(self._watermarks, self._settings, keep)
+        return self._items.select("row", "place", "signature").mapInArrow(listed, schema_of(MERIT_TYPES))
 
     def _kept(self, keep: Keep) -> "DataFrame":
         """The root of each cluster of two or more, and the row that stays."""
@@ -280,16 +261,6 @@ class Archive:
         members = self._members.join(self._merits(keep), "row")
         order = f.struct("rank", "merit_time", "row")
         return members.groupBy("root").agg(f.min_by("row", order).alias("kept"))
-
-    @property
-    def _items(self) -> "DataFrame":
-        parts = self._parts.select("part", *DATA_DTYPES)
-        return parts.mapInArrow(ListItems(self.layout, self._settings), schema_of(ITEM_TYPES))
-
-
-def _by(name: str, rows: "DataFrame", *then: str) -> "DataFrame":
-    """The rows, each group in one partition, sorted by group and `then`."""
-    return rows.repartition(name).sortWithinPartitions(name, *then)
 
 
 def _warn(text: str) -> None:

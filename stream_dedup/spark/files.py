@@ -10,15 +10,23 @@ Lines are numbered as in the single process. A directory is read as if its files
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stream_dedup.batch.judge import Line, check_items, item_of
-from stream_dedup.batch.line_writers import ROW_FORMATS, check_output_format
-from stream_dedup.batch.lines import STDIN
-from stream_dedup.batch.outputs import check_free, check_paths, open_output, target
-from stream_dedup.batch.packing import UNWRITABLE, Packing, packing_of
+from stream_dedup.batch.judge import item_of
+from stream_dedup.batch.lines import STDIN, Line, check_json_lines, is_blank
+from stream_dedup.batch.outputs import (
+    ROW_FORMATS,
+    UNWRITABLE,
+    Output,
+    check_free,
+    check_inputs,
+    check_outputs,
+    target,
+)
+from stream_dedup.batch.packing import Packing, packing_of
 from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,
     CLUSTER_COLUMNS,
@@ -27,16 +35,15 @@ from stream_dedup.batch.pairs import (
     PairsResult,
     requested_keep,
 )
-from stream_dedup.batch.parquet import pyarrow
-from stream_dedup.batch.rows import FileFormat, check_json_lines, format_of, objects_of
-from stream_dedup.batch.table_writers import Columns, table_writer
+from stream_dedup.batch.tables import FileFormat, format_of, objects_of, pyarrow
+from stream_dedup.batch.writers import Columns, TableWriter
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 from stream_dedup.spark.archive import Archive
-from stream_dedup.spark.blocks import record_batch, schema_of
-from stream_dedup.spark.parts import BLOCK, FILE, INPUT, VALUE
+from stream_dedup.spark.items import BLOCK, FILE, INPUT, VALUE, record_batch, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,27 +73,26 @@ def find_pairs_on_spark(
     receives the first bad lines. Raises InputError, ConfigError, UsageError.
     """
     started = time.monotonic()
-    requested_keep(keep, clusters, settings)
-    _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, settings, file_format, force)
+    requested_keep(keep, clusters, Scheme(settings.fingerprint))
+    _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, file_format, force)
     lines = read_files(spark, inputs, file_format)
     with _explained():
         survey = _survey(lines, inputs, settings)
         archive = Archive(lines, settings, bucket_limit=bucket_limit)
-        for number, line, reason in archive.layout.examples:
-            bad_line(f"{archive.layout.files[number]}:{line}: {reason}")
+        for example in archive.bad_examples():
+            number, _, rest = example.partition(":")
+            bad_line(f"{archive.places.files[int(number)]}:{rest}")
         counts = archive.counts()
         if clusters is not None:
             columns = CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS
-            _write("--clusters", archive.clusters(keep), clusters, columns)
+            _write(archive.clusters(keep), clusters, columns)
         absent = archive.absent_sources(keep) if keep is not None else ()
-        _write("--output", archive.pairs(), pairs, PAIR_COLUMNS)
+        _write(archive.pairs(), pairs, PAIR_COLUMNS)
     summary = survey.summary()
+    seconds = time.monotonic() - started
     return PairsResult(
-        items=counts.items, bad=counts.bad, pairs=counts.pairs, clusters=counts.clusters, clustered=counts.clustered,
-        compared=counts.compared, hot=counts.hot, left_out=counts.left_out,
-        seconds=time.monotonic() - started, summary=summary if summary.items else None,
-        absent_sources=absent,
-    )  # fmt: skip
+        **asdict(counts), seconds=seconds, summary=summary if summary.items else None, absent_sources=absent
+    )
 
 
 def read_files(spark: "SparkSession", inputs: Sequence[str], file_format: FileFormat | None = None) -> "DataFrame":
@@ -163,22 +169,20 @@ def _is_local(spark: "SparkSession") -> bool:
 
 
 def _check(
-    spark: "SparkSession", inputs: Sequence[str], outputs: dict[str, str | None], settings: Settings,
-    file_format: FileFormat | None, force: bool,
+    spark: "SparkSession", inputs: Sequence[str], outputs: dict[str, str | None], file_format: FileFormat | None,
+    force: bool,
 ) -> None:  # fmt: skip
     for name in inputs:
-        if name == STDIN:
-            raise UsageError("--engine spark reads files that every executor can open, not standard input (-)")
-        if (file_format or format_of(name)) not in ROW_FORMATS:
-            raise UsageError(f"--engine spark reads JSON Lines and Parquet, and {name} is neither; convert it first")
-        if packing_of(name) is Packing.ZSTD or Path(name).suffix.lower() in UNWRITABLE:
-            raise UsageError(f"--engine spark reads plain and .gz files, not {name}; pack it again as .gz")
-    check_items(inputs, file_format, settings)
-    files = {option: target(Path(name)) for option, name in outputs.items() if name and not _is_directory(name)}
-    for option, to in files.items():
-        check_output_format(option, to)
+        packed = packing_of(name) is Packing.ZSTD or Path(name).suffix.lower() in UNWRITABLE
+        if name == STDIN or packed or (file_format or format_of(name)) not in ROW_FORMATS:
+            raise UsageError(
+                f"--engine spark reads files that every executor can open, JSON Lines (plain or .gz) and Parquet, not "
+                f"{name}; convert it first"
+            )
     local = [name for name in inputs if not _is_url(name) and Path(name).is_file()] if _is_local(spark) else []
-    check_paths(local, files, None, cut=False)
+    check_inputs(local)
+    files = {option: target(Path(name)) for option, name in outputs.items() if name and not _is_directory(name)}
+    check_outputs(local, {option: (to, ROW_FORMATS) for option, to in files.items()})
     names = [name.rstrip("/") for name in outputs.values() if name and _is_directory(name)]
     if len(set(names)) < len(names):
         raise UsageError(f"--output and --clusters are the same directory, {names[0]}; give each its own")
@@ -187,11 +191,10 @@ def _check(
             raise UsageError(f"{name} cannot be written as .{format_of(name)}; name it .jsonl or .parquet")
         if any(name == one.rstrip("/") or one.startswith(f"{name}/") for one in inputs):
             raise UsageError(f"{name} is an input; writing to it would destroy it")
+        if not force and _exists(spark, name):
+            raise UsageError(f"{name} exists; name another directory, or let --force replace it")
     if not force:
         check_free(files)
-        for name in names:
-            if _exists(spark, name):
-                raise UsageError(f"{name} exists; name another directory, or let --force replace it")
 
 
 def _exists(spark: "SparkSession", name: str) -> bool:
@@ -215,12 +218,12 @@ def _survey(lines: "DataFrame", inputs: Sequence[str], settings: Settings) -> Su
     for value, number in lines.select(VALUE, INPUT).head(_SURVEYED):
         numbers[number] += 1
         line = Line(bytes(value), number, numbers[number])
-        if line.value.strip():
+        if not is_blank(line.value):
             survey.add(item_of(decode, line), line.value, line.input, line.number)
     return survey
 
 
-def _write(option: str, rows: "DataFrame", name: str, columns: Columns) -> None:
+def _write(rows: "DataFrame", name: str, columns: Columns) -> None:
     if _is_directory(name):
         writer = rows.write.mode("overwrite")
         path = _located(rows.sparkSession, name)
@@ -231,9 +234,8 @@ def _write(option: str, rows: "DataFrame", name: str, columns: Columns) -> None:
             writer.option("ignoreNullFields", "false").option("compression", packed).json(path)
         return
     arrow, _ = pyarrow()
-    with ExitStack() as stack:
-        output = stack.enter_context(open_output(target(Path(name)), in_place=False))
-        writer_of_file = table_writer(output, columns)
+    with Output(target(Path(name)), in_place=False) as output:
+        writer_of_file = TableWriter(output, columns)
         # Record batches and not rows: a hundred times fewer Python objects.
         for (packed_rows,) in rows.mapInArrow(_pack, schema_of(_PACKED_TYPES)).toLocalIterator():
             with arrow.ipc.open_stream(packed_rows) as stream:

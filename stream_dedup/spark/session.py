@@ -41,20 +41,15 @@ def require_java() -> None:
     The search is that of Spark's launcher: JAVA_HOME, else the search path.
     """
     home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None:
-        raise ConfigError(f"Spark needs Java, and there is none; {_CURE}")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     try:
-        version = _run(java, "-version")
-    except OSError as error:
-        raise ConfigError(f"Spark needs Java, and JAVA_HOME={home} holds none ({error.strerror}); {_CURE}") from None
-    match = re.search(r'version "(?:1\.)?(\d+)', version.stderr)
-    if match is None:
-        raise ConfigError(f"Spark needs Java, and {java} does not say its version: {version.stderr:.80}; {_CURE}")
-    if int(match[1]) < LEAST_JAVA:
-        raise ConfigError(f"Spark needs Java {LEAST_JAVA} or newer, and {java} is Java {match[1]}; {_CURE}")
+        version = re.search(r'version "(?:1\.)?(\d+)', _run(java, "-version").stderr)
+    except OSError:
+        raise ConfigError(f"Spark needs Java, and there is none at {java}; {_CURE}") from None
+    if version is None or int(version[1]) < LEAST_JAVA:
+        raise ConfigError(f"Spark needs Java {LEAST_JAVA} or newer, and {java} is older; {_CURE}")
     if _run(java, f"--add-modules={_MODULE}", "-version").returncode:
-        raise ConfigError(f"{java} is a Java {match[1]} without the module {_MODULE}, which Spark needs; {_CURE}")
+        raise ConfigError(f"{java} is a Java without the module {_MODULE}, which Spark needs; {_CURE}")
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.batch import Batch, Prepared
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.kafka import client
 from stream_dedup.news.decode import Decoder

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from stream_dedup.changelog.headers import MigrationCheckpoint
+from stream_dedup.changelog.records import MigrationCheckpoint
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
@@ -141,7 +141,8 @@ class Migration:
                 )
             if earlier is not None and earlier.complete:
                 return self._report("done")
-            self._open(earlier.next_offsets if earlier else {})
+            done = earlier.next if earlier else []
+            self._open({(topic, partition): offset for topic, partition, offset in done})
             self._keep_up(producer)
         with self._producer(store.owner) as producer:  # FENCE
             self._read_to_end(producer)
@@ -245,7 +246,7 @@ class Migration:
     def _commit(self, producer: TaskProducer, items: list[Item | Tombstone | BadItem], *, complete: bool) -> None:
         store = self._store
         batch = store.dedup.judge(items, self._context.latest_event_time())
-        next_offsets = {(source.place.topic, source.place.partition): source.next_offset for source in self._sources}
+        next_offsets = [(*source.place, source.next_offset) for source in self._sources]
         records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete).header())
         store.apply(batch)
 

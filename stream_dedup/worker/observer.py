@@ -27,9 +27,6 @@ class BatchReport:
     verdicts: Sequence[Verdict]
     counts: Mapping[Kind, int]
     seconds: Mapping[CommitStep, float]
-    bytes_in: int
-    bytes_out: int  # outputs, duplicates, dead letters
-    changelog_bytes: int
     remembered: int  # originals in the index
     watermark: int  # of the stream, ms; 0: none yet
     lag: Mapping[int, int]  # input partition -> records not yet read, as of the last fetch
@@ -83,9 +80,6 @@ class Observer:
 
     def state_lost(self, reason: str) -> None:
         """Part of the changelog is gone; `reason` is a message for people."""
-
-    def changelog_record_skipped(self) -> None:
-        """The changelog has a record of another program. Called each time it is read, from the thread that reads."""
 
     def tasks(self, states: Mapping[str, TaskState]) -> None:
         """The set of this member's tasks, or the state of one, has changed."""

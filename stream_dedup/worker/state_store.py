@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder, blocks_header
-from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
 from stream_dedup.changelog.partitions import index_partitions
 from stream_dedup.changelog.reader import ChangelogReader
-from stream_dedup.changelog.records import CURE
+from stream_dedup.changelog.records import CURE, RestoreResult, blocks_header
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import CorruptBlock, Outdated, StreamError
 from stream_dedup.kafka import client
@@ -42,8 +41,6 @@ _POLL_MS = 20
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so a million would delay that batch by more than half a second.
 _MAX_UNSORTED = 20_000
-# Rolled-back rows after which the index is restored: some 70 MB; with many originals, a quarter of their number.
-_MOST_DEAD = 200_000
 _KEY_BYTES = 100  # of another program's record, in the log
 # How often a standby asks where the changelog ends, to report its lag; a request takes some milliseconds.
 _LAG_SECONDS = 1.0
@@ -158,38 +155,31 @@ class StateStore:
 
     def apply(self, batch: Batch) -> None:
         """Apply a batch that is about to be committed; it is pending until `confirm`."""
-        self._is_consistent = False  # an exception half-way leaves the index in an unknown state
         self.dedup.apply(batch, pending=True)
-        self._is_consistent = True
 
     def confirm(self, ends: Mapping[TopicPartition, int | None]) -> None:
         """Make the oldest pending batch final: it was committed.
 
         `ends`: where its records end, for each changelog partition that has some; None: unknown.
         """
+        self._is_consistent = False  # an exception half-way leaves the index in an unknown state
         self.dedup.confirm()
+        self._is_consistent = True
         oldest = self._pending.popleft()
         number = self._pending[0].before.next if self._pending else self._builder.next
         self._reader.skip_to(ends, number, oldest.headers)
 
     def roll_back(self) -> bool:
-        """Roll all pending batches back. Returns whether the store can still be used.
-
-        Rows of batches that were rolled back stay in memory until the window has passed them. While a transaction
-        fails again and again they become many; then a restore is better than to keep the store.
-        """
+        """Roll all pending batches back. Returns whether the store can still be used."""
         if self._is_consistent:
             self.dedup.rollback()
             if self._pending:
                 self._builder.roll_back(self._pending[0].before)
                 self._pending.clear()
-        dead = len(self.dedup.rows) - len(self.dedup)
-        is_full = dead > max(_MOST_DEAD, len(self.dedup) // 4)
-        return self._is_consistent and self._reader.knows_position and not is_full
+        return self._is_consistent and self._reader.knows_position
 
     def _skipped(self, record: Any) -> None:
-        """Count a record of another program; log the first one."""
-        self._context.observer.changelog_record_skipped()
+        """Log the first record of another program."""
         if self._context.is_first("foreign"):
             log.warning(
                 "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
+from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, TransactionFailed
@@ -260,9 +260,6 @@ class PartitionTask:
             verdicts=batch.verdicts,
             counts=dict.fromkeys(Kind, 0) | Counter(verdict.kind for verdict in batch.verdicts),
             seconds=clock.seconds(),
-            bytes_in=sum(len(record.value or b"") for record in records),
-            bytes_out=sum(len(record.value or b"") for record in outgoing),
-            changelog_bytes=sum(len(record.value or b"") for record in changelog),
             remembered=len(self),
             watermark=max(batch.delta.watermark, 0),
             odd_times=odd_times,

@@ -19,6 +19,7 @@ MIB = 2**20
 MOST = 450  # MiB; an empty run takes 170
 SIZE = 200  # MB of a bomb: twenty times what a record may have here
 MEMORY = {"STREAM_DEDUP_WORKER__MEMORY": "2G"}  # records of 8 MiB
+pytestmark = pytest.mark.slow  # each case is a process that reads a gigabyte
 _RUN = """
 import re, sys
 from pathlib import Path
@@ -77,14 +78,6 @@ def test_a_line_that_is_too_large_is_a_bad_item_with_its_place(tmp_path: Path) -
     assert (code, [one["id"] for one in passed]) == (0, ["1", "3"])
     assert (bad["verdict"], bad["file"], bad["line"]) == ("bad", str(source), 2)
     assert bad["reason"] == "too-large: it has 200000046 bytes, more than [worker] max_record_bytes; it was not read"
-
-
-def test_in_shadow_mode_the_beginning_of_such_a_line_is_no_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_POLICY__SHADOW", "true")
-    _, passed, [bad], _ = filtered(packed(tmp_path / "bomb.jsonl.zst", lines()))
-    assert ([one["id"] for one in passed], bad["line"]) == (["1", "3"], 2)
 
 
 def test_a_whole_document_is_refused_and_a_last_line_without_an_end_is_a_bad_item(tmp_path: Path) -> None:

@@ -63,12 +63,6 @@ def test_a_row_names_the_original_and_where_it_stands(run: Run, tmp_path: Path) 
     assert row["similarity"] == row["containment"] == row["evidence"]["body"] == 1.0
 
 
-def test_rows_come_in_the_order_of_the_input(run: Run, tmp_path: Path) -> None:
-    one, two = write(tmp_path / "1", feed(120, seed=1)), write(tmp_path / "2", feed(120, seed=2))
-    places = [(row["file"], row["line"]) for row in run(two, one, batch_items=50).rows]
-    assert places == sorted(places, reverse=False, key=lambda place: (place[0] == str(one), place[1]))
-
-
 def test_a_bad_line_is_kept_with_its_bytes_and_stops_nothing(run: Run, tmp_path: Path) -> None:
     bad = [b'{"id": "cut', b"\xff\x00\xfe", b"[" * 100_000, b"7", b'{"id": 3, "title": ["n", "o"]}', b'{"id": "empty"}']
     done = run(write(tmp_path / "in", [story(1), *bad, story(2)]))
@@ -92,32 +86,6 @@ def test_a_copy_is_found_across_inputs_however_they_are_packed(
     assert mixed.lines == plain.lines
     assert [row["id"] for row in mixed.rows] == [row["id"] for row in plain.rows]
     assert {row["file"] for row in mixed.rows} == {*map(str, packed), "-"}
-
-
-@pytest.mark.parametrize("size", [1, 7])
-def test_the_size_of_a_batch_changes_no_byte(run: Run, tmp_path: Path, size: int) -> None:
-    path = write(tmp_path / "in", feed(150))
-    assert run(path, batch_items=size, to="small").bytes == run(path, batch_items=1000, to="large").bytes
-
-
-def test_lines_of_raw_text_are_items_too(run: Run, tmp_path: Path) -> None:
-    text = "The old ferry between the two banks of the Elm was taken out of service on Monday morning."
-    done = run(
-        write(tmp_path / "in", [text.encode(), b"Another text of which nobody has heard.", text.encode()]),
-        item={"format": "text"},
-    )
-    assert [row["original"]["id"] for row in done.rows] == ["0:1"]
-
-
-def test_a_very_long_line_is_an_item(run: Run, tmp_path: Path) -> None:
-    path = write(tmp_path / "in", [line("long", "Long", "words " * 2_000_000), story(1)])
-    assert run(path).lines == path.read_bytes().splitlines()
-
-
-def test_no_items_make_two_empty_files(run: Run, tmp_path: Path) -> None:
-    done = run(write(tmp_path / "in", [b"", b" "]))
-    assert done.bytes == (b"", b"")
-    assert done.result.items == 0
 
 
 def test_progress_is_reported_up_to_the_end(run: Run, tmp_path: Path) -> None:
@@ -184,17 +152,17 @@ def test_an_output_never_overwrites_an_input(tmp_path: Path) -> None:
 def test_the_two_outputs_are_two_files(tmp_path: Path) -> None:
     """`refuse` asserts the error and its message."""
     path = write(tmp_path / "in", feed(5))
-    refuse("same file", path, output=tmp_path / "u", duplicates=tmp_path / "u")
+    refuse("are both", path, output=tmp_path / "u", duplicates=tmp_path / "u")
     write(tmp_path / "u", [])
     (tmp_path / "link").symlink_to(tmp_path / "u")
-    refuse("same file", path, output=tmp_path / "u", duplicates=tmp_path / "link")
+    refuse("are both", path, output=tmp_path / "u", duplicates=tmp_path / "link")
 
 
 def test_what_cannot_be_cut_is_no_output_of_a_run_with_a_state(tmp_path: Path) -> None:
     path, state = write(tmp_path / "in", feed(5)), tmp_path / "state"
-    refuse("taken back after a kill", path, output=tmp_path / "u", duplicates=Path(os.devnull), state=state)
+    refuse("null cannot be cut after a kill", path, output=tmp_path / "u", duplicates=Path(os.devnull), state=state)
     refuse("standard output cannot", path, output=Path("-"), duplicates=tmp_path / "d", state=state)
-    refuse("Parquet file is whole or none", path, output=tmp_path / "u.parquet", duplicates=None, state=state)
+    refuse("parquet cannot be cut after a kill", path, output=tmp_path / "u.parquet", duplicates=None, state=state)
     assert not state.exists()
 
 

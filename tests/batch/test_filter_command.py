@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 
 from stream_dedup.cli.filter import filter_command
 from stream_dedup.cli.pairs import pairs_command
-from stream_dedup.errors import ConfigError, InputError
+from stream_dedup.errors import InputError
 from stream_dedup.precompile.compilations import COMPILING
-from tests.batch.feed import feed, rows, story, write
+from tests.batch.feed import feed, story, write
 
 app = typer.Typer()
 app.command("filter")(filter_command)
@@ -39,7 +39,7 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(100))
     printed = json.loads(invoke(tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     counts = ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
-    assert list(printed) == [*counts, "odd_times", "evicted", "order", "summary"]
+    assert list(printed) == [*counts, "odd_times", "evicted", "summary"]
     assert printed["summary"]["items"] == 100
     assert printed["odd_times"]["missing"] > 0
     assert printed["items"] == printed["unique"] + printed["duplicate"] + printed["update"] + printed["bad"] == 100
@@ -54,20 +54,6 @@ def test_without_duplicates_their_rows_are_only_counted(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "1 held back or bad, not written: name a file with --duplicates" in result.stdout
     assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "u"]
-
-
-def test_a_dash_is_standard_input(tmp_path: Path) -> None:
-    result = invoke(tmp_path, "-", input=story(1) + b"\n" + story(1, 1, "copy"))
-    assert result.exit_code == 0
-    assert (tmp_path / "u").read_bytes() == story(1) + b"\n"
-    assert [row["file"] for row in rows(tmp_path / "d")] == ["-"]
-
-
-def test_settings_come_from_the_file(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text('[item]\nfields = {title = "head.line", text = "body"}\n')
-    items = [json.dumps({"id": i, "head": {"line": "One"}, "body": "and the same"}).encode() for i in (1, 2)]
-    result = invoke(tmp_path, write(tmp_path / "in", items), "--config", tmp_path / "config.toml", "--json")
-    assert json.loads(result.stdout)["duplicate"] == 1
 
 
 def test_at_the_end_it_says_what_it_understood(tmp_path: Path) -> None:
@@ -101,39 +87,12 @@ def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
     assert invoke(tmp_path).exit_code == 2
 
 
-def test_errors_are_left_to_the_one_place_that_prints_them(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no file"):
-        _raise(invoke(tmp_path, tmp_path / "nowhere"))
-    with pytest.raises(ConfigError):
-        _raise(invoke(tmp_path, write(tmp_path / "in", []), "--config", tmp_path / "nowhere.toml"))
-
-
-def _raise(result: Result) -> None:
-    assert result.exception is not None
-    raise result.exception
-
-
-def test_odd_dates_are_reported_in_one_way_and_with_what_was_done(tmp_path: Path) -> None:
-    items = [
-        json.dumps({"id": i, "title": f"Elm {i}", "text": "It is open.", "published": "yesterday"}) for i in (1, 2)
-    ]
-    shown = invoke(tmp_path, write(tmp_path / "in", [one.encode() for one in items])).stdout
-    assert "2 items without a date that can be read: compared with what came just before" in shown
-    assert "missing" not in shown, "they are there, and cannot be read"
-
-
 def test_an_empty_input_is_said(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"\n\n")
     result = CliRunner().invoke(app, [str(tmp_path / "in"), "--output", str(tmp_path / "u")])
     assert result.exit_code == 0
     assert "The input is empty" in result.stdout
     assert "--duplicates" not in result.stdout, "nothing was held back"
-
-
-def test_figures_of_a_sample_are_said_to_be_of_a_sample(tmp_path: Path) -> None:
-    few, many = feed(900), feed(2500)
-    assert "counted in" not in invoke(tmp_path, write(tmp_path / "in", few)).stdout
-    assert "of them)" in " ".join(invoke(tmp_path, write(tmp_path / "in", many), "--force").stdout.split())
 
 
 @pytest.mark.parametrize("command", ["filter", "pairs"])

@@ -31,13 +31,6 @@ def test_the_size_of_a_batch_decides_nothing(size: int) -> None:
     assert set(kinds(verdicts)) == {"unique", "duplicate", "update", "bad"}
 
 
-def test_a_batch_is_bounded_in_bytes_too() -> None:
-    lines = feed(100)
-    small = load_settings(worker={"batch_items": 20_000, "batch_bytes": 2**16})
-    long = [story(i, more="x" * 2**16) for i in range(3)]
-    assert list(judge_lines(lines + long, small)) == judge(lines + long)
-
-
 def test_the_decision_is_that_of_records_with_these_timestamps() -> None:
     """What the worker on Kafka does with the same items: decode with the record's timestamp, judge, apply."""
     lines = [story(i % 7, i * DAY, f"site{i}") for i in range(40)]

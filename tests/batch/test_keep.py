@@ -4,16 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from stream_dedup.batch.clusters import cluster_of, unite
-from stream_dedup.batch.keep import Merits, parse_keep, representatives
+from stream_dedup.batch.clusters import parse_keep
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.errors import UsageError
+from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
 from tests.batch.feed import line, prose, rows, story, write
 
@@ -67,53 +66,12 @@ def test_an_item_without_a_date_counts_as_of_the_latest_before_it(tmp_path: Path
     assert kept(tmp_path, [story(2, 1), story(1, None, "undated"), story(1, 4, "c")], "earliest") == ["s2", "undated"]
 
 
-def test_of_two_items_of_one_id_the_column_keep_marks_one(tmp_path: Path) -> None:
-    assert kept(tmp_path, [story(1, 3, "x"), story(1, 2, "x")], "earliest") == ["x"]
-    assert [row["keep"] for row in rows(tmp_path / "c.jsonl")] == [False, True]
-
-
-def test_the_salt_does_not_change_what_stays(tmp_path: Path) -> None:
-    salted = {"salt": "0123456789abcdef"}
-    assert kept(tmp_path, ARTICLE, "source:paper.example", fingerprint=salted) == ["alone", "full"]
-
-
-def test_the_cluster_and_the_pairs_do_not_depend_on_what_stays(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", ARTICLE)
-    for keep in (None, "longest"):
-        find_pairs([path], tmp_path / f"p{keep}", tmp_path / f"c{keep}", settings=Settings(), keep=keep)
-    assert (tmp_path / "pNone").read_bytes() == (tmp_path / "plongest").read_bytes()
-    plain, more = rows(tmp_path / "cNone"), rows(tmp_path / "clongest")
-    assert [{"id": row["id"], "cluster": row["cluster"]} for row in more] == plain
-
-
-def test_representatives_are_those_that_sorting_finds() -> None:
-    random = np.random.default_rng(1)
-    n = 2000
-    roots = np.arange(n)
-    unite(roots, random.integers(0, n, 1500), random.integers(0, n, 1500))
-    roots = cluster_of(roots)
-    merits = Merits(random.integers(0, 3, n), random.integers(0, 5, n))
-    order = np.lexsort((np.arange(n), merits.time, merits.rank, roots))
-    first = order[np.unique(roots[order], return_index=True)[1]]
-    best = dict(zip(roots[first].tolist(), first.tolist(), strict=True))
-    assert representatives(roots, merits).tolist() == [best[root] for root in roots.tolist()]
-
-
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
 def invoke(directory: Path, *arguments: str) -> Result:
     path = write(directory / "in", ARTICLE)
     return CliRunner().invoke(app, [str(path), "--output", str(directory / "p.jsonl"), *arguments])
-
-
-def test_the_command_writes_parquet_too(tmp_path: Path) -> None:
-    from pyarrow import parquet
-
-    result = invoke(tmp_path, "--clusters", str(tmp_path / "c.parquet"), "--keep", "longest")
-    assert result.exit_code == 0, result.exception
-    found = parquet.read_table(tmp_path / "c.parquet").to_pylist()
-    assert [row["id"] for row in found if row["keep"]] == ["alone", "full"]
 
 
 def test_a_source_that_no_item_has_is_named(tmp_path: Path) -> None:
@@ -132,7 +90,7 @@ def test_without_clusters_the_choice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", ["", "best", "source", "source:", "source: ,", "longest:x", "Earliest"])
 def test_another_choice_is_refused_with_those_that_exist(keep: str) -> None:
     with pytest.raises(UsageError, match=r"is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,\.\.\.'"):
-        parse_keep(keep)
+        parse_keep(keep, Scheme(Settings().fingerprint))
 
 
 @pytest.mark.parametrize(

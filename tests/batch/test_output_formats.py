@@ -16,7 +16,7 @@ from pyarrow import parquet
 from stream_dedup.batch.filter import FilterResult, FilterStep, filter_files
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.errors import ConfigError, InputError, UsageError
+from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import load_settings
 from tests.batch.feed import feed, story, write
 
@@ -42,15 +42,6 @@ def unpack(path: Path) -> bytes:
 
 
 # -- packed --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_packed_outputs_hold_what_plain_ones_do(tmp_path: Path, suffix: str) -> None:
-    path = write(tmp_path / "in", feed(100))
-    run(path, output=tmp_path / "u", duplicates=tmp_path / "d")
-    run(path, output=tmp_path / f"u.jsonl{suffix}", duplicates=tmp_path / f"d.jsonl{suffix}")
-    for name in ("u", "d"):
-        assert unpack(tmp_path / f"{name}.jsonl{suffix}") == (tmp_path / name).read_bytes()
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -128,19 +119,6 @@ def test_rows_of_csv_stay_byte_by_byte_in_a_csv(tmp_path: Path) -> None:
     assert (row["id"], row["line"], row["original"]["id"], row["original"]["offset"]) == ("2", 3, "1", 2)
 
 
-def test_rows_of_csv_are_objects_in_json_lines(tmp_path: Path) -> None:
-    run(csv(tmp_path / "in.csv", FIRST, COPY), output=tmp_path / "u.jsonl")
-    assert json.loads((tmp_path / "u.jsonl").read_bytes()) == {
-        "id": "1", "title": "Ferry, old\nand slow", "text": TEXT, "published": "2024-05-01",
-    }  # fmt: skip
-
-
-def test_two_csv_files_become_one_with_one_header(tmp_path: Path) -> None:
-    one, other = csv(tmp_path / "1.csv", FIRST), csv(tmp_path / "2.csv", COPY, OTHER)
-    run(one, other, output=tmp_path / "u.csv")
-    assert (tmp_path / "u.csv").read_bytes() == HEADER + FIRST + OTHER
-
-
 def test_a_csv_of_nothing_but_a_header_is_one_again(tmp_path: Path) -> None:
     run(csv(tmp_path / "in.csv"), output=tmp_path / "u.csv")
     assert (tmp_path / "u.csv").read_bytes() == HEADER
@@ -158,14 +136,20 @@ def test_a_row_that_does_not_fit_is_a_bad_item_with_its_bytes(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("first", "second", "output", "match"),
     [
-        ("1.jsonl", None, "u.csv", "only rows of CSV inputs, name it .jsonl"),
-        ("1.tsv", None, "u.csv", "name it .tsv, or .jsonl"),
-        ("1.csv", "2.csv", "u.csv", "columns differ: id,title,text,published, then id,titel; name it .jsonl"),
-        ("1.csv", "2.jsonl", "u.csv", "only rows of CSV inputs"),
-        ("1.parquet", "2.jsonl", "u.parquet", "mix rows of Parquet"),
-        ("1.parquet", "2.parquet", "u.parquet", "columns differ: id, title, then id, titel"),
+        *(
+            (*names, "only rows of .* inputs that all have the same columns; name it .jsonl")
+            for names in (
+                ("1.jsonl", None, "u.csv"),
+                ("1.tsv", None, "u.csv"),
+                ("1.csv", "2.csv", "u.csv"),
+                ("1.csv", "2.jsonl", "u.csv"),
+                ("1.jsonl", None, "u.parquet"),
+                ("1.parquet", "2.jsonl", "u.parquet"),
+                ("1.parquet", "2.parquet", "u.parquet"),
+            )
+        ),
         ("1.jsonl", None, "u.parquet.gz", "packed twice"),
-        ("1.jsonl", None, "u.jsonl.xz", r"cannot write \.xz .*; name it \.jsonl, .*packed: \.gz, \.zst"),
+        ("1.jsonl", None, "u.jsonl.xz", r"cannot be written as .*xz; name it \.jsonl .*\(\.gz, \.zst\)"),
     ],
 )
 def test_what_an_output_cannot_hold_is_refused_and_nothing_is_left(
@@ -192,14 +176,10 @@ def test_what_an_output_cannot_hold_is_refused_and_nothing_is_left(
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_the_rows_of_duplicates_have_no_csv(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--duplicates cannot be written as \.csv; name it \.jsonl or \.parquet"):
-        run(csv(tmp_path / "in.csv", FIRST), output=tmp_path / "u.csv", duplicates=tmp_path / "d.csv")
-
-
-def test_raw_text_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is a table with columns"):
-        run(csv(tmp_path / "in.csv", FIRST), output=tmp_path / "u", item={"format": "text"})
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet"])
+def test_the_rows_of_duplicates_are_json_lines(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=rf"--duplicates cannot be written as .*{name}; name it \.jsonl"):
+        run(csv(tmp_path / "in.csv", FIRST), output=tmp_path / "u.csv", duplicates=tmp_path / name)
 
 
 # -- Parquet -------------------------------------------------------------------------------------------------
@@ -220,43 +200,6 @@ def test_rows_of_parquet_stay_under_their_schema(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "u.parquet") == table.take([0, 2])
 
 
-def test_json_lines_become_columns_and_nothing_of_them_is_lost(tmp_path: Path) -> None:
-    items: list[dict[str, Any]] = [
-        {"id": "1", "text": TEXT, "n": 1, "mixed": 1, "deep": {"a": "x", "list": [{"b": 1}]}, "none": None},
-        {"text": "Forty thousand people came.", "id": "2", "n": 2.5, "mixed": "one", "late": True, "big": 2**70},
-        {"id": "3", "text": "Nobody has heard of it.", "deep": {"c": 2}, "empty": {}, "mixed": [1]},
-    ]
-    path = write(tmp_path / "in", [json.dumps(one).encode() for one in items])
-    run(path, output=tmp_path / "u.parquet")
-    table = parquet.read_table(tmp_path / "u.parquet")
-    assert table.column_names == ["id", "text", "n", "mixed", "deep", "none", "late", "big", "empty"]
-    assert str(table.schema.field("n").type) == "double"
-    rows = [
-        {"n": 1.0, "mixed": "1", "deep": {"a": "x", "list": [{"b": 1}], "c": None}},
-        {"n": 2.5, "mixed": '"one"', "late": True, "big": str(2**70)},
-        {"deep": {"a": None, "list": None, "c": 2}, "empty": "{}", "mixed": "[1]"},
-    ]
-    nothing = dict.fromkeys(table.column_names)
-    assert table.to_pylist() == [
-        nothing | {"id": item["id"], "text": item["text"]} | row for item, row in zip(items, rows, strict=True)
-    ]
-
-
-def test_duplicates_in_parquet_say_what_those_in_json_lines_say(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", feed(200))
-    run(path, output=tmp_path / "u", duplicates=tmp_path / "d.jsonl")
-    run(path, output=tmp_path / "u", duplicates=tmp_path / "d.parquet")
-    table = parquet.read_table(tmp_path / "d.parquet").to_pylist()
-    held_back = [json.loads(line) for line in read_lines(tmp_path / "d.jsonl")]
-    assert len(held_back) == len(table) > 30
-    assert [{name: row.get(name) for name in table[0]} for row in held_back] == table
-
-
-def test_a_parquet_without_rows_can_be_read(tmp_path: Path) -> None:
-    run(write(tmp_path / "in", [story(1)]), output=tmp_path / "u", duplicates=tmp_path / "d.parquet")
-    assert parquet.read_table(tmp_path / "d.parquet").num_rows == 0
-
-
 # -- pairs ---------------------------------------------------------------------------------------------------
 
 
@@ -273,5 +216,5 @@ def test_pairs_reads_tables_and_packs(tmp_path: Path) -> None:
     assert [json.loads(line) for line in unpack(tmp_path / "c.jsonl.zst").splitlines()] == [
         {"id": "1", "cluster": "1"}, {"id": "2", "cluster": "1"}, {"id": "3", "cluster": "3"},
     ]  # fmt: skip
-    with pytest.raises(UsageError, match=r"--output cannot be written as \.csv"):
+    with pytest.raises(UsageError, match=r"--output cannot be written as .*p\.csv"):
         find_pairs([path], tmp_path / "p.csv", None, settings=load_settings())

@@ -1,26 +1,21 @@
 """`find_pairs` finds what brute force finds, whatever the memory and the threads."""
 
-import gzip
 import random
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import zstandard
 
-from stream_dedup.batch.clusters import cluster_of, unite
+from stream_dedup.batch.corpus import BadLine
 from stream_dedup.batch.pairs import PairsProgress, PairsResult, PairsStep, find_pairs
-from stream_dedup.batch.parts import BadLine, bit_positions, fill_bits
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import judge_pairs, thresholds
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.errors import ConfigError, InputError, UsageError
-from stream_dedup.evaluate.sets import body_sets, shingle_sets
+from stream_dedup.errors import InputError, UsageError
+from stream_dedup.evaluate.exact import body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
@@ -146,15 +141,6 @@ def test_it_finds_what_brute_force_finds(
     assert find(write(tmp_path / "in", corpus), **tables).names == expected
 
 
-@pytest.mark.parametrize("memory", [1, 2**30])
-def test_columns_of_one_table_meet(find: Find, tmp_path: Path, memory: int) -> None:
-    """Whatever the memory: if little, the table is sorted in ranges."""
-    corpus = feed(300)
-    expected = brute_force(corpus, load_settings())
-    assert len(expected) > 20
-    assert find(write(tmp_path / "in", corpus), memory=memory).names == expected
-
-
 @pytest.mark.parametrize("how", [{"body_bins": 4096}, {"verify": "exact"}], ids=["sketched", "whole"])
 def test_alike_bodies_are_found_as_exact_sets_find_them(find: Find, tmp_path: Path, how: dict[str, Any]) -> None:
     chance = random.Random(5)
@@ -225,16 +211,6 @@ def test_bad_lines_are_reported_with_their_numbers_and_counted(find: Find, tmp_p
     assert run.names == [("a", "b")]
 
 
-def test_several_packed_files_are_one_corpus(find: Find, tmp_path: Path) -> None:
-    lines = feed(120)
-    whole = find(write(tmp_path / "in", lines), to="whole")
-    parts = [b"".join(one + b"\n" for one in lines[i : i + 40]) for i in (0, 40, 80)]
-    (tmp_path / "1.gz").write_bytes(gzip.compress(parts[0]))
-    (tmp_path / "2.zst").write_bytes(zstandard.compress(parts[1]))
-    (tmp_path / "3").write_bytes(parts[2])
-    assert find(tmp_path / "1.gz", tmp_path / "2.zst", tmp_path / "3").names == whole.names
-
-
 @pytest.mark.parametrize("lines", [[], [b"no JSON"]])
 def test_a_corpus_without_items_has_no_pairs(find: Find, tmp_path: Path, lines: list[bytes]) -> None:
     run = find(write(tmp_path / "in", lines))
@@ -246,7 +222,7 @@ def test_outputs_that_would_destroy_something_are_refused(find: Find, tmp_path: 
     path = write(tmp_path / "in", [story(1)])
     with pytest.raises(UsageError, match="is an input"):
         find_pairs([path], path, tmp_path / "c", settings=load_settings())
-    with pytest.raises(UsageError, match="--output and --clusters are the same file"):
+    with pytest.raises(UsageError, match="--output and --clusters are both"):
         find_pairs([path], tmp_path / "c", tmp_path / "c", settings=load_settings())
     with pytest.raises(InputError, match="no file"):
         find(tmp_path / "nowhere")
@@ -316,44 +292,4 @@ def test_parquet_has_the_same_rows(find: Find, inputs: list[Path]) -> None:
     assert parquet.read_schema(packed.pairs).names == list(lines.rows[0])
 
 
-def test_parquet_without_its_extra_is_refused_before_any_work(
-    find: Find, inputs: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(ConfigError, match=r"pip install .*\[parquet\]"):
-        find(*inputs, suffix=".parquet", progress=lambda _: pytest.fail("it began"))
-
-
 # -- helpers ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_clusters_are_connected_components(seed: int) -> None:
-    chance = random.Random(seed)
-    edges = [chance.sample(range(60), 2) for _ in range(40)]
-    roots = np.arange(60)
-    for part in (edges[:25], edges[25:]):
-        unite(roots, np.array([a for a, _ in part]), np.array([b for _, b in part]))
-    clusters = cluster_of(roots).tolist()
-    near = defaultdict(set)
-    for a, b in edges:
-        near[a].add(b)
-        near[b].add(a)
-    for start in range(60):
-        component, todo = {start}, [start]
-        while todo:
-            new = near[todo.pop()] - component
-            component |= new
-            todo += new
-        assert clusters[start] == min(component)
-    assert all((clusters[a] == clusters[b]) for a, b in combinations(range(60), 2) if b in near[a])
-
-
-def test_word_sets_survive_a_round_trip() -> None:
-    words = np.random.default_rng(1).integers(0, 256, (5, 64), dtype=np.uint8)
-    words[2] = 0
-    places, ends = bit_positions(words.view(np.uint64))
-    out = np.zeros((3, 64), np.uint8)
-    fill_bits(places, ends, np.array([0, 2, 4]), out)
-    np.testing.assert_array_equal(out, words[[0, 2, 4]])
-    assert len(places) == ends[-1] == np.bitwise_count(words).sum()

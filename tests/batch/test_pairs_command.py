@@ -7,7 +7,6 @@ import typer
 from typer.testing import CliRunner, Result
 
 from stream_dedup.cli.pairs import pairs_command
-from stream_dedup.errors import InputError
 from stream_dedup.precompile.compilations import COMPILING
 from tests.batch.feed import feed, rows, story, write
 
@@ -43,28 +42,11 @@ def test_without_clusters_they_are_only_counted(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "p"]
 
 
-def test_a_dash_is_standard_input(tmp_path: Path) -> None:
-    result = invoke(tmp_path, "-", input=story(1) + b"\n" + story(1, 1, "copy"))
-    assert result.exit_code == 0
-    assert [(row["a"], row["b"]) for row in rows(tmp_path / "p.jsonl")] == [("s1", "copy")]
-
-
 def test_settings_come_from_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[item]\nfields = {title = "head.line", text = "body"}\n')
     items = [json.dumps({"id": i, "head": {"line": "One"}, "body": "and the same"}).encode() for i in (1, 2)]
     result = invoke(tmp_path, write(tmp_path / "in", items), "--config", tmp_path / "config.toml", "--json")
     assert json.loads(result.stdout)["pairs"] == 1
-
-
-def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", [story(1)])
-    assert CliRunner().invoke(app, [str(path), "--clusters", "c"]).exit_code == 2
-    assert invoke(tmp_path, path, "--memory", "much").exit_code == 2
-    assert invoke(tmp_path, path, "--memory", "1M").exit_code == 2
-
-
-def test_errors_are_left_to_the_one_place_that_prints_them(tmp_path: Path) -> None:
-    assert isinstance(invoke(tmp_path, tmp_path / "nowhere").exception, InputError)
 
 
 def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path: Path) -> None:
@@ -83,9 +65,3 @@ def test_of_many_bad_lines_only_the_first_are_named(tmp_path: Path) -> None:
     printed = [line for line in invoke(tmp_path, path).stderr.splitlines() if line != COMPILING]
     assert [line.split(": ")[0] for line in printed[:5]] == [f"{path}:{number}" for number in range(2, 7)]
     assert printed[5:] == ["more of them are only counted; `stream-dedup filter --duplicates FILE` names each"]
-
-
-def test_an_empty_input_is_said(tmp_path: Path) -> None:
-    result = invoke(tmp_path, write(tmp_path / "in", []))
-    assert result.exit_code == 0
-    assert "The input is empty" in result.stdout

@@ -1,6 +1,6 @@
 """Find all pairs of sets with a Jaccard similarity of at least a threshold, exactly: the reference for `pairs`.
 
-This works as `evaluate.oracle`, but no set is held back: each is compared with all earlier sets that share one of its
+This works as `evaluate.exact`, but no set is held back: each is compared with all earlier sets that share one of its
 rarest members.
 Source: Bayardo, Ma, Srikant, "Scaling up all pairs similarity search", 2007.
 """
@@ -11,8 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.evaluate.oracle import longer, prefix_end, shared_members
-from stream_dedup.evaluate.sets import ShingleSets
+from stream_dedup.evaluate.exact import ShingleSets, longer, prefix_end, shared_members
 
 
 def all_pairs(sets: ShingleSets, threshold: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:

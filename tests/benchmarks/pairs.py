@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
+from stream_dedup.evaluate.exact import ShingleSets, body_sets, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder

@@ -19,10 +19,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.evaluate.curve import alike_pairs
-from stream_dedup.evaluate.oracle import first_seen_wins
-from stream_dedup.evaluate.sets import body_sets, shingle_sets
-from stream_dedup.evaluate.simhash_model import UNRELATED, bit_difference, within
+from stream_dedup.evaluate.exact import alike_pairs, body_sets, first_seen_wins, shingle_sets
+from stream_dedup.evaluate.planner import UNRELATED
+from stream_dedup.evaluate.scurve import bit_difference, within
 from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.layout import distances
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         first, second, jaccard = alike_pairs(sets, _EDGES[0])
         long = np.minimum(sets.sizes[first], sets.sizes[second]) >= _SHINGLES
         alike = first[long], second[long], jaccard[long]
-        originals = np.flatnonzero(~first_seen_wins(sets, _UNRELATED_BELOW).held & (sets.sizes > 0))
+        originals = np.flatnonzero((first_seen_wins(sets, _UNRELATED_BELOW) < 0) & (sets.sizes > 0))
         for settings in _variants():
             name = settings.features if settings.features == "shingles" else f"{settings.features} {settings.weights}"
             print(f"\n{path.name}: {name}, weights {settings.weights}, {settings.bits} bits")

@@ -78,18 +78,9 @@ def test_a_changed_byte_before_the_last_entry_is_corruption_at_its_offset(
     assert path.read_bytes() == whole  # a user may want to rescue it
 
 
-def test_a_changed_last_entry_counts_as_torn(path: Path) -> None:
-    """It looks like an append that a power failure damaged; the resumed run repeats its batch."""
-    write_journal(path, [(b"first", b""), (b"last", b"block")])
-    whole = bytearray(path.read_bytes())
-    whole[-1] ^= 1
-    path.write_bytes(whole)
-    assert content(path) == [(b"first", b"")]
-
-
 def test_another_file_is_not_taken_for_a_journal(path: Path) -> None:
     path.write_bytes(b"my precious notes")
-    with pytest.raises(CorruptBlock, match="is not a journal"):
+    with pytest.raises(CorruptBlock, match="was not written by"):
         read(path)
     assert path.read_bytes() == b"my precious notes"
 
@@ -103,16 +94,6 @@ def test_only_the_kept_spans_remain_and_appending_goes_on(path: Path) -> None:
     assert journal.size == path.stat().st_size
     journal.close()
     assert content(path) == [(b"1", b"\0"), (b"4", bytes(4)), (b"5", bytes(5)), (b"new", b"block")]
-
-
-def test_a_replay_that_fails_leaves_no_open_file(path: Path) -> None:
-    write_journal(path, [(b"1", b"")])
-
-    def refuse(_: Entry) -> None:
-        raise InputError("no")
-
-    with pytest.raises(InputError):
-        Journal(path, refuse)  # an open file would be a ResourceWarning, which is an error here
 
 
 def test_a_file_is_locked_for_one_at_a_time(tmp_path: Path) -> None:

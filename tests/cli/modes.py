@@ -7,13 +7,14 @@ Spark, a terminal), a stand-in that records what arrives there.
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,47 +22,41 @@ REACHED = "reached.txt"
 """The file to which stand-ins write what arrives at them."""
 
 
-@dataclass(frozen=True)
-class Used:
-    """The option has an effect: with these arguments more, the outcome differs from that without them.
+Boundary = Callable[[pytest.MonkeyPatch], None]
 
-    beside: arguments that both runs get.
+
+class Case(NamedTuple):
+    """What an option does in a mode. more: the option and its value; beside: arguments that it needs.
+
+    message: why it is refused, as a pattern; empty: it has an effect, so the outcome differs from that without `more`.
     """
 
     more: tuple[str, ...]
-    beside: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Refused:
-    """With these arguments more, the command ends with exit code 2, and its message matches."""
-
-    more: tuple[str, ...]
+    beside: tuple[str, ...]
     message: str
-
-
-def used(*more: str, beside: tuple[str, ...] = ()) -> Used:
-    return Used(more, beside)
-
-
-def refused(message: str, *more: str) -> Refused:
-    return Refused(more, message)
-
-
-Boundary = Callable[[pytest.MonkeyPatch], None]
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A use of a command. `options`: every option of the command, and what it does here.
+    """A use of a command. `does`: every option of the command, and what it does here, separated by semicolons.
 
-    before: arguments of commands that run first.
+    `--items 3` has an effect, `--force + --report FILE` has one beside the other arguments, `--items 3 ! MESSAGE` is
+    refused. before: commands that run first.
     """
 
-    arguments: tuple[str, ...]
-    options: dict[str, Used | Refused | tuple[Used | Refused, ...]]
+    arguments: str
+    does: str
     boundary: Boundary = lambda _: None
-    before: tuple[tuple[str, ...], ...] = field(default=())
+    before: tuple[str, ...] = ()
+
+    @property
+    def cases(self) -> list[Case]:
+        found = []
+        for text in self.does.split("; "):
+            what, _, message = text.partition(" ! ")
+            more, _, beside = what.partition(" + ")
+            found.append(Case(tuple(shlex.split(more)), tuple(shlex.split(beside)), message))
+        return found
 
 
 # -- files ----------------------------------------------------------------------------------------------------
@@ -107,10 +102,8 @@ FILES = {
     "token.toml": '[observe]\ntoken = "0123456789abcdef0123456789abcdef"\n',
     "exact.toml": '[fingerprint]\nverify = "exact"\n',
     "exact-seven.toml": '[fingerprint]\nverify = "exact"\nbody_bands = 7\n',
-    "bands.toml": "[fingerprint]\nanchors = 0\nbody_bands = 16\n",
     "simhash.toml": '[fingerprint]\nfamily = "simhash"\n',
     "given.toml": '[fingerprint]\nfamily = "given"\n[item]\nfingerprint = "fingerprint"\n',
-    "batches.toml": "[worker]\nbatch_items = 7\n",
     "seven.toml": "[fingerprint]\nbody_bands = 7\n",
     "simhash-seven.toml": '[fingerprint]\nfamily = "simhash"\nlayout = "7 choose 4"\n',
     "given-seven.toml": '[fingerprint]\nfamily = "given"\nlayout = "7 choose 4"\n[item]\nfingerprint = "source"\n',
@@ -253,7 +246,7 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
         reach(topic)
         return []
 
-    patch.setattr("stream_dedup.worker.changelog_listing.changelog_entries", entries)
+    patch.setattr("stream_dedup.changelog.inspection.topic_blocks", entries)
 
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
@@ -293,15 +286,15 @@ def _health(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.frame import Found
+    from stream_dedup.evaluate.sample import Found
 
     def draw(*values: object) -> Found:
         reach(*values[:-1])
         return Found([], [], 1, 1)
 
     patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
-    patch.setattr("stream_dedup.evaluate.frame.from_files", draw)
-    patch.setattr("stream_dedup.evaluate.frame.from_kafka", draw)
+    patch.setattr("stream_dedup.evaluate.sample.from_files", draw)
+    patch.setattr("stream_dedup.evaluate.sample.from_kafka", draw)
 
 
 def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
@@ -344,384 +337,173 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
 
 # -- the table ------------------------------------------------------------------------------------------------
 
-_JSON = {"--json": used("--json")}
-
-
-_FORCED = (
-    refused("--force is for --plots and --report", "--force"),
-    used("--force", beside=("--report", "strict.jsonl")),
+_FILTERED = (
+    "filter corpus.jsonl --output u.jsonl --state dir",
+    "filter other.jsonl --output v.jsonl --state other-dir --config strict.toml",
 )
-
-
-def _evaluate(settings: str | None, other: str) -> Mode:
-    config = ("--config", settings) if settings else ()
-    return Mode(
-        ("corpus.jsonl", "--labels", "labels.jsonl", *config),
-        {
-            "--labels": used("--labels", "strict.jsonl"),
-            "--corpus": used("--corpus", "ferries"),
-            "--threshold": used("--threshold", "0.99"),
-            "--sweep": used("--sweep"),
-            "--plots": used("--plots", "figures"),
-            "--report": used("--report", "report.html"),
-            "--force": _FORCED,
-            "--config": used("--config", other),
-            **_JSON,
-        },
-    )
-
-
-_EXPLAIN = {"--config": used("--config", "strict.toml"), **_JSON}
-
-_NOT_EXACT = refused("only .fingerprint. verify = 'exact' keeps", "--body-shingles", "900")
-_EXACT = used("--body-shingles", "900")
-
-
-def _plan(arguments: tuple[str, ...], other: str, **options: Used | Refused) -> Mode:
-    """A mode of `plan`; options: those that differ between families."""
-    return Mode(
-        arguments,
-        {
-            "--items": used("--items", "3M"),
-            "--recall": options["recall"],
-            "--threshold": options["threshold"],
-            "--hamming": options["hamming"],
-            "--memory": used("--memory", "9G"),
-            "--id-bytes": used("--id-bytes", "80"),
-            "--body-shingles": options["shingles"],
-            "--config": used("--config", other),
-            **_JSON,
-        },
-    )
-
-
-def _state(more: dict[str, Used | Refused | tuple[Used | Refused, ...]]) -> dict[str, Mode]:
-    filtered = ("filter", "corpus.jsonl", "--output", "u.jsonl", "--state", "dir")
-    other = ("filter", "other.jsonl", "--output", "v.jsonl", "--state", "other-dir", "--config", "strict.toml")
-    return {
-        "directory": Mode(
-            ("dir",),
-            {"--state": refused("are two directories: name one", "--state", "other-dir"),
-             "--config": used("--config", "seed.toml"), **more},
-            before=(filtered, other),
-        ),
-        "--state": Mode(
-            ("--state", "dir"),
-            {"--state": used("--state", "other-dir"), "--config": used("--config", "seed.toml"), **more},
-            before=(filtered, other),
-        ),
-        "topic": Mode(
-            (),
-            {"--state": used("--state", "dir"), "--config": used("--config", "kafka.toml"), **more},
-            _changelog,
-            before=(filtered,),
-        ),
-    }  # fmt: skip
-
-
 TABLE: dict[str, dict[str, Mode]] = {
-    "": {
-        "before a command": Mode(
-            ("config", "metrics"),
-            # Options of the program come before the command.
-            {"--version": used("--version"), "--verbose": used("--verbose")},
-        )
-    },
-    "run": {
-        "Kafka": Mode((), {"--config": used("--config", "kafka.toml")}, _run)
-    },
+    "": {"before a command": Mode("config metrics", "--version; --verbose")},
+    "run": {"Kafka": Mode("", "--config kafka.toml", _run)},
     "demo": {
         "embedded": Mode(
-            (),
-            {
-                "--bootstrap": used("--bootstrap", "127.0.0.1:7"),
-                "--input": used("--input", "corpus.jsonl"),
-                "--rate": used("--rate", "7"),
-                "--once": used("--once"),
-                "--config": used("--config", "kafka.toml"),
-                **_JSON,
-            },
-            _demo,
-        ),
-        "a cluster and a file": Mode(
-            ("--bootstrap", "127.0.0.1:7", "--input", "corpus.jsonl"),
-            {
-                "--bootstrap": used("--bootstrap", "127.0.0.1:9"),
-                "--input": used("--input", "other.jsonl"),
-                "--rate": used("--rate", "7"),
-                "--once": used("--once"),
-                "--config": used("--config", "batches.toml"),
-                **_JSON,
-            },
-            _demo,
-        ),
+            "", "--bootstrap 127.0.0.1:7; --input corpus.jsonl; --rate 7; --once; --config kafka.toml; --json", _demo
+        )
     },
-    "feed": {"Kafka": Mode((), {"--rate": used("--rate", "7"), "--config": used("--config", "kafka.toml")}, _feed)},
+    "feed": {"Kafka": Mode("", "--rate 7; --config kafka.toml", _feed)},
     "check": {
         "files": Mode(
-            ("corpus.jsonl",),
-            {
-                "--topic": refused("a topic with --topic NAME", "--topic", "news"),
-                "--bootstrap": refused("--bootstrap goes with --topic", "--bootstrap", "127.0.0.1:7"),
-                "--items": refused("--items goes with --topic", "--items", "3"),
-                "--format": used("--format", "csv"),
-                "--config": used("--config", "fields.toml"),
-                **_JSON,
-            },
+            "corpus.jsonl",
+            "--topic news ! a topic with --topic NAME; "
+            "--bootstrap 127.0.0.1:7 ! --bootstrap goes with --topic; "
+            "--items 3 ! --items goes with --topic; --format csv; --config fields.toml; --json",
         ),
         "topic": Mode(
-            ("--topic", "news"),
-            {
-                "--topic": used("--topic", "other"),
-                "--bootstrap": used("--bootstrap", "127.0.0.1:7"),
-                "--items": used("--items", "3"),
-                "--format": refused("--format says what files hold", "--format", "csv"),
-                "--config": used("--config", "kafka.toml"),
-                **_JSON,
-            },
+            "--topic news",
+            "--topic other; --bootstrap 127.0.0.1:7; --items 3; "
+            "--format csv ! --format says what files hold; --config kafka.toml; --json",
             _topic,
         ),
     },
     "trial": {
         "Kafka": Mode(
-            ("--from", "2026-01-01"),
-            {
-                "--bootstrap": used("--bootstrap", "127.0.0.1:7"),
-                "--input": used("--input", "other"),
-                "--since": refused("--since and --from exclude each other", "--since", "7h"),
-                "--from": used("--from", "2026-02-01"),
-                "--items": used("--items", "7"),
-                "--minutes": used("--minutes", "7"),
-                "--config": used("--config", "kafka.toml"),
-                **_JSON,
-            },
+            "--since 9999d",
+            "--bootstrap 127.0.0.1:7; --input other; --since 8888d; --items 7; --minutes 7; "
+            "--config kafka.toml; --json",
             _trial,
-        ),
-        "from a while ago": Mode(
-            ("--since", "9999d"),
-            {
-                "--bootstrap": used("--bootstrap", "127.0.0.1:7"),
-                "--input": used("--input", "other"),
-                "--since": used("--since", "8888d"),
-                "--from": refused("--since and --from exclude each other", "--from", "2026-02-01"),
-                "--items": used("--items", "7"),
-                "--minutes": used("--minutes", "7"),
-                "--config": used("--config", "kafka.toml"),
-                **_JSON,
-            },
-            _trial,
-        ),
+        )
     },
     "filter": {
         "files": Mode(
-            ("corpus.jsonl", "--output", "u.jsonl"),
-            {
-                "--output": used("--output", "v.jsonl"),
-                "--duplicates": used("--duplicates", "d.jsonl"),
-                "--state": used("--state", "dir"),
-                "--force": used("--force", beside=("--duplicates", "labels.jsonl")),
-                "--format": used("--format", "csv"),
-                "--config": used("--config", "shadow.toml"),
-                **_JSON,
-            },
+            "corpus.jsonl --output u.jsonl",
+            "--output v.jsonl; --duplicates d.jsonl; --state dir; --force + --duplicates labels.jsonl; "
+            "--format csv; --config shadow.toml; --json",
         ),
         "continued": Mode(
-            ("corpus.jsonl", "--output", "u.jsonl", "--state", "dir"),
-            {
-                "--output": used("--output", "v.jsonl"),
-                "--duplicates": used("--duplicates", "d.jsonl"),
-                "--state": used("--state", "dir2"),
-                "--force": used("--force", beside=("--output", "before.jsonl")),
-                "--format": used("--format", "csv"),
-                "--config": used("--config", "seed.toml"),
-                **_JSON,
-            },
-            before=(("filter", "other.jsonl", "--output", "before.jsonl", "--state", "dir"),),
+            "corpus.jsonl --output u.jsonl --state dir",
+            "--output v.jsonl; --duplicates d.jsonl; --state dir2; --force + --output before.jsonl; "
+            "--format csv; --config seed.toml; --json",
+            before=("filter other.jsonl --output before.jsonl --state dir",),
         ),
     },
     "pairs": {
         "local": Mode(
-            ("corpus.jsonl", "--output", "p.jsonl"),
-            {
-                "--output": used("--output", "q.jsonl"),
-                "--clusters": used("--clusters", "c.jsonl"),
-                "--keep": (
-                    refused("give --clusters FILE, too", "--keep", "longest"),
-                    used("--keep", "longest", beside=("--clusters", "c.jsonl")),
-                ),
-                "--memory": used("--memory", "100M"),
-                "--threads": used("--threads", "1"),
-                "--bucket-limit": used("--bucket-limit", "7"),
-                "--engine": refused("--engine spark", "--engine", "spark"),
-                "--master": refused("--master is for --engine spark", "--master", "local[2]"),
-                "--force": used("--force", beside=("--output", "labels.jsonl")),
-                "--format": used("--format", "csv"),
-                "--config": used("--config", "strict.toml"),
-                **_JSON,
-            },
+            "corpus.jsonl --output p.jsonl",
+            "--output q.jsonl; --clusters c.jsonl; --keep longest ! give --clusters FILE, too; "
+            "--keep longest + --clusters c.jsonl; --memory 100M; --threads 1; --bucket-limit 7; "
+            "--engine spark ! --engine spark; --master 'local[2]' ! --master is for --engine spark; "
+            "--force + --output labels.jsonl; --format csv; --config strict.toml; --json",
             _local_pairs,
         ),
         "spark": Mode(
-            ("corpus.jsonl", "--output", "p.jsonl", "--engine", "spark", "--master", "local[2]"),
-            {
-                "--output": used("--output", "q.jsonl"),
-                "--clusters": used("--clusters", "c.jsonl"),
-                "--keep": used("--keep", "longest", beside=("--clusters", "c.jsonl")),
-                "--memory": used("--memory", "3G"),
-                "--threads": refused("--threads is for --engine local", "--threads", "3"),
-                "--bucket-limit": used("--bucket-limit", "7"),
-                "--engine": refused("--master is for --engine spark", "--engine", "local"),
-                "--master": used("--master", "local[3]"),
-                "--force": used("--force"),
-                "--format": used("--format", "parquet"),
-                "--config": used("--config", "strict.toml"),
-                **_JSON,
-            },
+            "corpus.jsonl --output p.jsonl --engine spark --master 'local[2]'",
+            "--output q.jsonl; --clusters c.jsonl; --keep longest + --clusters c.jsonl; --memory 3G; "
+            "--threads 3 ! --threads is for --engine local; --bucket-limit 7; "
+            "--engine local ! --master is for --engine spark; --master 'local[3]'; --force; "
+            "--format parquet; --config strict.toml; --json",
             _spark_pairs,
         ),
     },
     "explain": {
-        "ids": Mode(("a", "b", "--in", "corpus.jsonl"), {"--in": used("--in", "other.jsonl"), **_EXPLAIN}),
+        "ids": Mode("a b --in corpus.jsonl", "--in other.jsonl; --config strict.toml; --json"),
         "JSON": Mode(
-            (FILES["a.json"], FILES["b.json"]),
-            {"--in": refused("both items are given as JSON", "--in", "corpus.jsonl"), **_EXPLAIN},
+            shlex.join((FILES["a.json"], FILES["b.json"])),
+            "--in corpus.jsonl ! both items are given as JSON; --config strict.toml; --json",
         ),
-        "files": Mode(("a.json", "b.json"), {"--in": used("--in", "corpus.jsonl"), **_EXPLAIN}),
+        "files": Mode("a.json b.json", "--in corpus.jsonl; --config strict.toml; --json"),
     },
     "evaluate": {
-        "minhash": _evaluate(None, "strict.toml"),
-        "simhash": _evaluate("simhash.toml", "strict.toml"),
-        "given": _evaluate("given.toml", "given-seven.toml"),
+        "minhash": Mode(
+            "corpus.jsonl --labels labels.jsonl",
+            "--labels strict.jsonl; --corpus ferries; --threshold 0.99; --report report.html; "
+            "--force ! --force is for --report; --force + --report strict.jsonl; --config strict.toml; "
+            "--json",
+        ),
         "without labels": Mode(
-            ("corpus.jsonl",),
-            {
-                "--labels": used("--labels", "labels.jsonl"),
-                "--corpus": (
-                    refused("--corpus selects labels", "--corpus", "ferries"),
-                    refused("--corpus selects labels", "--corpus", ""),
-                ),
-                "--threshold": used("--threshold", "0.99"),
-                "--sweep": used("--sweep"),
-                "--plots": used("--plots", "figures"),
-                "--report": used("--report", "report.html"),
-                "--force": _FORCED,
-                "--config": used("--config", "strict.toml"),
-                **_JSON,
-            },
+            "corpus.jsonl",
+            "--labels labels.jsonl; --corpus ferries ! --corpus selects labels; "
+            "--corpus '' ! --corpus selects labels; --threshold 0.99; --report report.html; "
+            "--force ! --force is for --report; --force + --report strict.jsonl; --config strict.toml; "
+            "--json",
         ),
     },
     "sample": {
         "files": Mode(
-            ("dir", "--duplicates", "held.jsonl", "--input", "corpus.jsonl"),
-            {
-                "--count": used("--count", "7"),
-                "--seed": used("--seed", "7"),
-                "--duplicates": used("--duplicates", "labels.jsonl"),
-                "--input": used("--input", "other.jsonl"),
-                "--config": used("--config", "strict.toml"),
-            },
+            "dir --duplicates held.jsonl --input corpus.jsonl",
+            "--count 7; --seed 7; --duplicates labels.jsonl; --input other.jsonl; --config strict.toml",
             _sample,
         ),
         "Kafka": Mode(
-            ("dir",),
-            {
-                "--count": used("--count", "7"),
-                "--seed": used("--seed", "7"),
-                "--duplicates": refused("go together", "--duplicates", "held.jsonl"),
-                "--input": refused("go together", "--input", "corpus.jsonl"),
-                "--config": used("--config", "kafka.toml"),
-            },
+            "dir",
+            "--count 7; --seed 7; --duplicates held.jsonl ! go together; "
+            "--input corpus.jsonl ! go together; --config kafka.toml",
             _sample,
         ),
         "continued": Mode(
-            ("drawn",),
-            {
-                "--count": refused("were drawn with --count 8.*leave --count 7 out", "--count", "7"),
-                "--seed": refused("were drawn with --seed 1", "--seed", "7"),
-                "--duplicates": refused("were drawn without --duplicates", "--duplicates", "held.jsonl"),
-                "--input": refused("were drawn without --input", "--input", "corpus.jsonl"),
-                "--config": refused("were drawn without --config", "--config", "kafka.toml"),
-            },
+            "drawn",
+            "--count 7 ! were drawn with .*leave other options out; --seed 7 ! were drawn with; "
+            "--duplicates held.jsonl ! were drawn with; --input corpus.jsonl ! were drawn with; "
+            "--config kafka.toml ! were drawn with",
             _drawn_sample,
         ),
     },
     "plan": {
-        "minhash": _plan(
-            (), "seven.toml",
-            recall=used("--recall", ".99"), threshold=used("--threshold", ".8"), shingles=_NOT_EXACT,
-            hamming=refused("--hamming is for family = 'simhash'", "--hamming", "3"),
+        "minhash": Mode(
+            "",
+            "--items 3M; --recall .99; --threshold .8; --hamming 3 ! --hamming is for family = 'simhash'; "
+            "--memory 9G; --id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; "
+            "--config seven.toml; --json",
         ),
-        "exact": _plan(
-            ("--config", "exact.toml"), "exact-seven.toml",
-            recall=used("--recall", ".99"), threshold=used("--threshold", ".8"), shingles=_EXACT,
-            hamming=refused("--hamming is for family = 'simhash'", "--hamming", "3"),
+        "exact": Mode(
+            "--config exact.toml",
+            "--items 3M; --recall .99; --threshold .8; --hamming 3 ! --hamming is for family = 'simhash'; "
+            "--memory 9G; --id-bytes 80; --body-shingles 900; --config exact-seven.toml; --json",
         ),
-        "bands": _plan(
-            ("--config", "bands.toml"), "seven.toml",
-            recall=used("--recall", ".99"), threshold=used("--threshold", ".8"), shingles=_NOT_EXACT,
-            hamming=refused("--hamming is for family = 'simhash'", "--hamming", "3"),
+        "simhash": Mode(
+            "--config simhash.toml",
+            "--items 3M; --recall .5 + --threshold .95; --threshold .8; --hamming 6; --memory 9G; "
+            "--id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; "
+            "--config simhash-seven.toml; --json",
         ),
-        "simhash": _plan(
-            ("--config", "simhash.toml"), "simhash-seven.toml",
-            recall=used("--recall", ".5", beside=("--threshold", ".95")), threshold=used("--threshold", ".8"),
-            shingles=_NOT_EXACT, hamming=used("--hamming", "6"),
-        ),
-        "given": _plan(
-            ("--config", "given.toml"), "given-seven.toml",
-            recall=refused("--recall has no meaning for family = 'given'", "--recall", ".9"),
-            threshold=refused("--threshold has no meaning for family = 'given'", "--threshold", ".9"),
-            shingles=_NOT_EXACT, hamming=used("--hamming", "6"),
+        "given": Mode(
+            "--config given.toml",
+            "--items 3M; --recall .9 ! --recall has no meaning for family = 'given'; "
+            "--threshold .9 ! --threshold has no meaning for family = 'given'; --hamming 6; --memory 9G; "
+            "--id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; "
+            "--config given-seven.toml; --json",
         ),
     },
-    "migrate": {"Kafka": Mode((), {"--config": used("--config", "kafka.toml"), **_JSON}, _migrate)},
+    "migrate": {"Kafka": Mode("", "--config kafka.toml; --json", _migrate)},
     "health": {
-        "settings": Mode(
-            (), {"--url": used("--url", "http://127.0.0.1:7/x"), "--config": used("--config", "port.toml")}, _health
-        ),
-        "URL": Mode(
-            ("--url", "http://127.0.0.1:7/x"),
-            {"--url": used("--url", ""), "--config": used("--config", "token.toml")},
-            _health,
-        ),
+        "settings": Mode("", "--url http://127.0.0.1:7/x; --config port.toml", _health),
+        "URL": Mode("--url http://127.0.0.1:7/x", "--url ''; --config token.toml", _health),
     },
     "warm": {},
     "topics create": {
-        "new": Mode(
-            (),
-            {
-                "--config": used("--config", "kafka.toml"),
-                "--partitions": used("--partitions", "3"),
-                "--replication": used("--replication", "3"),
-            },
-            _topics,
-        ),
-        # They cannot be refused: whether the topics exist is known after creating those that do not.
-        "nothing to create": Mode(
-            (),
-            {
-                "--config": used("--config", "kafka.toml"),
-                "--partitions": used("--partitions", "7"),
-                "--replication": used("--replication", "3"),
-            },
-            _no_new_topics,
-        ),
+        "new": Mode("", "--config kafka.toml; --partitions 3; --replication 3", _topics),
+        "nothing to create": Mode("", "--config kafka.toml; --partitions 7; --replication 3", _no_new_topics),
     },
-    "topics check": {
-        "Kafka": Mode((), {"--config": used("--config", "kafka.toml")}, _topics)
+    "topics check": {"Kafka": Mode("", "--config kafka.toml", _topics)},
+    "state inspect": {
+        "directory": Mode(
+            "dir", "--state other-dir ! are two directories: name one; --config seed.toml; --json", before=_FILTERED
+        ),
+        "--state": Mode("--state dir", "--state other-dir; --config seed.toml; --json", before=_FILTERED),
+        "topic": Mode("", "--state dir; --config kafka.toml; --json", _changelog, before=_FILTERED),
     },
-    "state inspect": _state(_JSON),
-    "state verify": _state({}),
-    "config show": {"settings": Mode((), {"--config": used("--config", "kafka.toml"), **_JSON})},
+    "state verify": {
+        "directory": Mode(
+            "dir", "--state other-dir ! are two directories: name one; --config seed.toml", before=_FILTERED
+        ),
+        "--state": Mode("--state dir", "--state other-dir; --config seed.toml", before=_FILTERED),
+        "topic": Mode("", "--state dir; --config kafka.toml", _changelog, before=_FILTERED),
+    },
+    "config show": {"settings": Mode("", "--config kafka.toml; --json")},
     "config reference": {},
     "config metrics": {},
     "weights build": {
         "corpus": Mode(
-            ("corpus.jsonl", "--output", "idf.bin"),
-            {
-                "--output": used("--output", "other-idf.bin"),
-                "--force": used("--force", beside=("--output", "strict.jsonl")),
-                "--config": used("--config", "seed.toml"),
-            },
+            "corpus.jsonl --output idf.bin",
+            "--output other-idf.bin; --force + --output strict.jsonl; --config seed.toml",
         )
     },
-}  # fmt: skip
+}

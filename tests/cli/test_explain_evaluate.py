@@ -53,23 +53,11 @@ def test_explain_gives_what_is_new_with_reasons(corpus: Path) -> None:
     assert "for something new one source" in output
 
 
-def test_explain_shows_a_correction_and_the_numbers_that_changed() -> None:
-    body = "The government will spend {} on the bridge, the minister said. Work begins in 2027 and takes 3 years."
-    first = {"id": "1", "title": "38 million for bridge", "text": body.format("38 million")}
-    second = {"id": "2", "title": "83 million for bridge (corrected)", "text": body.format("$83m") + " It has 4 tasks."}
-    pair = ("explain", json.dumps(first), json.dumps(second))
-    shown = " ".join(run(*pair).split())
-    assert "says it corrects the later one: 'corrected'" in shown
-    assert "numbers that changed 38 million → 83 million" in shown
-    assert "numbers only in later 4" in shown
-    assert "2027" not in shown.partition("numbers")[2].partition("new in its article")[0]
-    figures = json.loads(run(*pair, "--json"))["figures"]
-    assert figures["changed"] == [{"first": "38 million", "second": "83 million"}]
-    assert (figures["first"], figures["second"], figures["correction"]) == ([], ["4"], "corrected")
-
-
-def test_explain_omits_numbers_if_none_differ() -> None:
-    assert "numbers only" not in run("explain", json.dumps(A), json.dumps(B))
+def test_explain_says_that_the_headline_corrects() -> None:
+    first = {**A, "title": "38 million for bridge"}
+    second = {**B, "title": "83 million for bridge (corrected)"}
+    shown = " ".join(run("explain", json.dumps(first), json.dumps(second)).split())
+    assert "its headline says that it corrects an earlier one (+10" in shown
 
 
 def test_two_items_without_ids_are_two_items(tmp_path: Path) -> None:
@@ -120,7 +108,7 @@ def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
     ]
     labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
     found = json.loads(run("evaluate", str(corpus), "--labels", str(labels), "--json"))
-    assert (found["all"]["recall"], found["all"]["precision"], found["sure"]["pairs"]) == (1.0, 1.0, 1)
+    assert (found["agreement"]["all"]["recall"], found["agreement"]["sure"]["pairs"]) == (1.0, 1)
     assert found["items"] == {"unique": 2, "duplicate": 1}
     assert "recall" in run("evaluate", str(corpus), "--labels", str(labels))
 
@@ -151,108 +139,82 @@ def test_evaluate_measures_missed_and_repeated_on_the_labels_of_its_corpus(corpu
     ]
     labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
     of_ferries = ("evaluate", str(corpus), "--labels", str(labels), "--corpus", "ferries")
-    decision, *others = json.loads(run(*of_ferries, "--json"))["novelty"]["groups"]
-    assert (decision["rule"], decision["rates"]["missed"], decision["rates"]["repeated"]) == ("decision", 0.0, 0.0)
-    assert [group["rule"] for group in others] == ["body Jaccard ≥ 0.8", "exact copies"]
-    assert [group["rates"]["repeated"] for group in others] == [0.0, 1.0]
+    rates = json.loads(run(*of_ferries, "--json"))["novelty"]["rates"]
+    assert [(rule, one["missed"], one["repeated"]) for rule, one in rates.items()] == [
+        ("decision", 0.0, 0.0), ("body Jaccard ≥ 0.8", 0.0, 0.0)
+    ]  # fmt: skip
     shown = " ".join(run(*of_ferries).split())
     assert "missed: share of what is held back that has something new" in shown
     assert "No value of decision.novelty is recommended from 1 labelled pair, 0 with something new: that takes" in shown
-    assert "all: 2" in shown
     with pytest.raises(InputError, match=r"are of \[trams\], ferries: choose with --corpus NAME"):
         run("evaluate", str(corpus), "--labels", str(labels))
     with pytest.raises(UsageError, match="name their file with --labels"):
         run("evaluate", str(corpus), "--corpus", "ferries")
 
 
-def test_evaluate_writes_a_report_and_figures(corpus: Path, tmp_path: Path) -> None:
-    shown = run("evaluate", str(corpus), "--plots", str(tmp_path / "plots"), "--report", str(tmp_path / "report.html"))
-    assert "agreement 1.0000 of 3 items" in " ".join(shown.split())
-    assert (tmp_path / "plots" / "s-curve.svg").is_file()
+def test_evaluate_writes_a_report(corpus: Path, tmp_path: Path) -> None:
+    shown = run("evaluate", str(corpus), "--report", str(tmp_path / "report.html"))
+    assert ["1.0000", "1.0000", "1.0000", "1", "0", "0"] in [line.split() for line in shown.splitlines()]
     assert "stream-dedup on corpus.jsonl" in (tmp_path / "report.html").read_text("utf-8")
 
 
-def test_plan_prints_present_settings_request_proposal_and_migration_in_this_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+def test_plan_prints_present_settings_request_proposal_and_migration_in_this_order() -> None:
     shown = run("plan", "--items", "200000", "--recall", "0.9999")
     headings = ["PRESENT SETTINGS", "REQUESTED: 200,000 originals, recall 1.000 at body Jaccard 0.5", "PROPOSED"]
     headings += ["[fingerprint]\nanchors = 24\n\nThese settings change the fingerprint scheme"]
     headings += ["stream-dedup migrate --config NEW", "What the index proposes, by Jaccard (the S-curve)"]
     places = [shown.index(heading) for heading in headings]
     assert places == sorted(places)
-    assert "one holds the other" in " ".join(shown.split())
-    made = json.loads(run("plan", "--items", "200000", "--recall", "0.9999", "--json"))
-    assert made["present"]["memory"] > 200_000 * made["present"]["record_bytes"]
-    assert (made["migrate"], made["settings"]) == (True, "[fingerprint]\nanchors = 24\n")
-    assert len(made["curve"]) == 9
+    found = json.loads(run("plan", "--items", "200000", "--recall", "0.9999", "--json"))
+    present = found["plan"]["present"]
+    assert present["memory"] > 200_000 * present["takes"]["record_bytes"]
+    assert (found["migrate"], found["settings"]) == (True, "[fingerprint]\nanchors = 24\n")
 
 
-def test_plan_proposes_nothing_if_the_present_settings_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_proposes_nothing_if_the_present_settings_suffice() -> None:
     shown = run("plan", "--items", "1000000", "--memory", "4G")
     assert "Keep the present settings" in shown
-    assert "PROPOSED" not in shown
     assert "[fingerprint]" not in shown
-    assert "[decision]" not in run("plan", "--threshold", "0.8")
-    monkeypatch.setenv("STREAM_DEDUP_DECISION__RULE", "jaccard")
-    shown = run("plan", "--threshold", "0.8")
-    assert "[decision]\nbody = 0.8\n\nThese settings keep the fingerprint scheme" in shown
 
 
 def test_plan_prints_the_present_settings_before_it_fails() -> None:
     result = CliRunner().invoke(app, ["plan", "--items", "2000000", "--memory", "700M"])
     assert "PRESENT SETTINGS" in result.output
     assert isinstance(result.exception, ConfigError)
-    message = r"need at least [\d,]+ MiB while tables merge \(anchors = 16\), not 700 MiB, which hold about 1,000,000;"
-    assert re.search(message, str(result.exception))
+    assert re.search(
+        r"need at least [\d,]+ MiB while tables merge \(anchors = 16\), not 700 MiB;", str(result.exception)
+    )
 
 
 def test_plan_of_a_simhash_has_distance_layout_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("FAMILY", "simhash"), ("LAYOUT", "4 choose 1")):
-        monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
-    shown = run("plan", "--items", "10000000")
-    assert "58 signature + 6 keys" in shown
-    assert "Keep the present settings" in shown
-    assert "The layout with the least work, by distance" in shown
-    assert json.loads(run("plan", "--items", "10000000", "--json"))["present"]["bytes_per_item"] < 170
-    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge .*, not 512 MiB"):
-        run("plan", "--items", "10000000", "--memory", "512M")
-    with pytest.raises(ConfigError, match=r"recall 0.9 at body Jaccard 0.5 takes 2\d of 64 bits"):
-        run("plan", "--recall", "0.9")
-
-
-def test_plan_proposes_a_distance_for_the_recall_of_a_simhash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", "simhash")
     shown = run("plan", "--recall", "0.8", "--threshold", "0.95", "--items", "17G")
+    assert "58 signature + 12 keys" in shown
     assert "REQUESTED: 17,000,000,000 originals, recall 0.800 at body Jaccard 0.95, within 6 bits" in shown
-    assert "on paper, 4 of them hold these originals" in shown
-    assert "the measured share within k is off by at most" in shown
-    made = json.loads(run("plan", "--recall", "0.8", "--threshold", "0.95", "--json"))
-    assert made["settings"] == f'[fingerprint]\nhamming = 6\nlayout = "{made["proposed"]["settings"]["layout"]}"\n'
-    assert (made["migrate"], len(made["curve"])) == (True, 7)
+    found = json.loads(run("plan", "--recall", "0.8", "--threshold", "0.95", "--json"))
+    layout = found["plan"]["proposed"]["settings"]["layout"]
+    assert found["settings"] == f'[fingerprint]\nhamming = 6\nlayout = "{layout}"\n'
+    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge .*, not 64 MiB"):
+        run("plan", "--memory", "64M")
+    with pytest.raises(ConfigError, match=r"recall 0.9 at body Jaccard 0.5 takes 2\d of 64 bits"):
+        run("plan", "--recall", "0.9")
     assert CliRunner().invoke(app, ["plan", "--items", "18G"]).exit_code == 2
     assert CliRunner().invoke(app, ["plan", "--recall", ".5", "--hamming", "3"]).exit_code == 2
 
 
 def test_a_smaller_distance_of_the_same_layout_needs_no_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", "given")
+    for name, value in (("FAMILY", "given"), ("LAYOUT", "2 choose 1"), ("HAMMING", "1")):
+        monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
     monkeypatch.setenv("STREAM_DEDUP_ITEM__FINGERPRINT", "print")
-    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__LAYOUT", "2 choose 1")
-    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__HAMMING", "1")
     shown = run("plan", "--hamming", "0")
     assert 'hamming = 0\nlayout = "2 choose 1"\n\nThese settings keep the fingerprint scheme' in shown
-    assert "so no recall is given" in shown
 
 
-@pytest.mark.parametrize("family", ["minhash", "simhash"])
-def test_plan_says_that_its_candidates_are_those_of_words(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_says_that_its_candidates_are_those_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four letters make 140 to 360 times as many unrelated SimHashes agree in 26 bits, three words 1.2 times."""
-    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", family)
     assert "With shingle_letters these figures are too low" not in run("plan")
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__SHINGLE_LETTERS", "4")
     assert "With shingle_letters these figures are too low" in run("plan")
-    assert any("shingle_letters" in text for text in json.loads(run("plan", "--json"))["remarks"])
 
 
 def test_plan_takes_sizes_with_units() -> None:
@@ -284,7 +246,6 @@ def test_evaluate_warns_of_suspicious_labels(corpus: Path, tmp_path: Path) -> No
     labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
     shown = run("evaluate", str(corpus), "--labels", str(labels))
     assert "warning: 1 label names an earlier item that the corpus lacks, the first: typo" in shown
-    assert "warning: 1 pair is labelled both as the same article and as another, the first: a and b" in shown
     assert "warning: no label has `new`" in shown
 
 

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from stream_dedup.cli.console import one_line
+from stream_dedup.cli.explain import side_by_side
 from stream_dedup.cli.main import app
-from stream_dedup.cli.side_by_side import one_line, side_by_side
 from stream_dedup.dedup.passages import compare_texts
 
 LONG = " ".join(f"word{n}" for n in range(200))

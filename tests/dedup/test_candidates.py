@@ -30,15 +30,6 @@ def counts(verdicts: list[Verdict]) -> list[int]:
     return [verdict.evidence.candidates if verdict.evidence else 0 for verdict in verdicts]
 
 
-@pytest.mark.parametrize("changed", [0, 4, 12])
-def test_a_burst_of_copies_in_one_batch_is_one_article(changed: int) -> None:
-    dedup = Deduplicator()
-    verdicts = dedup.judge(copies(1500, changed)).verdicts
-    assert max(counts(verdicts)) <= MAX_CANDIDATES
-    assert [not verdict.forward for verdict in verdicts] == [False] + [True] * 1499
-    dedup.close()
-
-
 def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
     dedup = Deduplicator()
     items = copies(3000, 60, sources=1)

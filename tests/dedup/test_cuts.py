@@ -75,7 +75,7 @@ def outcome(
 ) -> tuple[list[dict], list[object]]:
     """Verdicts with evidence, and all that the index is told to remember. restores: each batch by another process."""
     dedup = Deduplicator(settings)
-    dedup._max_originals = most  # fewer than the settings allow
+    dedup.max_originals = most  # fewer than the settings allow
     deltas, verdicts = [], []
     remembered: list[object] = []
     for batch in cuts(items, sizes):
@@ -88,7 +88,7 @@ def outcome(
         if restores:
             dedup.close()
             dedup = Deduplicator(settings)
-            dedup._max_originals = most
+            dedup.max_originals = most
             for delta in deltas:
                 dedup.restore(delta)
         else:

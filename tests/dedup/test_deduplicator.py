@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
-import numpy as np
 import pytest
 
 from stream_dedup.dedup.clocks import Odd
@@ -13,7 +12,6 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from tests.index.check import merge
 
 HOUR = 3_600_000
 BANK = [
@@ -137,27 +135,11 @@ def test_items_without_a_text_are_decided_by_their_headline(dedup: Deduplicator)
     assert kinds(verdicts) == ["unique", "duplicate", "unique"]
 
 
-def test_items_without_a_headline_are_decided_by_their_text(dedup: Deduplicator) -> None:
-    assert kinds(run(dedup, item("a", ""), item("b", "", FERRY + " More soon."))) == ["unique", "duplicate"]
-
-
 def test_an_item_without_a_letter_or_digit_is_bad(dedup: Deduplicator) -> None:
     verdicts = run(dedup, item("a", "", ""), item("b", "...", "—"), BadItem("json", "cut", "c"))
     assert kinds(verdicts) == ["bad"] * 3
     assert [v.id for v in verdicts] == ["a", "b", "c"]
     assert verdicts[0].reason.startswith("empty")
-    assert len(dedup) == 0
-
-
-def test_first_seen_wins_and_a_chain_is_not_followed(dedup: Deduplicator) -> None:
-    verdicts = run(dedup, item("a"), item("b"), item("c"))
-    assert [v.original.id for v in verdicts if v.original] == ["a", "a"]
-    assert len(dedup) == 1
-
-
-def test_judging_remembers_nothing(dedup: Deduplicator) -> None:
-    for _ in range(2):
-        assert kinds(dedup.judge([item("a")]).verdicts) == ["unique"]
     assert len(dedup) == 0
 
 
@@ -173,19 +155,7 @@ def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, for
     dedup.close()
 
 
-def test_a_shorter_cut_is_held_back_and_called_so(dedup: Deduplicator) -> None:
-    _, second = run(dedup, item("a"), item("b", text=" ".join(BANK[:4])))
-    assert second.kind == Kind.DUPLICATE
-    assert second.evidence is not None
-    assert second.evidence.cut == "shorter"
-
-
 # -- the same id again ---------------------------------------------------------------------------------------
-
-
-def test_a_redelivery_is_a_duplicate_of_itself(dedup: Deduplicator) -> None:
-    _, again = run(dedup, item("a"), item("a"))
-    assert (again.kind, again.stage) == (Kind.DUPLICATE, Stage.ID)
 
 
 REWRITTEN = " ".join(BANK[:3]) + " The boat was raised by a crane in the evening, and nobody was hurt in the work."
@@ -242,14 +212,6 @@ def test_an_original_is_forgotten_after_the_window(dedup: Deduplicator) -> None:
     assert kinds(verdicts) == ["unique", "duplicate", "unique", "duplicate"]
 
 
-def test_the_window_is_that_of_the_items_own_time_within_a_batch_too(dedup: Deduplicator) -> None:
-    day = 24 * HOUR
-    items = [item("a", time=20 * day), item("x", "Asteroid", OTHER, time=28 * day), item("b", time=21 * day)]
-    items += [item("before", time=12 * day), item("just before", time=14 * day)]
-    expected = ["unique", "unique", "duplicate", "unique", "duplicate"]
-    assert kinds(dedup.judge(items).verdicts) == kinds(run(dedup, *items)) == expected
-
-
 def test_an_item_without_a_time_or_from_the_future_counts_as_of_its_partitions_level(dedup: Deduplicator) -> None:
     day = 24 * HOUR
     batch = dedup.judge(
@@ -264,15 +226,6 @@ def test_an_item_without_a_time_or_from_the_future_counts_as_of_its_partitions_l
     assert kinds(batch.verdicts) == ["unique", "unique", "unique", "duplicate"]
     assert batch.delta.signatures["time"].tolist()[:3] == [day] * 3
     assert [Odd(one) for one in batch.odd] == [Odd.NOTHING, Odd.FUTURE, Odd.MISSING, Odd.NOTHING]
-
-
-def test_memory_shrinks_as_the_window_moves(dedup: Deduplicator) -> None:
-    random = np.random.default_rng(1)
-    for hour in range(0, 24 * 30, 6):
-        text = " ".join(f"w{n}" for n in random.integers(0, 10**6, 40))
-        run(dedup, Item(f"i{hour}", f"Headline {hour} of {hour * 7}", text, "a.example", hour * HOUR))
-    merge(dedup.index)
-    assert dedup.index.stats().rows_held <= 7 * 4 + 10
 
 
 # -- determinism ---------------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import SchemeMismatch
-from stream_dedup.evaluate.fidelity import fidelity
-from stream_dedup.evaluate.sets import body_sets, shingle_sets
+from stream_dedup.evaluate.exact import body_sets, fidelity, shingle_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item, Tombstone
@@ -67,7 +66,6 @@ def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) ->
     found = fidelity(news, sets, EXACT, 0.8)
     assert found.agreement == 1.0
     assert 0 < found.held_exactly < found.items
-    assert sum(band.items for band in found.bands if 0.78 <= band.low < 0.82) > 50
     assert found.sketch_bytes == pytest.approx(2.3 * 118, rel=0.05)  # 118 shingles; 24 bits less log2(118), and 1.5
     assert fidelity(news, sets, Settings(), 0.8).agreement < 1.0
 

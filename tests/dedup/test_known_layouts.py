@@ -4,13 +4,11 @@ import tomllib
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.evaluate.planner import Traffic, advise, evaluate
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.layout import layout
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
@@ -67,16 +65,6 @@ def test_long_shingles_of_other_tools_find_a_copy(changed: dict[str, int]) -> No
     copies = [Item("b", "", f"{item('a').text} again", "b.example", 0), Item("y", "", f"{chinese}了", "y.example", 0)]
     assert [str(verdict.kind) for verdict in dedup.judge(copies).verdicts] == ["duplicate", "duplicate"]
     dedup.close()
-
-
-def test_a_layout_of_128_bits_may_have_hundreds_of_tables() -> None:
-    made = layout("10 choose 5", 128)
-    assert (made.tables, made.max_hamming) == (252, 5)
-
-
-def test_what_would_only_cost_time_is_refused_with_its_number() -> None:
-    with pytest.raises(ValidationError, match=r"headline_bands = 1000 times headline_rows = 20 is 20,000 hash"):
-        FingerprintSettings(headline_bands=1000, headline_rows=20)
 
 
 def test_the_schemes_of_settings_in_use_have_kept_their_ids() -> None:

@@ -1,6 +1,5 @@
 """The two regressions, on similarities that can be checked by hand; and what decides without them."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from stream_dedup.dedup.rule import (
     contributions,
     judge_pairs,
     logit,
-    probability,
     thresholds,
 )
 from stream_dedup.dedup.similarity import SIMILARITY, unknown
@@ -188,10 +186,3 @@ def test_plain_similarity_decides_alone(why: str, values: dict[str, Any], has_wo
     judged = judge_pairs(pair(**values), thresholds(decision, has_words=has_words))
     assert (judged.is_held.tolist(), judged.is_same.tolist()) == ([expected], [expected]), why
     assert np.isnan(judged.logit).all()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.45, 0.999, 1.0])
-def test_a_threshold_is_the_same_as_log_odds(share: float) -> None:
-    with np.errstate(over="ignore"):
-        assert float(probability(np.array(logit(share)))) == pytest.approx(share)
-    assert math.isinf(logit(share)) == (share in (0.0, 1.0))

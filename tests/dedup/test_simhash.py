@@ -45,14 +45,6 @@ def picture(name: str, fingerprint: int, time: int = 0, source: str = "a.example
 # -- texts -------------------------------------------------------------------------------------------------
 
 
-def test_a_near_copy_carries_its_distance(dedup: Deduplicator) -> None:
-    _, second = judged(dedup, [Item("a", "", FERRY, "a.example", 0), Item("b", "", f"New: {FERRY}", "b.example", 1)])
-    assert second.evidence is not None
-    assert (second.kind, second.evidence.containment) == (Kind.DUPLICATE, None)
-    assert second.as_json()["evidence"]["distance"] == second.evidence.distance
-    assert second.similarity == pytest.approx(np.cos(np.pi * second.evidence.distance / 64))
-
-
 def test_the_distance_alone_decides(dedup: Deduplicator) -> None:
     """Neither a headline, a site, a day nor a new sentence: within the distance it is held back, beyond it is not."""
     cut = " ".join(FERRY.split()[:30])
@@ -156,12 +148,6 @@ def test_given_fingerprints_know_nothing_else() -> None:
         ("tombstone", "policy"),
         ("unique", "none"),
     ]
-    dedup.close()
-
-
-def test_an_item_that_brings_none_is_bad() -> None:
-    dedup = Deduplicator(load_settings(**GIVEN))
-    assert dedup.judge([Item("a", "A headline", "a text", "", 0)]).verdicts[0].reason == "empty: no fingerprint"
     dedup.close()
 
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stream_dedup.dedup.additions import _NEW_SHARE
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
-from stream_dedup.dedup.similarity import _NEW_SHARE, compare
+from stream_dedup.dedup.similarity import compare
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.word_filter import absence
@@ -211,12 +212,6 @@ def test_a_page_without_an_article_is_asked_as_a_whole(text: str) -> None:
     assert (found["words"], found["article_tokens"]) == (5 + len(words(text)), 0)
     assert (found["headline_numbers"], found["new_headline_numbers"]) == (1, pytest.approx(1, rel=0.1))
     assert found["new_words"] == pytest.approx(5 + len(words(text)), rel=0.3)
-
-
-def test_a_doubled_text_is_covered_as_the_text_is() -> None:
-    text = " ".join(f"word{n}" for n in range(200)) + "."
-    found = similarities(Item("b", "", f"{text} {text}", "", 0), Item("a", "", text, "", 0), verify="sketch")
-    assert found["article_coverage"] > 0.97
 
 
 def test_sketches_estimate_what_sets_tell() -> None:

@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.dedup.batch import FORGOTTEN, Delta, merge_arrivals
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
@@ -65,12 +64,6 @@ def redated(items: Sequence[Item], wrong: dict[int, int]) -> list[Item]:
 
 
 # -- one wrong date ------------------------------------------------------------------------------------------
-
-
-def test_a_file_whose_first_item_is_dated_twenty_days_later() -> None:
-    items = [story(1, NOW - 40 * DAY, "first")]
-    items += [story(100 + n % 12, NOW - 60 * DAY + n * HOUR, f"{n}") for n in range(30)]
-    assert count(judged(items)) == 18
 
 
 WRONG = [NOW - 20 * DAY, NOW - 20 * YEAR, 0, 1_700_000_000, NOW, NOW + 50 * YEAR, -1, NOW - 58 * DAY]
@@ -137,21 +130,6 @@ def test_a_backlog_of_unequal_partitions() -> None:
     assert {one[0]: one for one in together} == alone
 
 
-def test_a_producer_with_timestamps_in_seconds_beside_one_in_milliseconds() -> None:
-    right = feed(900, NOW - 9 * DAY, HOUR // 4, 1, partition=0)
-    wrong = [replace(item, time=item.time // 1000, partition=1) for item in feed(900, NOW - 9 * DAY, HOUR // 4, 2)]
-    alone = {one[0]: one for one in (*told(judged(right)), *told(judged(wrong)))}
-    mixed = [item for pair in zip(right, wrong, strict=True) for item in pair]
-    assert {one[0]: one for one in told(judged(mixed))} == alone
-
-
-def test_the_redelivery_of_a_late_item_is_held_back() -> None:
-    items = feed(300, NOW - 70 * DAY, HOUR // 4)
-    late = story(9, NOW - 300 * DAY, "late")
-    verdicts = judged([*items[:200], late, *items[200:250], late, *items[250:]])
-    assert [str(v.kind) for v in verdicts if v.id == "late"] == ["unique", "duplicate"]
-
-
 # -- determinism ---------------------------------------------------------------------------------------------
 
 
@@ -193,54 +171,6 @@ def test_wild_times_are_restored(seed: int) -> None:
     after = judged(items[800:], 30, second)
     first.close(), second.close()
     assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_times_of_several_batches_are_remembered_as_one(seed: int) -> None:
-    """This is what a fold of many small changelog blocks does."""
-    items = wild(seed)
-    undisturbed = judged(items, 40)
-    first, second = Deduplicator(load_settings()), Deduplicator(load_settings())
-    deltas = []
-    for start in range(0, 800, 40):
-        batch = first.judge(items[start : start + 40], LATEST)
-        first.apply(batch)
-        deltas.append(batch.delta)
-    for some in (deltas[:3], deltas[3:17], deltas[17:]):
-        arrivals, clocks, elapsed = merge_arrivals(some)
-        together = Delta(
-            np.concatenate([one.signatures for one in some]),
-            np.concatenate([one.keys for one in some]),
-            [name for one in some for name in one.ids],
-            np.zeros(0, FORGOTTEN),
-            some[-1].watermark,
-            [],
-            np.concatenate([one.passages for one in some]),
-            np.concatenate([one.passage_counts for one in some]),
-            arrivals,
-            clocks,
-            elapsed,
-        )
-        assert not any(len(one.forgotten) for one in some)
-        second.restore(together)
-    assert (second.watermark, second.elapsed) == (first.watermark, first.elapsed)
-    after = judged(items[800:], 30, second)
-    first.close(), second.close()
-    assert [v.as_json() for v in after] == [v.as_json() for v in undisturbed[800:]]
-
-
-def test_times_from_before_they_were_remembered_come_with_the_next() -> None:
-    dedup = Deduplicator(load_settings())
-    batch = dedup.judge(feed(30, NOW - 20 * DAY, HOUR), LATEST)
-    new = batch.delta
-    old = Delta(new.signatures[:4], new.keys[:4], new.ids[:4], new.forgotten, 7)
-    dedup.close()
-    arrivals, clocks, elapsed = merge_arrivals([old, new])
-    assert (len(arrivals), elapsed) == (4 + len(new), new.elapsed)
-    assert arrivals["watermark"][:4].tolist() == [7] * 4
-    assert arrivals["elapsed"][:5].tolist() == [new.arrivals["elapsed"][0]] * 5
-    assert clocks.tobytes() == new.clocks.tobytes()
-    assert [len(part) for part in merge_arrivals([old])[:2]] == [0, 0]
 
 
 # -- memory --------------------------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.dedup.wording import describe_verdict
+from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict, describe_verdict
 from stream_dedup.news.item import Item
 
 ORIGINAL = Original("1", 0, 0, 0)
@@ -43,32 +42,11 @@ def test_a_duplicate_says_how_little_is_new(words: float, numbers: int, new: str
     )
 
 
-def test_another_article_says_how_near_the_nearest_one_is() -> None:
-    told = describe_verdict(Verdict("2", Kind.UNIQUE, Stage.NONE, True, ORIGINAL, NEWS))
-    assert told.startswith("Let through: another article than the most similar one that is remembered. The other one")
-    assert told.endswith("Both are from one site.")
-
-
 def test_without_novelty_a_duplicate_says_how_alike_the_texts_are() -> None:
     plain = describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.BODY, False, ORIGINAL, Evidence(0.81, headline=0.64)))
     assert plain == f"Held back: the texts are alike. {ALIKE}"
     bits = describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.BODY, False, ORIGINAL, Evidence(distance=2)))
     assert bits == "Held back: the texts are alike. The texts' fingerprints differ in 2 bits."
-
-
-def test_the_same_words_and_a_policy_s_reason_are_told() -> None:
-    exact = describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.EXACT, False, ORIGINAL, NEWS))
-    assert exact == "Held back: the same words as its original, throughout."
-    update = Verdict("2", Kind.UPDATE, Stage.POLICY, False, ORIGINAL, None, "same id, new content")
-    assert describe_verdict(update) == "Held back: same id, new content."
-
-
-def test_dead_letters_and_tombstones() -> None:
-    assert describe_verdict(Verdict("", Kind.BAD, Stage.NONE, False, reason="json: x")) == (
-        "Dead letter: it cannot be judged (json: x)."
-    )
-    told = describe_verdict(Verdict("2", Kind.TOMBSTONE, Stage.POLICY, True, ORIGINAL))
-    assert told == "Let through: it withdraws the item of this id, and its original is forgotten."
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -78,11 +56,6 @@ def test_every_verdict_has_words(kind: Kind, stage: Stage, original: Original | 
     told = describe_verdict(Verdict("2", kind, stage, True, original))
     assert told.endswith(".")
     assert "None" not in told
-
-
-def test_a_row_counts_whole_words() -> None:
-    verdict = Verdict("1", Kind.DUPLICATE, Stage.BODY, False, None, NEWS)
-    assert verdict.as_json()["evidence"]["new_words"] == 1180
 
 
 def test_no_more_words_are_new_than_the_article_has() -> None:

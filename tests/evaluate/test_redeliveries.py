@@ -29,14 +29,14 @@ def evaluated(folder: Path, corpus: Path, *labels: dict[str, Any]) -> Any:
 
 
 def held_by_rule(found: Any) -> dict[str, int]:
-    return {group["rule"]: group["rates"]["held"] for group in found["novelty"]["groups"] if group["by"] == "all"}
+    return {rule: rates["held"] for rule, rates in found["novelty"]["rates"].items()}
 
 
 def test_an_item_that_was_let_through_is_not_found_because_it_came_again(tmp_path: Path) -> None:
     corpus = tmp_path / "in.jsonl"
     corpus.write_text("\n".join([row(FIRST, id="a"), row(OTHER, id="b"), row(OTHER, id="b")]), "utf-8")
     found = evaluated(tmp_path, corpus, {"earlier": "a", "later": "b", "label": "copy", "new": "no"})
-    assert found["all"]["recall"] == 0
+    assert found["agreement"]["all"]["recall"] == 0
     assert set(held_by_rule(found).values()) == {0}, "the simpler rules, too"
 
 
@@ -45,7 +45,7 @@ def test_an_item_that_cannot_be_read_at_first_counts_by_its_next_delivery(tmp_pa
     broken = json.dumps({"id": "b", "title": 5})
     corpus.write_text("\n".join([row(FIRST, id="a"), broken, row(COPY, id="b")]), "utf-8")
     found = evaluated(tmp_path, corpus, {"earlier": "a", "later": "b", "label": "copy"})
-    assert found["all"]["recall"] == 1
+    assert found["agreement"]["all"]["recall"] == 1
 
 
 def test_a_label_of_two_deliveries_of_one_id_is_left_out_and_said(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_label_of_two_deliveries_of_one_id_is_left_out_and_said(tmp_path: Path
     corpus.write_text("\n".join([row(FIRST, id="a"), row(COPY, id="b"), row(FIRST, id="a")]), "utf-8")
     labels = {"earlier": "a", "later": "a", "label": "copy"}, {"earlier": "a", "later": "b", "label": "copy"}
     found = evaluated(tmp_path, corpus, *labels)
-    assert (found["all"]["pairs"], found["all"]["recall"]) == (1, 1)
+    assert (found["agreement"]["all"]["pairs"], found["agreement"]["all"]["recall"]) == (1, 1)
     assert "1 label is of two deliveries of one id" in found["remarks"][0]
 
 
@@ -67,5 +67,5 @@ def test_items_without_ids_have_the_positions_that_filter_writes_and_the_simpler
     held = json.loads(duplicates.read_text("utf-8"))
     pair = {"earlier": held["original"]["id"], "later": held["id"], "label": "copy", "new": "no"}
     found = evaluated(tmp_path, corpus, pair)
-    assert found["all"]["recall"] == 1
-    assert held_by_rule(found) == {"decision": 1, "body Jaccard ≥ 0.8": 1, "exact copies": 0}
+    assert found["agreement"]["all"]["recall"] == 1
+    assert held_by_rule(found) == {"decision": 1, "body Jaccard ≥ 0.8": 1}

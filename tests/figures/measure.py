@@ -16,13 +16,18 @@ from msgspec import structs
 from stream_dedup.batch.judge import judge_lines
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.evaluate.curve import alike_pairs, measured_curve
-from stream_dedup.evaluate.fidelity import fidelity
+from stream_dedup.evaluate.exact import (
+    ShingleSets,
+    alike_pairs,
+    body_sets,
+    fidelity,
+    held_by_jaccard,
+    shingle_sets,
+)
 from stream_dedup.evaluate.intervals import wilson
 from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery, is_held, read_labels
 from stream_dedup.evaluate.novelty import Rates, counts, rates
-from stream_dedup.evaluate.peers import PEERS_JACCARD, held_by_jaccard
-from stream_dedup.evaluate.sets import ShingleSets, body_sets, shingle_sets
+from stream_dedup.evaluate.scurve import measured_curve
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import build_weights
@@ -162,7 +167,7 @@ def _whole_bodies(corpus: Corpus, settings: Settings) -> float:
 
 
 def exactness(corpora: Corpora) -> dict[str, Any]:
-    """Compare sketches with exact sets: {row: {corpus: fields of `Fidelity` without the bands, and "agreement"}}."""
+    """Compare sketches with exact sets: {row: {corpus: fields of `Fidelity`}}."""
     figures: dict[str, Any] = {}
     for row, tables in EXACTNESS.items():
         settings = load_settings(**tables)
@@ -170,8 +175,7 @@ def exactness(corpora: Corpora) -> dict[str, Any]:
         for title, name in EXACTNESS_CORPORA.items():
             corpora.report(f"{name}: {json.dumps(tables)}")
             found = fidelity(corpora[name].items, corpora[name].sets, settings, THRESHOLD)
-            fields = {key: value for key, value in asdict(found).items() if key != "bands"}
-            figures[row][title] = fields | {"agreement": found.agreement}
+            figures[row][title] = asdict(found)
     return figures
 
 
@@ -209,7 +213,7 @@ def readers(corpora: Corpora) -> dict[str, Any]:
         verdicts = [verdict for verdict in judge_lines(corpus.lines, settings) if is_held(verdict)]
         originals = {
             "stream": {verdict.id: verdict.original.id if verdict.original else "" for verdict in verdicts},
-            "jaccard": held_by_jaccard(corpus.items, corpus.sets),
+            "jaccard": held_by_jaccard(corpus.items, corpus.sets, THRESHOLD),
         }
         for way, original_of in originals.items():
             judged[way] += as_seen(own, original_of, read)
@@ -220,7 +224,7 @@ def readers(corpora: Corpora) -> dict[str, Any]:
     for way, seen in judged.items():
         of_way = rates([one.label for one in seen], [one.held for one in seen], [], draws=0)
         found[way] = _rates(of_way) | {"unread": sum(not one.read for one in seen)}
-    return {"pairs": len(labels), "jaccard": PEERS_JACCARD, "novelty": settings.decision.threshold, "rates": found}
+    return {"pairs": len(labels), "jaccard": THRESHOLD, "novelty": settings.decision.threshold, "rates": found}
 
 
 class Seen(NamedTuple):

@@ -16,7 +16,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint, most_originals, peak_bytes
 from stream_dedup.observe.recent import ITEM_BYTES
 from stream_dedup.settings import load_settings
-from stream_dedup.settings.decision import NOVELTY_NAMES
+from stream_dedup.settings.judging import NOVELTY_NAMES
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
 from tests.benchmarks.results import Section as Benchmark
 from tests.figures.families import LABELLED

@@ -13,12 +13,16 @@ import numpy as np
 import xxhash
 import zstandard
 
-from stream_dedup.batch.resumable import Source
-from stream_dedup.batch.state import Begin, Commit, FilterState, Finish
+from stream_dedup.batch.state import Begin, Commit, FilterState, Finish, Source
 from stream_dedup.changelog import block, saved
-from stream_dedup.changelog.entries import SequenceRange
-from stream_dedup.changelog.files import MAGIC, Journal, _packed, read_entries, write_entries
-from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary, offsets_header
+from stream_dedup.changelog.files import MAGIC, Journal, packed, read_entries, write_entries
+from stream_dedup.changelog.records import (
+    MigrationCheckpoint,
+    RestoreResult,
+    SequenceRange,
+    TaskSummary,
+    offsets_header,
+)
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.fingerprint import simhash
@@ -49,25 +53,26 @@ def _state(kind: int = 0) -> tuple[int, Any, bytes]:
         return dedup.scheme_id, dedup.scheme.signature_dtype, block.encode(batch.delta, dedup.scheme_id)
 
 
+_HEAD = block.HEADER_BYTES - 16
+
+
 def sign_block(head: bytes, content: bytes) -> bytes:
-    """A block with this head (40 bytes) and content, and the right checksum."""
+    """A block with this head (before its checksum) and content, and the right checksum."""
     frame = zstandard.ZstdCompressor(level=1).compress(content)
-    state = xxhash.xxh3_128(head)
-    state.update(frame)
-    return head + state.digest() + bytes(8) + frame
+    return head + block.block_digest(head, frame) + frame
 
 
 def plain_block(kind: int = 0) -> bytes:
     """The head and the unpacked content of the block of `_state`."""
     _, _, encoded = _state(kind)
-    return encoded[:40] + zstandard.ZstdDecompressor().decompress(encoded[64:])
+    return encoded[:_HEAD] + zstandard.ZstdDecompressor().decompress(encoded[block.HEADER_BYTES :])
 
 
 def _signed_block(data: bytes, kind: int = 0) -> Any:
     scheme, dtype, _ = _state(kind)
-    head, content = data[:40].ljust(40, b"\0"), data[40:]
+    head, content = data[:_HEAD].ljust(_HEAD, b"\0"), data[_HEAD:]
     if data[:1] != b"\0":  # mostly with the right length, or few get further
-        head = head[:32] + struct.pack("<Q", len(content))
+        head = head[:-8] + struct.pack("<Q", len(content))
     delta = block.decode(sign_block(head, content), scheme, dtype)
     n = len(delta.signatures)
     assert len(delta.ids) == n == len(delta.keys)
@@ -138,7 +143,7 @@ def _weights(data: bytes) -> None:
 def _entries_of(data: bytes, blocks: list[bytes]) -> bytes:
     """A file of entries: the records are the lines, and each has the block of its place."""
     lines = data.split(b"\n")
-    return MAGIC + b"".join(_packed(line, some) for line, some in zip(lines, blocks, strict=False))
+    return MAGIC + b"".join(packed(line, some) for line, some in zip(lines, blocks, strict=False))
 
 
 @cache
@@ -181,16 +186,16 @@ def stored_targets() -> list[Target]:
     """Everything that reads what this project has stored."""
     note = [Note("465bf025", "11ecd0ea", NOW, "news.unique").text().encode()]
     standing = TaskSummary("news.raw", "465bf025", 7).header()[1]
-    migration = MigrationCheckpoint({("news.unique", 0): 7}, False).header()[1]
+    migration = MigrationCheckpoint([("news.unique", 0, 7)], False).header()[1]
     headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], standing, migration])]
     table = simhash.build_weights(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64)]).to_bytes()
     plain = [table[:32] + table[48:]]
     damaged = (CorruptBlock, SchemeMismatch)
     exact = b"T" + plain_block(1)[1:]
     return [
-        Target("block", [_state()[2]], [b"SDB1"], _block, damaged),
-        Target("block, signed", [plain_block()], [b"SDB1", b"\xed\xa0\x80", b"\xff"], _signed_block, damaged),
-        Target("block, restored", [plain_block(), exact], [b"SDB1"], _restored, damaged, 0.02),
+        Target("block", [_state()[2]], [block.MAGIC], _block, damaged),
+        Target("block, signed", [plain_block()], [block.MAGIC, b"\xed\xa0\x80", b"\xff"], _signed_block, damaged),
+        Target("block, restored", [plain_block(), exact], [block.MAGIC], _restored, damaged, 0.02),
         Target("journal", [_journal_bytes()], [b"SDE1", b"SDJRNL01"], _journal, (CorruptBlock,), 0.02),
         Target("entries", [_journal_bytes()], [b"SDE1", b"SDJRNL01"], _entries, (CorruptBlock,), 0.1),
         Target("saved state", [_saved_state()[0]], [*JSON, b"\n", b'"fingerprint":{}', b'"path":{}'], _saved,

@@ -13,7 +13,7 @@ import msgspec
 
 from stream_dedup.batch import packing
 from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.rows import FileFormat, csv_rows
+from stream_dedup.batch.tables import FileFormat, csv_rows
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, UsageError

@@ -1,6 +1,5 @@
 """Hostile inputs by name: each ends in an item, a bad item or one documented error, whatever its size."""
 
-import base64
 import dataclasses
 import gzip
 import io
@@ -20,18 +19,16 @@ from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
 
 from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.rows import FileFormat, csv_rows
+from stream_dedup.batch.tables import FileFormat, csv_rows
 from stream_dedup.changelog import block, saved
-from stream_dedup.changelog.entries import SequenceRange
 from stream_dedup.changelog.files import read_entries, write_entries
-from stream_dedup.changelog.headers import RestoreResult
+from stream_dedup.changelog.records import RestoreResult, SequenceRange
 from stream_dedup.cli.common import parse_count, parse_size
 from stream_dedup.cli.trial import _begin_ms
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
-from stream_dedup.evaluate.frame import _decision, _row
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.sample import Sample
+from stream_dedup.evaluate.sample import Sample, _decision, _row
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
@@ -313,7 +310,7 @@ def test_large_batches_are_unpacked_in_parts(codec: int) -> None:
 def test_a_block_that_claims_a_huge_frame_is_refused() -> None:
     """The frame's own size counted, so that a block of a kilobyte could take all memory."""
     scheme, content = 7, bytes(2**24)
-    head = plain_block()[:32] + struct.pack("<Q", 64)
+    head = plain_block()[:40] + struct.pack("<Q", 64)
     head = head[:8] + struct.pack("<Q", scheme) + head[16:]
     with pytest.raises(CorruptBlock, match="another length"):
         block.decode(sign_block(head, content), scheme, np.dtype([("row_id", "<u8")]))
@@ -481,10 +478,9 @@ def test_a_count_or_size_beyond_all_machines_is_a_usage_error(text: str) -> None
         assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("moment", ["0001-01-01T00:00+23:59", "1969-12-31T23:59:59.999"])
-def test_a_trial_from_before_1970_begins_with_the_first_record(moment: str) -> None:
+def test_a_trial_from_before_1970_begins_with_the_first_record() -> None:
     """The client refuses negative times with a ValueError, and Kafka takes -1 as a command for the end."""
-    assert _begin_ms(None, moment) == 0
+    assert _begin_ms("99999d") == 0
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://h:99999999/", "http://h:x/", "http://h\0:1/", "http://\udcff/"])
@@ -548,32 +544,34 @@ def test_a_foreign_decision_is_none(value: bytes, tmp_path: Path) -> None:
 # -- saved states --------------------------------------------------------------------------------------
 
 
-def saved_with(path: Path, place: int, **changes: Any) -> None:
-    """A saved Deduplicator with another value in one of its records."""
+def saved_entries(path: Path) -> list[tuple[bytes, bytes]]:
+    """The entries of a saved Deduplicator."""
     with Deduplicator(load_settings()) as dedup:
         dedup.apply(dedup.judge([read(id="1", title="Elm bridge opens on Monday")]))
         saved.save(dedup, path)
-    entries = [(entry.record, entry.block) for entry in read_entries(path)]
-    entries[place] = json.dumps(json.loads(entries[place][0]) | changes).encode(), entries[place][1]
-    write_entries(path, entries)
+    return [(entry.record, entry.block) for entry in read_entries(path)]
 
 
-@pytest.mark.parametrize("field", ["buckets", "entries"])
-def test_passages_that_unpack_to_more_than_their_table_are_refused(field: str, tmp_path: Path) -> None:
+def test_passages_that_unpack_to_more_than_their_table_are_refused(tmp_path: Path) -> None:
     """A frame of 4 KB took the 128 MB that it claimed, and could have taken all memory."""
+    opening, (name, _), *rest = saved_entries(tmp_path / "saved")
     bomb = zstandard.ZstdCompressor().compress(bytes(2**27))
-    saved_with(tmp_path / "saved", 1, **{field: base64.b64encode(bomb).decode()})
-    with Deduplicator(load_settings()) as dedup, pytest.raises(CorruptBlock, match="its passages: 134217728 bytes"):
+    write_entries(tmp_path / "saved", [opening, (name, bomb), *rest])
+    with Deduplicator(load_settings()) as dedup, pytest.raises(CorruptBlock, match="claims another length"):
         saved.restore(dedup, tmp_path / "saved")
 
 
-def test_a_saved_state_with_foreign_settings_is_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [({"settings": {"path": {}}}, CorruptBlock), ({"settings": {}, "scheme": "0"}, SchemeMismatch)],
+)
+def test_a_saved_state_with_foreign_settings_is_refused(
+    changes: dict[str, Any], error: type[Exception], tmp_path: Path
+) -> None:
     """A table named `path` was a TypeError, and no table of fingerprints a KeyError."""
-    saved_with(tmp_path / "saved", 0, settings={"path": {}})
-    with pytest.raises(CorruptBlock, match="decide nothing: path"):
-        saved.settings_of(tmp_path / "saved")
-    saved_with(tmp_path / "saved", 0, settings={}, scheme="0")
-    with Deduplicator(load_settings()) as dedup, pytest.raises(SchemeMismatch):
+    (opening, _), *rest = saved_entries(tmp_path / "saved")
+    write_entries(tmp_path / "saved", [(json.dumps(json.loads(opening) | changes).encode(), b""), *rest])
+    with Deduplicator(load_settings()) as dedup, pytest.raises(error):
         saved.restore(dedup, tmp_path / "saved")
 
 

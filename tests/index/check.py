@@ -7,8 +7,8 @@ import numpy as np
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.recent import _OFFSET_BITS, RecentTree, _filter_check
 from stream_dedup.index.run import KEY_BITS, Run, directory_bits
-from stream_dedup.index.tiers import AliveMask, _merged
-from stream_dedup.index.times import RowTimes
+from stream_dedup.index.tiers import _merged
+from stream_dedup.index.times import AliveMask, RowTimes
 
 
 class BrokenIndex(AssertionError):  # noqa: N818
@@ -19,9 +19,13 @@ def check(index: HybridIndex) -> None:
     """Raise `BrokenIndex` with all broken invariants. O(rows C log rows)."""
     if index._unsorted:
         index._build_run()
-    wrong = faults(index._tiers.runs, index._recent, index._times, index._alive())
+    wrong = faults(index._tiers.runs, index._recent, index._times, _alive(index))
     if wrong:
         raise BrokenIndex("; ".join(wrong))
+
+
+def _alive(index: HybridIndex) -> AliveMask:
+    return index._times.alive(index._horizon, index._recent_row)
 
 
 def merge(index: HybridIndex) -> None:
@@ -31,7 +35,7 @@ def merge(index: HybridIndex) -> None:
     if len(index._recent) or index._unsorted:
         index._build_run()
     tiers.wait()
-    alive = index._alive()
+    alive = _alive(index)
     while len(tiers.runs) > 1:
         tiers._replace(tiers.runs[-2:], *_merged(tiers.runs[-2:], alive))
     tiers.sweep(alive)

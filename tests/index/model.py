@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.index.hybrid import Found
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT
-from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows
+from stream_dedup.index.times import ANY_TIME, NO_ROW, Windows, windows_since
 
 
 class ModelIndex:
@@ -23,7 +23,6 @@ class ModelIndex:
         self.max_hamming = max_hamming
         self.times: list[float] = []
         self.buckets: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)  # of (row, key)
-        self.suspended: dict[int, float] = {}  # row -> the time that `revive` restores
         self.horizon = -float("inf")
         self.recent = 0
         self.first = 0
@@ -37,15 +36,14 @@ class ModelIndex:
         self.times += times.tolist()
         return first
 
-    def lookup(self, keys: NDArray, horizons: NDArray | Windows) -> list[tuple[int, int]]:
-        return sorted({(item, row) for item, row, _ in self.find(keys, horizons)})
+    def lookup(self, keys: NDArray, horizons: NDArray) -> list[tuple[int, int]]:
+        return sorted({(item, row) for item, row, _ in self.find(keys, windows_since(horizons))})
 
-    def find(self, keys: NDArray, horizons: NDArray | Windows) -> list[tuple[int, int, int]]:
+    def find(self, keys: NDArray, windows: Windows) -> list[tuple[int, int, int]]:
         """(item, row, column of the item), ascending."""
         found = []
-        windows = horizons if isinstance(horizons, Windows) else Windows.since(horizons)
         for item, line in enumerate(keys.tolist()):
-            window = [int(column[item]) for column in windows]
+            window = windows[item].tolist()
             for column, (table, key) in enumerate(zip(self.table_of, line, strict=True)):
                 if not key:
                     continue
@@ -59,29 +57,20 @@ class ModelIndex:
     def counts(self, row: int, window: list[int]) -> bool:
         recent, low, high, old_low, old_high = window
         time = self.times[row]
-        if not self.is_alive(row) or row in self.suspended:
+        if not self.is_alive(row):
             return False
         if row >= max(recent, self.recent):
             return low <= time <= high or time == ANY_TIME
         return max(old_low, self.horizon) <= time <= old_high and time != ANY_TIME
 
     def is_alive(self, row: int) -> bool:
-        """Whether the row may be returned, now or after `revive`."""
-        time = self.suspended.get(row, self.times[row])
+        time = self.times[row]
         if row < self.first or time == -float("inf"):
             return False
         return row >= self.recent or (time >= self.horizon and time != ANY_TIME)
 
     def forget(self, row: int) -> None:
-        self.suspended.pop(row, None)
         self.times[row] = -float("inf")
-
-    def suspend(self, row: int) -> None:
-        if self.times[row] != -float("inf"):
-            self.suspended[row], self.times[row] = self.times[row], -float("inf")
-
-    def revive(self, row: int) -> None:
-        self.times[row] = self.suspended.pop(row, self.times[row])
 
     def expire(self, horizon: int, recent: int = NO_ROW) -> int:
         self.horizon, self.recent = max(self.horizon, horizon), max(self.recent, recent)

@@ -59,13 +59,6 @@ def test_together_they_fit_into_memory_and_use_most_of_it(fingerprint: dict[str,
             assert needed(takes) <= worker.memory < 1.2 * needed(takes), "what `plan` says for these originals"
 
 
-def test_what_is_set_by_hand_counts_if_it_fits() -> None:
-    most, settings = bound_of("1G", worker={"batch_bytes": "1M", "max_record_bytes": "2M"})
-    assert settings.worker.batch_bytes == 2**20
-    assert most > 520_000, "less for records is more for originals"
-    assert bound_of("1G", window={"max_originals": 50_000})[0] == 50_000
-
-
 def test_originals_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> None:
     """Twenty million were the default: 16 GiB, in a container of one."""
     with pytest.raises(ConfigError) as caught, Deduplicator(bound_settings("1G", 20_000_000)):
@@ -92,13 +85,6 @@ def test_keys_that_share_a_table_take_no_less_and_bound_the_originals() -> None:
 
 def bound_settings(memory: str, originals: int) -> Settings:
     return load_settings(worker={"memory": memory}, window={"max_originals": originals})
-
-
-def test_records_by_hand_that_do_not_fit_are_refused_with_the_numbers() -> None:
-    with pytest.raises(ConfigError, match=r"max_record_bytes = 32 MiB take up to 2,054 MiB, more than memory = 1"):
-        load_settings(worker={"memory": "1G", "max_record_bytes": "32M"})
-    with pytest.raises(ConfigError, match="write a size as a number and K, M, G or T"):
-        load_settings(worker={"memory": "one gig"})
 
 
 def test_a_worker_without_room_for_the_fewest_originals_is_refused() -> None:

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import MergeFailed, StreamDedupError
-from stream_dedup.index import release as release_module
 from stream_dedup.index import tiers
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.release import release
 from stream_dedup.index.run import build_run
+from stream_dedup.index.times import windows_since
 from stream_dedup.settings import IndexSettings
 from tests.index.check import BrokenIndex, check, merge
 from tests.index.model import ModelIndex, pairs_of, words_of
@@ -51,27 +50,6 @@ def index(request):
 
 
 class TestLookup:
-    def test_one_shared_key_makes_a_candidate_and_several_make_it_once(self, index):
-        index.put(keys_of([7, 1], [7, 2], [9, 9]), at(0, 0, 0))
-        assert pairs_of(index.lookup(keys_of([7, 2], [8, 8], [0, 9]), at(0, 0, 0))) == [(0, 0), (0, 1), (2, 2)]
-
-    def test_the_same_key_in_another_table_is_another_key(self, index):
-        index.put(keys_of([7, 1]), at(0))
-        assert pairs_of(index.lookup(keys_of([1, 7]), at(0))) == []
-
-    def test_key_zero_never_matches(self, index):
-        index.put(keys_of([0, 1], [0, 0]), at(0, 0))
-        assert pairs_of(index.lookup(keys_of([0, 0], [0, 1]), at(0, 0))) == [(1, 0)]
-
-    def test_the_ends_of_the_key_range_match(self, index):
-        top = np.iinfo(U32).max
-        index.put(keys_of([1, top], [top, 1]), at(0, 0))
-        assert pairs_of(index.lookup(keys_of([top, 0], [0, top], [1, 0]), at(0, 0, 0))) == [(0, 1), (1, 0), (2, 0)]
-
-    def test_a_row_lives_to_the_horizon_of_each_item(self, index):
-        index.put(keys_of([7, 7]), at(-5))
-        assert pairs_of(index.lookup(keys_of([7, 7], [7, 7], [7, 7]), at(-6, -5, -4))) == [(0, 0), (1, 0)]
-
     def test_a_bucket_gives_its_newest_rows_that_are_alive_for_the_item(self, index):
         # The newest rows are those added last; rows 1 and 4 are too old for the second item and do not count in its
         # limit.
@@ -84,15 +62,6 @@ class TestLookup:
             (1, 3),
             (1, 5),
         ]
-
-    def test_the_limit_counts_each_table_by_itself(self, index):
-        index.put(keys_of(*[[7, 1]] * 4, *[[8, 2]] * 4), at(*[0] * 8))
-        assert [row for _, row in pairs_of(index.lookup(keys_of([7, 2]), at(0)))] == [1, 2, 3, 5, 6, 7]
-
-    def test_nothing_asked_is_nothing_found(self, index):
-        assert pairs_of(index.lookup(np.empty((0, 2), U32), at())) == []
-        index.put(keys_of([7, 7]), at(0))
-        assert pairs_of(index.lookup(np.empty((0, 2), U32), at())) == []
 
     def test_arrays_may_be_read_only_and_lie_anyhow(self, index):
         lines = np.asfortranarray(keys_of([7, 1, 0], [8, 2, 0]))[:, :2]
@@ -120,13 +89,6 @@ class TestForgetAndExpire:
         check(index)
         assert index.stats().rows_held == 3
 
-    def test_an_expired_row_never_matches_whatever_horizon_is_asked(self, index):
-        index.put(keys_of([7, 1], [7, 2]), at(10, 20))
-        index.add(keys_of([7, 3]), at(5))  # late: already dead after the next line
-        index.expire(15)
-        index.expire(3)  # the horizon never decreases
-        assert pairs_of(index.lookup(keys_of([7, 3]), at(0))) == [(0, 1)]
-
     def test_expire_says_the_first_row_that_is_still_held(self, index):
         index.put(keys_of(*[[7, 7]] * 4), at(10, 40, 20, 50))
         assert index.expire(10) == 0
@@ -152,37 +114,6 @@ class TestForgetAndExpire:
         assert max(sizes) <= 2 * 6 * 2000
         assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
 
-    def test_forget_refuses_a_row_that_was_never_added(self, index):
-        index.put(keys_of([7, 7]), at(0))
-        for row in (1, -1):
-            with pytest.raises(IndexError, match="never added"):
-                index.forget(row)
-
-
-class TestWrongArguments:
-    def test_arrays_of_another_shape_or_type_are_refused(self, index):
-        with pytest.raises(TypeError, match="uint32"):
-            index.add(np.ones((1, 2), np.uint64), at(0))
-        with pytest.raises(ValueError, match=r"\(n, 2\)"):
-            index.add(np.ones((1, 3), U32), at(0))
-        with pytest.raises(TypeError, match="int64"):
-            index.add(np.ones((1, 2), U32), np.ones(1))
-        with pytest.raises(ValueError, match="horizons"):
-            index.lookup(np.ones((1, 2), U32), at(0, 1))
-        with pytest.raises(ValueError, match="times must be at least"):
-            index.add(np.ones((1, 2), U32), at(np.iinfo(np.int64).min))
-        assert index.stats().next_row == 0
-
-    @pytest.mark.parametrize("table_of", [(), (1,), (0, 2), (0, 1, 0), (-1, 0)])
-    def test_tables_of_columns_that_do_not_ascend_from_0_are_refused(self, table_of):
-        with pytest.raises(ValueError, match="ascending from 0"):
-            HybridIndex(table_of)
-
-    @pytest.mark.parametrize("dont_care_bits", [(0, 8), (32,), (-1,), (8, 0, 0)])
-    def test_dont_care_bits_that_do_not_fit_the_tables_are_refused(self, dont_care_bits):
-        with pytest.raises(ValueError, match="does not fit the tables"):
-            HybridIndex((0, 1, 1), dont_care_bits=dont_care_bits)
-
 
 class TestSharedTable:
     """Columns 0 to 2 share a table, column 3 has its own."""
@@ -207,34 +138,7 @@ class TestSharedTable:
     @staticmethod
     def found(index, *lines):
         """(item, row, column of the item) of each key that is found."""
-        return words_of(index.find(keys_of(*lines), np.zeros(len(lines), np.int64)))
-
-    def test_a_key_meets_equal_ones_of_any_column_of_its_table(self, index):
-        index.put([7, 0, 0, 5], [4, 7, 5, 0], [0, 0, 7, 7])
-        assert self.found(index, [0, 0, 7, 0], [9, 5, 0, 7]) == [
-            (0, 0, 2),
-            (0, 1, 2),
-            (0, 2, 2),
-            (1, 1, 1),
-            (1, 2, 3),
-        ]
-
-    def test_each_column_of_an_item_gives_a_row_once_even_if_the_row_has_its_key_twice(self, index):
-        index.put([7, 8, 7, 0], [7, 7, 7, 0])
-        assert self.found(index, [7, 8, 7, 0]) == [(0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1, 0), (0, 1, 2)]
-
-    def test_each_key_of_an_item_gives_its_newest_rows(self, index):
-        index.put([7, 8, 0, 0], *[[7, 0, 7, 0]] * 2, *[[0, 9, 7, 0]] * 3, [8, 0, 0, 0])
-        assert self.found(index, [8, 7, 9, 0]) == [
-            (0, 0, 0),
-            (0, 3, 1),
-            (0, 3, 2),
-            (0, 4, 1),
-            (0, 4, 2),
-            (0, 5, 1),
-            (0, 5, 2),
-            (0, 6, 0),
-        ]
+        return words_of(index.find(keys_of(*lines), windows_since(np.zeros(len(lines), np.int64))))
 
     def test_rows_have_no_entry_where_they_have_no_key(self):
         index = HybridIndex(self.TABLE_OF, background=False)
@@ -285,13 +189,6 @@ class TestTree:
             index.add(keys_of([row + 1, 7]), at(row))
         assert index.stats().rows_recent == 0
         assert index.stats().runs == 1
-
-    def test_a_bulk_batch_takes_the_tree_along_into_its_run(self):
-        index = HybridIndex(range(2), background=False)
-        index.add(keys_of([1, 7]), at(0))
-        index.add(np.full((500, 2), 9, U32), np.zeros(500, np.int64))
-        assert (index.stats().rows_recent, index.stats().runs) == (0, 1)
-        check(index)
 
     def test_new_items_hardly_ever_pass_the_filter(self):
         rng = np.random.default_rng(1)
@@ -411,37 +308,9 @@ def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
     rows = 1 << 20
     run = build_run(0, np.full((rows, 2), 7, U32), np.arange(3), newest=0)
     beside = np.full(rows, 7, U32)
-    release([run])
+    tiers._release([run])
     assert sys.platform != "linux" or np.count_nonzero(run.keys) <= 2 * 4096
     assert (beside == 7).all()
-
-
-def test_merges_in_the_background_release_what_they_replaced(monkeypatch):
-    monkeypatch.setattr(release_module, "_LARGE", 1)
-    monkeypatch.setattr(tiers, "_AT_ONCE", 10)
-    index, model = HybridIndex(range(2)), ModelIndex(range(2), 64)
-    random = np.random.default_rng(8)
-    for start in range(0, 40_000, 2000):
-        keys = random.integers(1, 5000, (2000, 2), U32)
-        index.add(keys, np.full(2000, start))
-        model.add(keys, np.full(2000, start))
-        asked = random.integers(1, 5000, (20, 2), U32)
-        assert pairs_of(index.lookup(asked, np.zeros(20, np.int64))) == model.lookup(asked, np.zeros(20))
-    index.close()
-    check(index)
-
-
-def test_a_suspended_row_keeps_its_time_through_a_sort():
-    index = HybridIndex(range(1), background=False)
-    index.add(np.array([[7]], U32), at(1000))
-    newest = index.add(np.array([[8]], U32), at(9000))
-    index.suspend(newest)
-    merge(index)  # from the tree into a run, which records its newest time
-    index.revive(newest)
-    assert pairs_of(index.lookup(np.array([[8]], U32), at(5000))) == [(0, newest)]
-    with pytest.raises(ValueError, match="cannot be suspended"):
-        index.suspend(index.add(np.array([[9]], U32), at(-1)))
-    check(index)
 
 
 class _Counted(list):

@@ -24,18 +24,6 @@ def test_ids_of_more_than_four_gigabytes_keep_their_ends(monkeypatch):
     assert [store.id(row) for row in range(4)] == ["abc", "de", "f", ""]
 
 
-def test_rows_come_back_in_any_order_and_repeated():
-    store = RowStore(DTYPE)
-    assert store.append(signatures(10, 20), ["a", "b"]) == 0
-    assert store.append(signatures(30), ["ünïcode 新聞"]) == 2
-    taken = store.take(np.array([2, 0, 2, 1]))
-    assert taken.flags.c_contiguous
-    assert taken["time"].tolist() == [30, 10, 30, 20]
-    assert (taken["sketch"] == taken["time"][:, None]).all()
-    assert [store.id(row) for row in range(3)] == ["a", "b", "ünïcode 新聞"]
-    assert store.take(np.empty(0, np.int64)).shape == (0,)
-
-
 def test_an_id_comes_back_as_it_was_even_empty_or_broken():
     store = RowStore(DTYPE)
     ids = ["", "\ud800", "\x00", "x" * 10_000, ""]
@@ -72,17 +60,6 @@ def test_batches_may_cross_segments_and_whole_segments_are_freed():
             store.id(row)
 
 
-def test_all_rows_may_be_freed():
-    store = RowStore(DTYPE)
-    store.append(signatures(*range(65_536)), [""] * 65_536)
-    store.trim(65_536)
-    assert (len(store), store.bytes) == (0, 0)
-    assert store.append(signatures(1), ["x"]) == 65_536
-    assert store.id(65_536) == "x"
-    with pytest.raises(IndexError, match="not exist yet"):
-        store.trim(65_538)
-
-
 def test_bodies_stand_beside_the_ids_and_are_freed_with_them():
     store = RowStore(DTYPE, with_bodies=True)
     bodies = [b"%d" % n * (n % 5) for n in range(70_000)]
@@ -107,12 +84,6 @@ def test_bodies_come_for_every_row_or_none():
     plain.append(signatures(1), ["a"])
     with pytest.raises(IndexError, match="no bodies"):
         plain.bodies(np.array([0]))
-
-
-def test_an_empty_store_is_small():
-    store = RowStore(DTYPE)
-    store.append(signatures(1), ["x"])
-    assert store.bytes < 2000
 
 
 def test_wrong_records_are_refused():

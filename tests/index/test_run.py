@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stream_dedup.index.run import build_run, compact_run, merge_runs
+from stream_dedup.index.run import build_run, merge_runs
 from tests.index.check import run_faults
 
 # The first call of a kernel compiles it; this must not count towards a deadline.
@@ -62,17 +62,6 @@ def test_a_table_that_does_not_fit_into_the_cache_is_sorted_too(values):
     assert held(run) == entries_of(keys, np.array([0, 2, 3]))
 
 
-@given(columns(2), st.integers(0, 9))
-def test_merging_two_runs_is_building_one(parts, base):
-    (one, other), first_columns = parts
-    merged = merge_runs(
-        build_run(base, one, first_columns, newest=3),
-        build_run(base + len(one), other, first_columns, newest=2),
-        np.ones(len(one) + len(other), bool),
-    )
-    assert same(merged, build_run(base, np.concatenate([one, other]), first_columns, newest=3))
-
-
 @given(columns(3), st.randoms(use_true_random=False), st.integers(0, 3))
 def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(parts, random, gap):
     runs, lines = [], []
@@ -92,17 +81,6 @@ def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(par
     assert same(left, right)
     assert left.rows == np.count_nonzero(alive)
     assert held(left) == entries_of(np.concatenate(lines), parts[1], alive)
-
-
-@given(columns(1), st.randoms(use_true_random=False))
-def test_compacting_keeps_the_live_rows_and_the_range(parts, random):
-    (keys,), first_columns = parts
-    alive = np.array([random.random() < 0.5 for _ in keys])
-    alive[-1] = True
-    run = compact_run(build_run(7, keys, first_columns, newest=1), alive)
-    assert run_faults(run) == []
-    assert (run.base, run.end, run.rows) == (7, 7 + len(keys), np.count_nonzero(alive))
-    assert held(run) == entries_of(keys, first_columns, alive)
 
 
 def test_the_directory_takes_at_most_a_quarter_of_the_tables():

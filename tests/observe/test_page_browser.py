@@ -150,7 +150,7 @@ def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, bro
         == 0
     )
     assert page.locator("main a").count() == 0
-    assert page.locator("main svg").count() == 4, "the charts"
+    assert page.locator("main svg").count() == 3, "the charts"
     page.evaluate("refresh()")  # a script now renders the parts
     page.wait_for_timeout(300)
     assert page.evaluate("window.hit") is None

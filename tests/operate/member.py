@@ -61,11 +61,11 @@ def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -
 
 
 def evicted(dedup: Deduplicator, end: int) -> None:
-    usual = dedup._max_originals
+    usual = dedup.max_originals
     if (FAULTS / "few-originals").exists():
-        dedup._max_originals = 1000
+        dedup.max_originals = 1000
     _evict(dedup, end)
-    dedup._max_originals = usual
+    dedup.max_originals = usual
 
 
 class Saboteur(Observer):

@@ -219,7 +219,7 @@ def refused_batches(stage: Stage) -> Iterator[None]:
 def little_memory(stage: Stage) -> Iterator[None]:
     """A member believes that it has half of the memory that it needs, and then that it has enough."""
     active, _ = stage.active()
-    query = f'stream_dedup_memory_bytes{{part="process",instance="{active.address}"}}'
+    query = f'process_resident_memory_bytes{{instance="{active.address}"}}'
     taken = stage.prometheus.value(query)
     assert taken, query
     active.stop()

@@ -19,10 +19,8 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from stream_dedup.changelog.entries import SEQUENCE_HEADER, SequenceRange
-from stream_dedup.changelog.headers import OFFSETS_HEADER
 from stream_dedup.changelog.partitions import index_partitions
-from stream_dedup.changelog.records import span_of
+from stream_dedup.changelog.records import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, span_of
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep

@@ -1,8 +1,7 @@
-"""Measure Spark on archives of growing size, on floods of one form, and with both ways to find clusters.
+"""Measure Spark on archives of growing size and on floods of one form.
 
     python -m tests.spark.scale --corpus FILE.jsonl.gz --items 10000 100000 1000000 --master local[1] local[2]
     python -m tests.spark.scale --flood 25000 50000 100000 --master local[2] --bucket-limit 64
-    python -m tests.spark.scale --clusters 100000 1000000 --master local[2]
 
 An archive is the corpus again and again, each time in other words: every letter becomes another one of its kind, so
 copies stay copies and hardly any word occurs in an earlier repetition. Each run is the command `stream-dedup pairs` in
@@ -131,28 +130,6 @@ def _usage(pid: int) -> tuple[float, int]:
     return (int(fields[11]) + int(fields[12])) / _TICK, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def measure_clusters(master: str, edges: int) -> dict[str, Any]:
-    """Time both ways to find the clusters of random edges, four for each five rows."""
-    from stream_dedup.spark.components import label_by_stars, label_on_driver
-    from stream_dedup.spark.session import open_session
-
-    spark = open_session(master, **{"spark.driver.memory": "2g", "spark.ui.showConsoleProgress": "false"})
-    from pyspark.sql import functions as f
-
-    rows = edges * 5 // 4
-    ends = (f.floor(f.rand(1) * rows), f.floor(f.rand(2) * rows))
-    frame = spark.range(edges).select(f.greatest(*ends).alias("row"), f.least(*ends).alias("root")).where("row > root")
-    frame = frame.localCheckpoint()
-    seconds, counts = {}, {}
-    for name, label in (("driver", label_on_driver), ("stars", label_by_stars)):
-        started = time.monotonic()
-        counts[name] = tuple(label(frame).selectExpr("count(*)", "sum(root)").collect()[0])
-        seconds[f"{name}_seconds"] = round(time.monotonic() - started, 1)
-    spark.stop()
-    assert counts["driver"] == counts["stars"], counts
-    return {"edges": edges, "load": round(os.getloadavg()[0], 1), **seconds}
-
-
 def record(name: str, figures: dict[str, Any]) -> None:
     """Add the figures of a run to the results, under its name."""
     print(name, json.dumps(figures), flush=True)
@@ -164,7 +141,6 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, nargs="*", default=[])
     parser.add_argument("--items", type=int, nargs="*", default=[])
     parser.add_argument("--flood", type=int, nargs="*", default=[])
-    parser.add_argument("--clusters", type=int, nargs="*", default=[])
     parser.add_argument("--master", nargs="*", default=["local[2]"])
     parser.add_argument("--memory", default="1G")
     parser.add_argument("--bucket-limit", default="1024")
@@ -187,8 +163,6 @@ def main() -> None:
                 record(f"{kind} {count}{limit}, {name}", figures)
                 found.append([figures.get(key) for key in ("items", "pairs", "clusters", "compared", "left_out")])
             assert all(one == found[0] for one in found), found
-    for edges in given.clusters:
-        record(f"clusters of {edges} edges, {given.master[0]}", measure_clusters(given.master[0], edges))
 
 
 if __name__ == "__main__":

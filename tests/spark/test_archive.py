@@ -10,7 +10,7 @@ import pytest
 from stream_dedup.batch.pairs import PairsResult, find_pairs
 from stream_dedup.errors import StreamDedupWarning, UsageError
 from stream_dedup.settings import Settings
-from stream_dedup.spark import Archive, clusters, deduplicate, fingerprints, pairs
+from stream_dedup.spark import Archive, deduplicate
 from stream_dedup.spark.files import find_pairs_on_spark, read_files
 from tests.batch.feed import feed, line, prose, rows, story, write
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # The first test also starts a JVM and the executors' kernels.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 KAFKA = {
@@ -124,14 +124,14 @@ def test_a_dataframe_of_fields_is_read_as_a_table(spark: "SparkSession", tmp_pat
 
     items = [json.loads(value) for value in (story(1), story(2), story(1, 5, "copy"))]
     frame = spark.createDataFrame(pyarrow.Table.from_pylist(items)).coalesce(1)
-    assert [(row["a"], row["b"]) for row in listed(pairs(frame))] == [("s1", "copy")]
-    printed = listed(fingerprints(frame))
+    assert [(row["a"], row["b"]) for row in listed(Archive(frame).pairs())] == [("s1", "copy")]
+    printed = listed(Archive(frame).fingerprints())
     assert [(row["row"], row["id"], row["line"]) for row in printed] == [(0, "s1", 1), (1, "s2", 2), (2, "copy", 3)]
     assert len(printed[0]["signature"]) == 292
     assert len(printed[0]["keys"]) == 29
     assert printed[0]["keys"] == printed[2]["keys"] != printed[1]["keys"]
     frame.write.parquet(str(tmp_path / "in.parquet"))
-    assert [row["cluster"] for row in listed(clusters(read_files(spark, [f"{tmp_path}/in.parquet"])))] == [
+    assert [row["cluster"] for row in listed(Archive(read_files(spark, [f"{tmp_path}/in.parquet"])).clusters())] == [
         "s1",
         "s2",
         "s1",
@@ -190,6 +190,6 @@ def test_an_archive_of_bad_lines_has_no_pairs(spark: "SparkSession") -> None:
 
 def test_wrong_values_name_the_right_ones(spark: "SparkSession") -> None:
     with pytest.raises(UsageError, match=r"is no DataFrame of Spark; read one with spark\.read"):
-        pairs("news.jsonl")  # type: ignore[arg-type]
+        Archive("news.jsonl")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="keep = 'best' is none of 'earliest', 'first', 'longest' and"):
         deduplicate(spark.range(0), keep="best")

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable
 
 from stream_dedup.changelog.block import encode
-from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder, blocks_header
-from stream_dedup.changelog.headers import offsets_header
+from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder
 from stream_dedup.changelog.partitions import index_partitions
+from stream_dedup.changelog.records import blocks_header, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka import client

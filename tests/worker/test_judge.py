@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from stream_dedup.dedup.batch import Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.prepared import Prepared
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka.bounded import no_deadline

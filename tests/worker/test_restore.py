@@ -12,9 +12,8 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import entries
 from stream_dedup.changelog import reader as changelog
-from stream_dedup.changelog.entries import SequenceRange
-from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.changelog.partitions import index_partitions
+from stream_dedup.changelog.records import SEQUENCE_HEADER, RestoreResult, SequenceRange, TaskSummary, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
@@ -302,7 +301,7 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
 
 def is_of_known(record: Outgoing, store: StateStore) -> bool:
     """A fold of blocks that were written before."""
-    value = dict(record.headers)[entries.SEQUENCE_HEADER]
+    value = dict(record.headers)[SEQUENCE_HEADER]
     assert value is not None
     return SequenceRange.parse(value).last < store._pending[0].before.next
 

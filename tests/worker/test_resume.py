@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary
+from stream_dedup.changelog.records import MigrationCheckpoint, RestoreResult, TaskSummary
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.resume import (
@@ -102,7 +102,7 @@ def test_offsets_of_another_topic_are_refused_and_offsets_set_by_a_person_are_tr
     [
         facts(output_has_records=True),
         facts(restored=RestoreResult(begin=12)),
-        facts(restored=RestoreResult(blocks=2, migration=MigrationCheckpoint({}, True))),
+        facts(restored=RestoreResult(blocks=2, migration=MigrationCheckpoint([], True))),
         facts(partitions=(3,), restored=RestoreResult(begin=12), group_has_others=True),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_loss_of_state_is_reported(found: ResumeFacts, message: str) -> None:
         # A migration has made it to replace the former changelog.
         facts(
             {0: committed(5, changelog_id="changelog-0")},
-            restored=RestoreResult(4, migration=MigrationCheckpoint({}, True)),
+            restored=RestoreResult(4, migration=MigrationCheckpoint([], True)),
         ),
         # After sixteen days without a commit no window reaches back to an original.
         facts({0: committed(5, at=NOW - 16 * DAY)}, restored=RestoreResult(begin=9)),

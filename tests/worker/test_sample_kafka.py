@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
-from stream_dedup.evaluate.frame import from_kafka
+from stream_dedup.evaluate.sample import from_kafka
 from stream_dedup.kafka.reader import TopicReader
 from tests.worker.support import feed, header, made_up, make_settings, outcome, ready, run_until
 
@@ -73,8 +73,8 @@ def test_labels_of_a_sample_give_the_precision(
             assert (side["title"], side["text"]) == (values[side["id"]]["title"], values[side["id"]]["text"])
     evaluated = run("evaluate", str(folder / "corpus.jsonl"), "--labels", str(folder / "labels.jsonl"), "--json")
     found = json.loads(evaluated)
-    assert (found["all"]["pairs"], found["all"]["precision"]) == (len(held), 1.0)
-    assert found["all"]["recall"] > 0.9, "judged again among fewer items: nearly all the same"
+    assert (found["agreement"]["all"]["pairs"], found["agreement"]["all"]["precision"]) == (len(held), 1.0)
+    assert found["agreement"]["all"]["recall"] > 0.9, "judged again among fewer items: nearly all the same"
 
     # Pairs whose records the input topic has deleted are not drawn, but counted.
     middle = sent[100].offset

@@ -1,0 +1,300 @@
+"""Parse tables (CSV, TSV, Parquet) into one JSON object a row; the names of the file formats.
+
+Out: each row as a line of JSON Lines, so field map and decision are the same; and the row as it was read, for an output
+in the same format. Empty cells and nulls are left out. A CSV row is one record with all line breaks within its quotes;
+its bytes stay unchanged. The header is handed out as a blank line, so rows have the numbers that a spreadsheet shows.
+
+A row with more or fewer cells than the header, or one that is not UTF-8, is a bad item. Quotes that do not match stop
+the run, because nothing behind them can be trusted. Python's csv (strict) and pyarrow (extra `parquet`) read the files.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from stream_dedup.errors import BadItem, ConfigError, InputError
+from stream_dedup.news.fields import BOM
+from stream_dedup.phrases import install_command
+
+TOO_LARGE = "too-large"
+# Bytes of a line that is too large: enough to recognise it by.
+_KEPT = 1000
+# Rows that are Python objects at the same time.
+_ROWS = 1024
+# A column that unpacks to more than this many times its bytes is not news: text shrinks to a third or a tenth.
+_MOST_RATIO = 250
+# A column of lists may unpack to this many of the largest records. The file does not say how long one list is.
+_LISTS = 16
+# Of a value in a list, as a Python object: a chunk holds equal numbers, and empty lists, in less than a bit each.
+_VALUE_BYTES = 32
+
+
+class FileFormat(StrEnum):
+    """The file formats; the value is what `--format` takes, and the suffix without its dot."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+
+
+def format_of(path: str | Path) -> FileFormat:
+    """The format that a name stands for, packed or not; JSON Lines if it has no known suffix.
+
+    >>> format_of("a.csv.gz"), format_of("-")
+    (<FileFormat.CSV: 'csv'>, <FileFormat.JSONL: 'jsonl'>)
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in (".gz", ".zst")]
+    last = suffixes[-1][1:] if suffixes else ""
+    return FileFormat(last) if last in list(FileFormat) else FileFormat.JSONL
+
+
+class CutLine(bytes):
+    """The beginning of a line that was too large to be read. `size`: bytes of the line; `quotes`: those in it."""
+
+    size = quotes = 0
+
+    @classmethod
+    def of(cls, start: bytes, size: int, quotes: int) -> "CutLine":
+        line = cls(start[:_KEPT])
+        line.size, line.quotes = size, quotes
+        return line
+
+
+class CsvRow(NamedTuple):
+    """The bytes of a row and of its header, without the last line feed. Rows under one header fit into one output."""
+
+    file_format: FileFormat
+    header: bytes
+    raw: bytes
+
+
+class ParquetRow(NamedTuple):
+    """A row as a position in a batch of rows (pyarrow.RecordBatch)."""
+
+    batch: Any
+    position: int
+
+
+SourceRow = CsvRow | ParquetRow
+
+
+class Row(NamedTuple):
+    """A row: its JSON object, the row as it was read, and what is wrong with it."""
+
+    value: bytes
+    source_row: SourceRow | None = None
+    fault: BadItem | None = None
+
+
+def json_row(line: bytes) -> Row:
+    """The row of a line of JSON Lines."""
+    return Row(line, None, _too_large(line.size) if isinstance(line, CutLine) else None)
+
+
+def _too_large(size: int) -> BadItem:
+    return BadItem(TOO_LARGE, f"it has {size} bytes, more than [worker] max_record_bytes; it was not read")
+
+
+# -- CSV and TSV -------------------------------------------------------------------------------------------
+
+
+def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat, most: int) -> Iterator[Row]:
+    """The rows of a CSV or TSV file; the header comes first, as a blank line. Raises InputError for wrong quotes.
+
+    There is a limit of `most` bytes because a quote that stays open takes the rest of the file into one cell.
+
+    >>> rows = csv_rows("a.csv", iter([b"id,title", b'1,"two', b'lines"']), FileFormat.CSV, 1000)
+    >>> [row.value for row in rows]
+    [b'', b'{"id":"1","title":"two\\\\nlines"}']
+    """
+    skipped = 0
+    while (first := next(lines, None)) is not None and not first.removeprefix(BOM).strip():
+        skipped += 1
+        yield Row(b"")
+    if first is None:
+        return
+    if isinstance(first, CutLine):
+        raise InputError(f"{path}:{skipped + 1}: the header has {first.size:,} bytes; a row may have {most:,} at most")
+    first = first.removeprefix(BOM)
+    if first.lstrip().startswith((b"{", b"[")):
+        raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
+    recorder = _LineRecorder(chain([first], lines), most)
+    csv.field_size_limit(most)
+    rows = _cells(path, recorder, _delimiter(first, file_format), skipped)
+    names = _header(f"{path}:{skipped + 1}", rows)
+    header = recorder.take()
+    yield Row(b"", CsvRow(file_format, header, b""))
+    for cells in rows:
+        cut, source_row = recorder.cut, CsvRow(file_format, header, recorder.take())
+        yield _row(names, cells, source_row) if cut is None else Row(cut, source_row, _too_large(cut.size))
+
+
+def _row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
+    if not any(cells):  # spreadsheets leave rows of commas only
+        return Row(b"", source_row)
+    fault = BadItem("row", "not UTF-8")
+    if len(cells) != len(names):
+        fault = BadItem("row", f"a row of {len(cells)} cells under a header of {len(names)}")
+    else:
+        try:
+            fields = {name: cell for name, cell in zip(names, cells, strict=True) if cell}
+            return Row(msgspec.json.encode(fields), source_row)
+        except UnicodeEncodeError:
+            pass
+    readable = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in cells]
+    return Row(msgspec.json.encode(readable), source_row, fault)
+
+
+class _LineRecorder:
+    """Passes lines to the csv reader and records them, so that `take` gives the bytes of a row of several lines."""
+
+    def __init__(self, lines: Iterator[bytes], most: int) -> None:
+        self._lines, self._most = lines, most
+        self._recorded: list[bytes] = []
+        self._bytes = 0
+        self.cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.cut = line if isinstance(line, CutLine) else None
+            self._bytes += len(line) + 1
+            if self._bytes > self._most or (self.cut and (self._recorded or self.cut.quotes % 2)):
+                raise csv.Error(f"it has more than {self._most} bytes, [worker] max_record_bytes, in several lines")
+            self._recorded.append(line)
+            # Bytes that are not UTF-8 are reported with the row that holds them, and cost only that row.
+            yield "\n" if self.cut else line.decode("utf-8", "surrogateescape") + "\n"
+
+    def take(self) -> bytes:
+        raw = b"\n".join(self._recorded)
+        self._recorded.clear()
+        self._bytes = 0
+        return raw
+
+
+def _cells(path: str, lines: _LineRecorder, delimiter: str, skipped: int) -> Iterator[list[str]]:
+    """The cells of each row; `skipped`: the number of lines of the file before `lines`."""
+    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    start = skipped + 1
+    try:
+        for cells in reader:
+            yield cells
+            start = skipped + reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(
+            f"{path}:{start}: the row that begins here is not valid CSV ({error}); a cell with quotes or line breaks "
+            'must be quoted, and each quote in it doubled: "he said ""no"""'
+        ) from None
+
+
+def _delimiter(first: bytes, file_format: FileFormat) -> str:
+    """A tab in TSV; else a comma, or what the header has instead: spreadsheets write `;` in many countries."""
+    if file_format is FileFormat.TSV:
+        return "\t"
+    return next((mark for mark in (",", ";", "\t", "|") if mark.encode() in first), ",")
+
+
+def _header(place: str, rows: Iterator[list[str]]) -> list[str]:
+    names = [name.strip() for name in next(rows)]
+    if not any(names):
+        raise InputError(f"{place}: there is no header; the first line must name the columns")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise InputError(f"{place}: two columns have the name {repeated[0]!r}; give each its own")
+    return names
+
+
+# -- Parquet -----------------------------------------------------------------------------------------------
+
+
+def pyarrow(purpose: str = "writing .parquet", instead: str = "name a file .jsonl") -> tuple[Any, Any]:
+    """Import pyarrow and pyarrow.parquet. Raises ConfigError where they are not installed."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        from pyarrow import parquet
+    except ImportError:
+        raise ConfigError(f"{purpose} needs pyarrow: {install_command('parquet')}, or {instead}") from None
+    return pyarrow, parquet
+
+
+def parquet_rows(path: str, file: BinaryIO, report: Callable[[float], None], most: int) -> Iterator[Row]:
+    """The rows of a Parquet file; `report` receives the share of them that was read."""
+    arrow, parquet = pyarrow("reading .parquet", "give the items as .jsonl")
+    try:
+        for batch in _bounded_batches(arrow, parquet, path, file, most, report):
+            empty = arrow.RecordBatch.from_pylist([], batch.schema)
+            for index, value in enumerate(objects_of(arrow, batch)):
+                if len(value) <= most:
+                    yield Row(value, ParquetRow(batch, index))
+                else:  # many such lines may wait, so none holds its batch
+                    yield Row(value[:_KEPT], ParquetRow(empty, 0), _too_large(len(value)))
+    except (arrow.ArrowException, OSError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(f"cannot read {path} as Parquet: {error}") from None
+
+
+def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
+    """The JSON object of each row of a pyarrow.RecordBatch; nulls are left out. `arrow`: the module pyarrow."""
+    columns = [
+        # Nanoseconds need pandas as Python objects; an item's date needs milliseconds.
+        column.cast(arrow.timestamp("us", column.type.tz), safe=False)
+        if arrow.types.is_timestamp(column.type) and column.type.unit == "ns"
+        else column
+        for column in batch.columns
+    ]
+    for fields in arrow.record_batch(columns, names=batch.schema.names).to_pylist():
+        yield msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+
+
+def _bounded_batches(
+    arrow: Any, parquet: Any, path: str, file: BinaryIO, most: int, report: Callable[[float], None]
+) -> Iterator[Any]:
+    """Yield the rows of a Parquet file as RecordBatches of about `most` bytes, or of one row; `report`: the share read.
+
+    A column chunk holds a repeated text once, in its dictionary, so the longest text there decides how many rows are
+    read at a time. Raises InputError for a column that unpacks to far more than it has: it could not be read in parts.
+    """
+    source = parquet.ParquetFile(file)
+    cure = "If that is right, give the items as .jsonl, or raise [worker] max_record_bytes"
+    done = 0
+    for group in range(source.metadata.num_row_groups):
+        longest, chunks = 1, source.metadata.row_group(group)
+        for index in range(chunks.num_columns):
+            chunk, name, text = chunks.column(index), chunks.column(index).path_in_schema, 0
+            limit, unpacked, usual = 2 * most, chunk.total_uncompressed_size, _MOST_RATIO * chunk.total_compressed_size
+            if unpacked <= max(limit, usual) and chunk.physical_type == "BYTE_ARRAY":
+                text = _longest_text(arrow, parquet.ParquetFile(file, read_dictionary=[name]), group, name)
+            elif chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+                text = source.schema.column(index).length
+            longest += text
+            if source.schema.column(index).max_repetition_level:
+                limit, unpacked = _LISTS * most, max(unpacked, max(text, _VALUE_BYTES) * chunk.num_values)
+            if unpacked > max(limit, usual):
+                raise InputError(
+                    f"{path}: row group {group}, column {name}: {chunk.total_compressed_size:,} bytes unpack to "
+                    f"{unpacked:,}. {cure}"
+                )
+        if longest > _LISTS * most:
+            raise InputError(f"{path}: row group {group}: a row may unpack to {longest:,} bytes. {cure}")
+        for batch in source.iter_batches(batch_size=min(max(most // longest, 1), _ROWS), row_groups=[group]):
+            done += batch.num_rows
+            report(done / source.metadata.num_rows)
+            yield batch
+
+
+def _longest_text(arrow: Any, source: Any, group: int, column: str) -> int:
+    """Bytes of the longest text in the dictionary of a column chunk; of a chunk without one, of its first row."""
+    first = next(source.iter_batches(batch_size=1, row_groups=[group], columns=[column]), None)
+    if first is None:
+        return 0
+    values = first.column(0)
+    while arrow.types.is_nested(values.type):
+        values = values.field(0) if arrow.types.is_struct(values.type) else values.values
+    texts = values.dictionary if arrow.types.is_dictionary(values.type) else values
+    return int(arrow.compute.max(arrow.compute.binary_length(texts)).as_py() or 0)

@@ -1,0 +1,285 @@
+"""The tables of a worker in operation: [kafka], [topics], [worker] and [observe]."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from stream_dedup.settings.memory import available, batch_bytes, record_bytes, sized, work_bytes
+from stream_dedup.settings.values import Duration, SecretTable, Size, Table
+
+_OAUTH = "OAUTHBEARER"
+# An IPv6 address stands in brackets. The client skips a protocol, as in SASL_SSL://host:9092.
+_HOST_PORT = re.compile(r"(\w+://)?([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:\w+)?")
+
+
+class KafkaSettings(SecretTable):
+    """The connection to the cluster, and the consumer group."""
+
+    bootstrap_servers: str = Field("127.0.0.1:9092", description="Comma-separated HOST:PORT list.")
+    group_id: str = Field(
+        "stream-dedup",
+        min_length=1,
+        description="Consumer group, and prefix of the transactional ids: the members of a group form one "
+        "deduplicator.",
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="How to connect, as in every Kafka client."
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
+        None, description="SASL mechanism. Required with SASL_PLAINTEXT and SASL_SSL."
+    )
+    sasl_username: str | None = Field(None, description="SASL user. Not with OAUTHBEARER, whose token names it.")
+    sasl_password: SecretStr | None = Field(
+        None, description="SASL password. Set it in the environment rather than in the file."
+    )
+    sasl_password_file: Path | None = Field(
+        None,
+        description="File with the SASL password, as Docker and Kubernetes mount secrets. Read again for each new "
+        "client.",
+    )
+    sasl_oauth_token: SecretStr | None = Field(
+        None, description="Bearer token for OAUTHBEARER. It expires; a file can be replaced while the worker runs."
+    )
+    sasl_oauth_token_file: Path | None = Field(
+        None,
+        description="File with the bearer token, such as a projected service account token. Read again at each login "
+        "and each renewal of a login.",
+    )
+    ssl_cafile: Path | None = Field(
+        None,
+        description="PEM file of the CAs that sign the brokers' certificates. Unset: those of the operating system.",
+    )
+    ssl_certfile: Path | None = Field(
+        None, description="PEM file of the client's certificate, and of its chain; for mutual TLS."
+    )
+    ssl_keyfile: Path | None = Field(
+        None, description="PEM file of the client's private key. Unset: it is in ssl_certfile."
+    )
+    ssl_key_password: SecretStr | None = Field(None, description="Password of an encrypted private key.")
+    ssl_key_password_file: Path | None = Field(None, description="File with the password of the private key.")
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether the connection logs in."""
+        return self.security_protocol.startswith("SASL")
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.security_protocol.endswith("SSL")
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _only_addresses(cls, value: str) -> str:
+        """Refuse what may hold a password; addresses are shown in messages, logs and pages."""
+        if not all(_HOST_PORT.fullmatch(address.strip()) for address in value.split(",")):
+            raise ValueError(
+                "must be addresses HOST:PORT, separated by commas, and nothing else (it is not shown here, because it "
+                "may hold a password). User and password belong in sasl_username and sasl_password"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _credentials_fit_together(self) -> "KafkaSettings":
+        """Require what the connection needs, and reject credentials and certificates that it would not use."""
+        password = ["sasl_username", "sasl_password", "sasl_password_file"]
+        token = ["sasl_oauth_token", "sasl_oauth_token_file"]
+        key = ["ssl_keyfile", "ssl_key_password", "ssl_key_password_file"]
+        if not self.uses_sasl:
+            self._refuse(
+                ["sasl_mechanism", *password, *token],
+                f"security_protocol = {self.security_protocol} does not authenticate; set security_protocol to "
+                "SASL_SSL (or SASL_PLAINTEXT, without encryption)",
+            )
+        elif self.sasl_mechanism == _OAUTH:
+            if not self.has_secret("sasl_oauth_token"):
+                raise ValueError(
+                    f"sasl_mechanism = {_OAUTH} needs sasl_oauth_token (in the environment) or sasl_oauth_token_file"
+                )
+            self._refuse(password, f"sasl_mechanism = {_OAUTH} logs in with a token alone")
+        else:
+            if not (self.sasl_mechanism and self.sasl_username and self.has_secret("sasl_password")):
+                raise ValueError(
+                    f"security_protocol = {self.security_protocol} needs sasl_mechanism, sasl_username and "
+                    "sasl_password (in the environment, or by sasl_password_file)"
+                )
+            self._refuse(
+                token,
+                f"sasl_mechanism = {self.sasl_mechanism} logs in with user and password; for a token set "
+                f"sasl_mechanism to {_OAUTH}",
+            )
+        if not self.uses_tls:
+            self._refuse(
+                ["ssl_cafile", "ssl_certfile", *key],
+                f"security_protocol = {self.security_protocol} does not encrypt; set security_protocol to "
+                f"{'SASL_SSL' if self.uses_sasl else 'SSL'}",
+            )
+        elif self.ssl_certfile is None:
+            self._refuse(key, "a private key needs its certificate; set ssl_certfile")
+        return self
+
+    def _refuse(self, names: list[str], cause: str) -> None:
+        given = [name for name in names if getattr(self, name)]
+        if given:
+            raise ValueError(f"{', '.join(given)} would not be used: {cause}")
+
+
+class TopicSettings(Table):
+    """The names of the five topics."""
+
+    input: str = Field("news.raw", min_length=1, description="The worker reads items from this topic.")
+    output: str = Field("news.unique", min_length=1, description="Items let through, byte for byte as they came.")
+    duplicates: str = Field(
+        "news.duplicates", min_length=1, description="Items held back, with the evidence in headers."
+    )
+    dead_letters: str = Field(
+        "news.dead-letters", min_length=1, description="Records that cannot be judged, with the reason in headers."
+    )
+    changelog: str = Field(
+        "news.dedup-changelog",
+        min_length=1,
+        description="Log from which a member restores the index. Cleanup policy delete, retention at least window + "
+        "the input's retention + a day.",
+    )
+
+    @model_validator(mode="after")
+    def _are_distinct(self) -> "TopicSettings":
+        names = list(self.model_dump().values())
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"each topic needs its own name; used twice: {', '.join(repeated)}")
+        return self
+
+
+class WorkerSettings(Table):
+    """The worker's loop on Kafka."""
+
+    scope: Literal["global", "partition"] = Field(
+        "global",
+        description="global: one index for all partitions; one member is active and the others stand by. "
+        "partition: one index for each partition; the members share the partitions.",
+    )
+    # The records of a transaction share its cost, some 45 ms of round trips. A backlog of 40,000 articles took, in µs
+    # an item: 119 with 1,000, 96 with 2,000, 101 with 3,000.
+    batch_items: int = Field(
+        2000, ge=1, le=20_000, description="Most records in a transaction. A slow stream makes smaller transactions."
+    )
+    memory: Size = Field(
+        default_factory=available,
+        ge=2**20,
+        description="Memory of this process in bytes, such as 1536M. batch_bytes, max_record_bytes and [window] "
+        "max_originals follow from it, and are refused where they do not fit into it. Unset: the container's limit, "
+        "or the machine's memory. Give all members of a group the same.",
+    )
+    batch_bytes: Size = Field(
+        default_factory=lambda data: batch_bytes(data.get("memory", 0)),
+        ge=2**16,
+        description="Most bytes in a transaction. Unset: a 128th of memory, from 1M to 32M.",
+    )
+    transaction_timeout: Duration = Field(
+        timedelta(seconds=30),
+        ge=timedelta(seconds=5),
+        description="After this time the broker aborts the transaction of a dead member. Also the time limit of a "
+        "commit.",
+    )
+    session_timeout: Duration = Field(
+        timedelta(seconds=10),
+        ge=timedelta(seconds=1),
+        description="A member that is silent for this long loses its partitions, and another one takes over.",
+    )
+    max_record_bytes: Size = Field(
+        default_factory=lambda data: record_bytes(data.get("memory", 0)),
+        ge=2**16,
+        description="Largest record, unpacked, and largest line or row of a file. A larger record becomes a dead "
+        "letter without its value. Unset: a 256th of memory, from 1M to 32M.",
+    )
+
+    @property
+    def is_global(self) -> bool:
+        """Whether one member has all partitions, in one task."""
+        return self.scope == "global"
+
+    @model_validator(mode="after")
+    def _records_fit_into_memory(self) -> "WorkerSettings":
+        """Check what is set by hand; `most_originals` (index/footprint.py) checks that originals fit, too."""
+        takes = work_bytes(self.batch_bytes, self.max_record_bytes)
+        if takes > self.memory and self.model_fields_set & {"memory", "batch_bytes", "max_record_bytes"}:
+            raise ValueError(
+                f"batch_bytes = {sized(self.batch_bytes)} and max_record_bytes = {sized(self.max_record_bytes)} take "
+                f"up to {sized(takes)}, more than memory = {sized(self.memory)}; raise memory, and the container's "
+                "limit with it, or lower the others"
+            )
+        return self
+
+
+# Of random characters, more than anyone can try out over a network.
+_SHORTEST_TOKEN = 16
+
+
+class ObserveSettings(SecretTable):
+    """Status page, metrics and health over HTTP, and the log."""
+
+    enabled: bool = Field(True, description="Serve the status page, /metrics, /healthz and /livez.")
+    host: str = Field("127.0.0.1", description="Address to listen on. In a container: 0.0.0.0.")
+    port: int = Field(9464, ge=0, le=65535, description="Port. 0 takes a free one and logs it.")
+    health_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of /healthz and /livez alone, for probes: they are answered however many connections the "
+        "other port has. 0 takes a free one. Unset: the one after `port`; a free one if `port` is 0.",
+    )
+    allowed_hosts: str = Field(
+        "",
+        description="Names, separated by commas, under which the status page may be opened besides addresses, "
+        "localhost and `host`, such as that of a reverse proxy. Other names are refused, since any website could point "
+        "its own name here and read the page. With a token every name is served. /metrics, /healthz and /livez have no "
+        "texts, and are served under every name.",
+    )
+    token: SecretStr | None = Field(
+        None,
+        description="Token that the status page and /metrics require: `Authorization: Bearer TOKEN`, or the token as "
+        "the password of any user, which browsers ask for. /healthz and /livez stay open, and without the token name "
+        "no reason.",
+    )
+    token_file: Path | None = Field(None, description="File with the token. Read again for each request.")
+    tls_certfile: Path | None = Field(
+        None,
+        description="PEM file of the server's certificate and its chain: serve HTTPS instead of HTTP. A replaced file "
+        "is used from the next connection on.",
+    )
+    tls_keyfile: Path | None = Field(None, description="PEM file of its private key. Unset: it is in tls_certfile.")
+    recent_items: int = Field(
+        10_000,
+        ge=0,
+        le=1_000_000,
+        description="Items that the status page keeps for search and for copies beside their originals: verdict, "
+        "headline and the first 1,500 characters, at most 2.7 kB each. 0: keep none and show no text.",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto",
+        description="Format of `run`'s log on stderr. json: a JSON object per line; text: for people; auto: text on a "
+        "terminal, json elsewhere.",
+    )
+
+    @property
+    def probed_port(self) -> int:
+        """The port for probes, with the default filled in."""
+        if self.health_port is not None:
+            return self.health_port
+        return self.port + 1 if self.port else 0
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ObserveSettings":
+        if self.probed_port > 65535:
+            raise ValueError("health_port is unset and there is no port after 65535; set it")
+        if self.port and self.port == self.probed_port:
+            raise ValueError("port and health_port are the same; health has a port of its own, so set another one")
+        if self.tls_keyfile is not None and self.tls_certfile is None:
+            raise ValueError("tls_keyfile would not be used: a private key needs its certificate; set tls_certfile")
+        if len(self.secret("token") or " " * _SHORTEST_TOKEN) < _SHORTEST_TOKEN:
+            raise ValueError(f"token has fewer than {_SHORTEST_TOKEN} characters; make one with: openssl rand -hex 32")
+        return self
