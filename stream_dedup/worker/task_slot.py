@@ -174,7 +174,7 @@ class TaskSlot:
             return
         task, self.task = self.task, None
         task.close(wait=False)
-        if self._store is not None and not self._store.roll_back():
+        if self._store is not None and not self._store.rollback():
             log.warning("task %s: its index is restored from the changelog", self.name)
             self._drop_store()
         self._context.observer.task_lost(self.name, reason)
