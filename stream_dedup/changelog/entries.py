@@ -66,7 +66,7 @@ class EntryBuilder:
     """Numbers the entries of one index, and retains the deltas of the blocks that are not merged yet.
 
     The reader of the changelog reports what it reads (`read_block`, `read_merged`), and the writer goes on from there
-    (`build`). If the transaction of the entries from `build` fails, `roll_back` the `snapshot` from before.
+    (`build`). If the transaction of the entries from `build` fails, `rollback` the `snapshot` from before.
     """
 
     def __init__(self) -> None:
@@ -91,10 +91,10 @@ class EntryBuilder:
         self._state = self._state._replace(next=max(self.next, number))
 
     def snapshot(self) -> BuilderSnapshot:
-        """The present state, for `roll_back`."""
+        """The present state, for `rollback`."""
         return self._state
 
-    def roll_back(self, state: BuilderSnapshot) -> None:
+    def rollback(self, state: BuilderSnapshot) -> None:
         """Return to the state of the snapshot."""
         self._state = state
 

@@ -25,7 +25,7 @@ to drop what was polled if the group has changed. It fills the pause but is no f
 So a batch is judged against committed and pending deltas. A pending delta never outlives a failure:
 
 After any error from step 4 on, the outcome counts as unknown, even after a failed commit. The task is closed, which
-rolls pending deltas back (`TaskSlot.close_task`, `StateStore.roll_back`), and is opened again (task.py), which asks
+rolls pending deltas back (`TaskSlot.close_task`, `StateStore.rollback`), and is opened again (task.py), which asks
 Kafka what happened: if the transaction was committed after all, its delta is in the changelog behind the last confirmed
 block, and is read from there. Nothing else is ever concluded from an error.
 

@@ -10,7 +10,6 @@ does not work, and no other member could take over.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -39,8 +38,6 @@ log = logging.getLogger(__name__)
 _PLACEHOLDER = 0
 # Nothing depends on leaving, but another member takes over at once.
 _LEAVE_SECONDS = 2.0
-# A rebalance takes less, unless a member was killed.
-_LOG_SECONDS = 2.0
 
 
 class Changes(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
@@ -89,8 +86,6 @@ class Group:
         self._left = left
         self._calls = Bounded(f"{self._name}-consumer", left)
         self._consumer: Any = None
-        self._rebalancing_since: float | None = None  # monotonic
-        self._said_rebalancing = False
         assignor = (
             SingleActiveAssignor(is_reluctant=is_reluctant) if settings.worker.is_global else CooperativeAssignor()
         )
@@ -116,24 +111,10 @@ class Group:
             records = self._consumer.poll(milliseconds)
             snapshot = self._consumer.group_metadata()
             if snapshot.state == MemberState.REBALANCING:
-                now = time.monotonic()
-                self._rebalancing_since = self._rebalancing_since or now
-                self._say_rebalancing(now - self._rebalancing_since)
                 patches.request_rejoin(self._consumer)
-            else:
-                self._rebalancing_since, self._said_rebalancing = None, False
             return {place.partition: batch for place, batch in records.items()}, snapshot
 
         return self._call("polling", poll)
-
-    def _say_rebalancing(self, seconds: float) -> None:
-        if seconds >= _LOG_SECONDS and not self._said_rebalancing:
-            self._said_rebalancing = True
-            log.info(
-                "waiting for group %s to assign its partitions anew: it waits for each member to answer, and for one "
-                "that was killed up to its session_timeout (%g s)",
-                self._name, self._settings.worker.session_timeout.total_seconds(),
-            )  # fmt: skip
 
     def assignment(self) -> frozenset[int]:
         """The partitions of this member."""
@@ -231,17 +212,20 @@ class Group:
     def _explain(self, error: KafkaError, what: str) -> StreamError:
         if isinstance(error, (OffsetOutOfRangeError, LogTruncationError)):
             return self._out_of_range(error)
-        at = f"--bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._name}"
+        command = (
+            f"kafka-consumer-groups.sh --bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._name}"
+        )
         if isinstance(error, CorruptRecordError):
             positions: dict[int, int] = {}
             with suppress(KafkaError):
-                positions = {partition: self._position(partition) for partition in sorted(self.assignment())}
+                positions = {
+                    place.partition: self._consumer.position(place, timeout_ms=0)
+                    for place in sorted(self._consumer.assignment())
+                }
             return StreamError(
                 f"a record of {self._topic} cannot be read ({error_text(error)}), at or after these offsets: "
-                f"{positions}. "
-                "Its bytes on the broker are damaged. To skip it, stop every member "
-                f"and run: kafka-consumer-groups.sh {at} --topic {self._topic}:PARTITION --reset-offsets "
-                "--to-offset OFFSET --execute"
+                f"{positions}. Its bytes on the broker are damaged. To skip it, stop every member and run: "
+                f"{command} --topic {self._topic}:PARTITION --reset-offsets --to-offset OFFSET --execute"
             )
         return errors.translate(error, what)
 
@@ -259,6 +243,3 @@ class Group:
         return RecordsGone(
             out_of_range_message(self._settings, gone) if gone else f"{self._topic}: {error_text(error)}"
         )
-
-    def _position(self, partition: int) -> int:
-        return int(self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=0))

@@ -4,10 +4,10 @@ In: settings with the new [fingerprint] and a changelog topic of its own; the ou
 former settings fill meanwhile. Out: that changelog, as if the new scheme had judged what readers saw. The topic holds
 the items whole, with their places in the input, so they are judged again in input order. Nothing is sent.
 
-    1 FILL      fill the changelog while the former workers go on; after a kill it resumes where it was
-    2 WAIT      keep up until the consumer group is empty: stop the former workers now
-    3 FENCE     take the task's transactional id, so that no former worker can write any more
-    4 COMPLETE  read the rest of the output; the last block says that the migration is complete
+    FILL      fill the changelog while the former workers go on; after a kill it resumes where it was
+    WAIT      keep up until the consumer group is empty: stop the former workers now
+    FENCE     take the task's transactional id, so that no former worker can write any more
+    COMPLETE  read the rest of the output; the last block says that the migration is complete
 
 Workers with the new settings refuse a changelog whose migration is not complete. The group's input offsets do not
 change: the new workers resume where the former ones stopped, so every item is judged once.
@@ -16,6 +16,7 @@ change: the new workers resume where the former ones stopped, so every item is j
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,22 +106,26 @@ class Migration:
         self._settings, self._on_progress, self._clock = settings, report, clock
         self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_deadline)
         self._decode = Decoder(settings.item)
+        self._store: StateStore
+        self._consumer: Any = None
+        self._admin: Any = None
         self._sources: list[Source] = []
         self._read = 0
 
     def run(self) -> MigrationProgress:
         """Migrate (see the module docstring); return the last progress."""
-        with errors.translated("migrating"):
-            return self._run()
+        with errors.translated("migrating"), ExitStack() as resources:
+            return self._run(resources)
 
-    def _run(self) -> MigrationProgress:
+    def _run(self, resources: ExitStack) -> MigrationProgress:
         self._context.topic_metadata()
-        store = StateStore(self._context, TASK, 0)
-        consumer = client.make_consumer(client.changelog_reader(self._settings))
-        admin = client.make(KafkaAdminClient, client.connection(self._settings))
-        owner = store.owner
-        producer = self._producer(f"{owner}-migration")
-        try:
+        store = self._store = StateStore(self._context, TASK, 0)
+        resources.callback(store.close)
+        self._consumer = client.make_consumer(client.changelog_reader(self._settings))
+        resources.callback(self._consumer.close, autocommit=False)
+        self._admin = client.make(KafkaAdminClient, client.connection(self._settings))
+        resources.callback(self._admin.close)
+        with self._producer(f"{store.owner}-migration") as producer:  # fences another migration, before the store reads
             restored = store.complete(lambda done, total: None)
             earlier = restored.migration
             if earlier is None and restored.blocks:
@@ -129,55 +134,49 @@ class Migration:
                     "of its own; set [topics] changelog to a new name, in the settings of the new workers too"
                 )
             if earlier is not None and earlier.complete:
-                return self._report("done", store)
+                return self._report("done")
             done = earlier.next if earlier else []
-            self._open(consumer, {(topic, partition): offset for topic, partition, offset in done})
-            self._keep_up(consumer, admin, producer, store)
-            producer.close()
-            producer = self._producer(owner)  # step 3
-            self._read_to_end(consumer, admin, producer, store)
-            return self._report("done", store)
-        finally:
-            producer.close()
-            admin.close()
-            consumer.close(autocommit=False)
-            store.close()
+            self._open({(topic, partition): offset for topic, partition, offset in done})
+            self._keep_up(producer)
+        with self._producer(store.owner) as producer:  # FENCE
+            self._read_to_end(producer)
+        return self._report("done")
 
     # -- the phases --------------------------------------------------------------------------------------
 
-    def _keep_up(self, consumer: Any, admin: Any, producer: TaskProducer, store: StateStore) -> None:
-        """Do steps 1 and 2."""
+    def _keep_up(self, producer: TaskProducer) -> None:
+        """FILL and WAIT."""
         asked = 0.0
         while True:
-            self._fetch(consumer, admin)
-            self._judge_waiting(producer, store, complete=False)
+            self._fetch()
+            self._judge_waiting(producer, complete=False)
             at_end = all(not source.waiting and source.fetched >= source.end for source in self._sources)
-            self._report("wait" if at_end else "fill", store)
+            self._report("wait" if at_end else "fill")
             if at_end and time.monotonic() - asked > _ASK_SECONDS:
                 asked = time.monotonic()
-                if self._group_is_empty(admin):
+                if self._group_is_empty():
                     return
 
-    def _read_to_end(self, consumer: Any, admin: Any, producer: TaskProducer, store: StateStore) -> None:
-        """Do step 4. No worker writes any more, and uncommitted transactions are aborted."""
-        ends = self._written(admin)
+    def _read_to_end(self, producer: TaskProducer) -> None:
+        """COMPLETE. No worker writes any more, and uncommitted transactions are aborted."""
+        ends = self._written()
         while any(source.waiting or source.fetched < ends[source.place] for source in self._sources):
-            self._fetch(consumer, admin)
-            self._judge_waiting(producer, store, complete=False)
-            self._report("complete", store)
-        self._judge_waiting(producer, store, complete=True)
+            self._fetch()
+            self._judge_waiting(producer, complete=False)
+            self._report("complete")
+        self._judge_waiting(producer, complete=True)
 
-    def _report(self, phase: str, store: StateStore) -> MigrationProgress:
+    def _report(self, phase: str) -> MigrationProgress:
         unread = sum(len(source.waiting) + max(0, source.end - source.fetched) for source in self._sources)
-        progress = MigrationProgress(phase, self._read, self._read + unread, len(store.dedup))
+        progress = MigrationProgress(phase, self._read, self._read + unread, len(self._store))
         self._on_progress(progress)
         return progress
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _open(self, consumer: Any, next_offsets: Mapping[tuple[str, int], int]) -> None:
+    def _open(self, next_offsets: Mapping[tuple[str, int], int]) -> None:
         """Open every partition of the output where the migration was, or at the beginning of the window."""
-        topic = self._settings.topics.output
+        topic, consumer = self._settings.topics.output, self._consumer
         partitions = consumer.partitions_for_topic(topic)
         if not partitions:  # without them its items would be forgotten
             raise MigrationError(f"no broker knows the partitions of {topic} at present; run the migration again")
@@ -191,24 +190,24 @@ class Migration:
             consumer.seek(place, start)
             self._sources.append(Source(place, start, fetched=start, end=ends[place]))
 
-    def _written(self, admin: Any) -> dict[TopicPartition, int]:
+    def _written(self) -> dict[TopicPartition, int]:
         """The ends of all partitions, with the records of open transactions."""
-        return log_end_offsets(admin, [source.place for source in self._sources])
+        return log_end_offsets(self._admin, [source.place for source in self._sources])
 
-    def _fetch(self, consumer: Any, admin: Any) -> None:
-        by_place = {source.place: source for source in self._sources}
-        self._throttle(consumer)
+    def _fetch(self) -> None:
+        by_place, consumer = {source.place: source for source in self._sources}, self._consumer
+        self._throttle()
         for place, records in consumer.poll(_POLL_MS).items():
             # In shadow mode the output has duplicates, too.
             by_place[place].waiting.extend(record for record in records if not was_held_back(record))
         # After the poll: a transaction that is read in one partition is then written in all.
-        ends, written = consumer.end_offsets(list(by_place)), self._written(admin)
+        ends, written = consumer.end_offsets(list(by_place)), self._written()
         for source in self._sources:
             source.end, source.written = ends[source.place], written[source.place]
             if not source.is_throttled:
                 source.fetched = consumer.position(source.place)
 
-    def _throttle(self, consumer: Any) -> None:
+    def _throttle(self) -> None:
         """Stop fetching partitions with too many waiting records, until half of those are used up.
 
         Not by pause and resume: kafka-python 3.0.12 parks the fetched records of a paused partition, and takes them up
@@ -220,27 +219,26 @@ class Migration:
             source.is_throttled = len(source.waiting) > (_MAX_WAITING // 2 if source.is_throttled else _MAX_WAITING)
         if before != [source.is_throttled for source in self._sources]:
             open_sources = [source for source in self._sources if not source.is_throttled]
-            consumer.assign([source.place for source in open_sources])
+            self._consumer.assign([source.place for source in open_sources])
             for source in open_sources:
-                consumer.seek(source.place, source.fetched)
+                self._consumer.seek(source.place, source.fetched)
 
     # -- judging -------------------------------------------------------------------------------------
 
-    def _judge_waiting(self, producer: TaskProducer, store: StateStore, *, complete: bool) -> None:
+    def _judge_waiting(self, producer: TaskProducer, *, complete: bool) -> None:
         """Judge all that can be judged, a transaction per batch. `complete`: the last one ends the migration."""
         items: list[Item | Tombstone | BadItem] = []
         for source, record in in_input_order(self._sources):
             items.append(self._decode(record.value, record.key, record.timestamp, *place_of(record)))
             source.next_offset = record.offset + 1
             if len(items) >= self._settings.worker.batch_items:
-                self._commit(producer, store, items, complete=False)
+                self._commit(producer, items, complete=False)
                 items = []
         if items or complete:
-            self._commit(producer, store, items, complete=complete)
+            self._commit(producer, items, complete=complete)
 
-    def _commit(
-        self, producer: TaskProducer, store: StateStore, items: list[Item | Tombstone | BadItem], *, complete: bool
-    ) -> None:
+    def _commit(self, producer: TaskProducer, items: list[Item | Tombstone | BadItem], *, complete: bool) -> None:
+        store = self._store
         batch = store.dedup.judge(items, self._context.latest_event_time())
         next_offsets = [(*source.place, source.next_offset) for source in self._sources]
         records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete).header())
@@ -258,11 +256,11 @@ class Migration:
 
     # -- Kafka -------------------------------------------------------------------------------------------
 
-    def _producer(self, transactional_id: str) -> TaskProducer:
+    def _producer(self, transactional_id: str) -> AbstractContextManager[TaskProducer]:
         config = client.producer(self._settings, transactional_id)
-        return TaskProducer(config, self._context.call_timeout, no_deadline)
+        return closing(TaskProducer(config, self._context.call_timeout, no_deadline))
 
-    def _group_is_empty(self, admin: Any) -> bool:
-        groups = {group["group_id"]: group for group in admin.list_groups()}
+    def _group_is_empty(self) -> bool:
+        groups = {group["group_id"]: group for group in self._admin.list_groups()}
         group = groups.get(self._settings.kafka.group_id)
         return group is None or group["group_state"] in ("Empty", "Dead")

@@ -168,12 +168,12 @@ class StateStore:
         number = self._pending[0].before.next if self._pending else self._builder.next
         self._reader.skip_to(ends, number, oldest.headers)
 
-    def roll_back(self) -> bool:
+    def rollback(self) -> bool:
         """Roll all pending batches back. Returns whether the store can still be used."""
         if self._is_consistent:
             self.dedup.rollback()
             if self._pending:
-                self._builder.roll_back(self._pending[0].before)
+                self._builder.rollback(self._pending[0].before)
                 self._pending.clear()
         return self._is_consistent and self._reader.knows_position
 

@@ -108,10 +108,12 @@ class TaskSlot:
     def _is_opening(self) -> bool:
         """Whether an opening is under way. Cleans up after a cancelled one that has ended."""
         opening = self._opening
-        if opening is not None and opening.done() and self._is_cancelled.is_set():
+        if opening is None or not opening.done():
+            return opening is not None
+        if self._is_cancelled.is_set():
             self._opening = None
             self._discard(opening)
-        return self._opening is not None and not self._opening.done()
+        return False
 
     def reset_standby(self) -> None:
         """Drop what a standby has read, because its changelog is another topic now."""
@@ -172,7 +174,7 @@ class TaskSlot:
             return
         task, self.task = self.task, None
         task.close(wait=False)
-        if self._store is not None and not self._store.roll_back():
+        if self._store is not None and not self._store.rollback():
             log.warning("task %s: its index is restored from the changelog", self.name)
             self._drop_store()
         self._context.observer.task_lost(self.name, reason)

@@ -135,7 +135,7 @@ def test_a_failed_transaction_can_be_rolled_back(seed: int) -> None:
         before = retried.snapshot()
         for _ in range(chance.randrange(3)):
             retried.build(a_delta(chance.choice([1, 400, 3000]), first))
-        retried.roll_back(before)
+        retried.rollback(before)
         one, other = retried.build(a_delta(size, first)), straight.build(a_delta(size, first))
         assert [(entry.span, entry.is_merged, entry.delta.ids) for entry in one] == [
             (entry.span, entry.is_merged, entry.delta.ids) for entry in other

@@ -28,7 +28,7 @@ class FakeStore:
     def follow(self) -> None:
         self.followed += 1
 
-    def roll_back(self) -> bool:
+    def rollback(self) -> bool:
         self.rolled_back += 1
         return self.is_consistent
 
