@@ -10,6 +10,7 @@ caller says which format the lines have.
 import re
 import sys
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -32,7 +33,6 @@ from stream_dedup.batch.tables import (
     parquet_rows,
 )
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.fields import BOM
 from stream_dedup.settings.memory import LARGEST_RECORD
 
 STDIN = "-"
@@ -294,7 +294,7 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
     first = next(lines, None)
     if first is None:
         return
-    start = first.removeprefix(BOM).strip()
+    start = first.removeprefix(BOM_UTF8).strip()
     if start in (b"[", b"{") or start.startswith(b"[{"):
         raise InputError(
             f"{path} looks like one JSON document, not like JSON Lines with one object a line; "

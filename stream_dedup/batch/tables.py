@@ -9,6 +9,7 @@ the run, because nothing behind them can be trusted. Python's csv (strict) and p
 """
 
 import csv
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -19,7 +20,6 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError, InputError
-from stream_dedup.news.fields import BOM
 from stream_dedup.phrases import install_command
 
 TOO_LARGE = "too-large"
@@ -115,14 +115,14 @@ def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat, most: i
     [b'', b'{"id":"1","title":"two\\\\nlines"}']
     """
     skipped = 0
-    while (first := next(lines, None)) is not None and not first.removeprefix(BOM).strip():
+    while (first := next(lines, None)) is not None and not first.removeprefix(BOM_UTF8).strip():
         skipped += 1
         yield Row(b"")
     if first is None:
         return
     if isinstance(first, CutLine):
         raise InputError(f"{path}:{skipped + 1}: the header has {first.size:,} bytes; a row may have {most:,} at most")
-    first = first.removeprefix(BOM)
+    first = first.removeprefix(BOM_UTF8)
     if first.lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
     recorder = _LineRecorder(chain([first], lines), most)

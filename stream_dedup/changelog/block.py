@@ -244,7 +244,7 @@ def size_of(delta: Delta) -> int:
 
 
 def _moved(forgotten: NDArray[np.void], rows: int) -> NDArray[np.void]:
-    """The same ids to forget, so many rows later."""
+    """The same ids to forget, `rows` rows later."""
     moved = forgotten.astype(FORGOTTEN)
     moved["before"] = moved["before"].astype(np.int64) + rows
     return moved

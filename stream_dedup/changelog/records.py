@@ -1,4 +1,4 @@
-"""The Kafka records of the changelog: their headers, and how they are told from those of other programs.
+"""The Kafka records of the changelog: their headers, and what sets them apart from those of other programs.
 
 In: what a task wants to leave beside a block, or records of kafka-python. Out: headers, or their values. Each record
 has its sequence numbers (entries.py). Besides, it carries the input offsets after its batch and a `TaskSummary`: the

@@ -1,8 +1,8 @@
 """Decide: judge the items of a batch one after the other, each against what all items before it left behind.
 
 In: a prepared batch, its times, what the Deduplicator remembers, and the earlier batches that are judged, but not yet
-final. Out: a `Resolution`: for each item its outcome and the candidate that decided it; what is to be remembered and
-forgotten. verdict.py's classes are made of it in outcome.py. An item passes through these questions:
+final. Out: a `Resolution`: for each item its outcome and the candidate that decided it; what to remember and
+forget. verdict.py's classes are made of it in outcome.py. An item passes through these questions:
 
 1. If an original has the item's id, the item is a redelivery or a new version (`policy.updates`).
 2. If a candidate has the same words, headline included, and it is no new event, the item is a duplicate.

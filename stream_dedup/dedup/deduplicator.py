@@ -142,8 +142,8 @@ class Deduplicator:
         return newest >= horizon or self._arrivals.is_recent(elapsed, self._clocks.elapsed)
 
     def __len__(self) -> int:
-        """Rows in memory, including those that expired since the last clean-up."""
-        return len(self.rows)
+        """Rows in memory and pending, including those that expired since the last clean-up."""
+        return len(self.rows) + sum(len(delta) for delta in self._pending)
 
     def __enter__(self) -> Self:
         return self

@@ -166,7 +166,7 @@ def advise(
     (0.998, True)
     >>> simhash = FingerprintSettings(family="simhash")
     >>> advise(Traffic(1_000_000), simhash, DecisionSettings(body=0.95), recall=0.9).proposed.settings
-    {'hamming': 7, 'layout': '10 choose 3'}
+    {'hamming': 7, 'layout': '11 choose 4'}
     """
     now = evaluate(traffic, fingerprint, decision)
     if fingerprint.family == "minhash":

@@ -19,6 +19,7 @@ estimate of the sum over all decisions (Horvitz and Thompson 1952), whatever the
 
 import os
 import random
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, com
 from stream_dedup.evaluate.novelty import NOT_ASKED, Advice, Rates, advise, clusters_of, counts, rates
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.fields import BOM, paths_of
+from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.worker.records import EVIDENCE
@@ -260,7 +261,7 @@ def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
     """Return the record as a line that contains id and time, which came from key and timestamp, as fields."""
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
-    fields = msgspec.json.decode(value.removeprefix(BOM))
+    fields = msgspec.json.decode(value.removeprefix(BOM_UTF8))
     paths = paths_of(settings.item, Decoder(settings.item).read(value).shape)
     for name, content in (("id", item.id), ("published", _iso(item.time))):
         at = fields

@@ -1,6 +1,6 @@
 """A transactional producer with a thread of its own, every wait bounded and every error translated.
 
-A transaction is one job in that thread (`start`), which calls `begin` to `commit`; whoever waits for it does so for a
+A transaction is one job in that thread (`start`), which calls `begin` to `commit`; the caller waits for it for a
 bounded time (`wait`, P5). When that is over, or after `close`, no further call of the job reaches the client.
 
 In: records (`Outgoing`). Out: one transaction after another; or an error, after which the producer is closed or

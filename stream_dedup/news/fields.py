@@ -12,6 +12,7 @@ own way; JSON-LD, WordPress and feedparser have further forms.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import lru_cache
 from operator import attrgetter
@@ -74,8 +75,6 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 """For each preset: field -> alternative dotted paths (a|b); a number is an index into a list. If several alternatives
 are filled, the fullest text counts; of other fields the first one counts."""
 
-BOM = b"\xef\xbb\xbf"
-"""The UTF-8 byte order mark, which some programs write before JSON or CSV; it carries no information."""
 _TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
 _LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
 _KEYS = {
@@ -167,7 +166,7 @@ def names_in(value: bytes) -> list[str]:
     ['headline', 'body']
     """
     try:
-        return list(_NAMES.decode(value.removeprefix(BOM)))
+        return list(_NAMES.decode(value.removeprefix(BOM_UTF8)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return []
 
@@ -223,7 +222,7 @@ class FieldReader:
         try:
             root = decode(value)
         except msgspec.DecodeError:
-            if value[:3] != BOM:
+            if value[:3] != BOM_UTF8:
                 raise
             root = decode(value[3:])
         if self._plain is not None:

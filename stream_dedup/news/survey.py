@@ -10,6 +10,7 @@ fields, shapes, sources) covers the first `FIRST` items and then one in `every`,
 """
 
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import TEXT, DecodedRecord
-from stream_dedup.news.fields import BOM, FIELDS, is_filled, names_in
+from stream_dedup.news.fields import FIELDS, is_filled, names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings, Settings
@@ -278,7 +279,7 @@ class Survey:
         if record is None or found.looked > _LISTED_RECORDS:
             return
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
-            for path, length in _leaves(msgspec.json.decode(value.removeprefix(BOM))):
+            for path, length in _leaves(msgspec.json.decode(value.removeprefix(BOM_UTF8))):
                 if path in self._paths or len(self._paths) < _PATHS:
                     count, characters = self._paths.get(path, (0, 0))
                     self._paths[path] = count + 1, characters + length

@@ -1,4 +1,4 @@
-"""Format log records as lines on stderr: JSON objects for machines, or short text for people.
+"""Format log records as lines on stderr, with secrets replaced and control characters escaped.
 
 Covers all loggers of the standard library, those of other libraries included. A `json` line has the fields time, level,
 logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from warning
@@ -44,7 +44,7 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
     """Replace these secrets, and those that were read from files, by stars."""
     # None before the settings are imported, which takes time. A file may have got a new secret since the last line.
-    module = sys.modules.get("stream_dedup.settings.secrets")
+    module = sys.modules.get("stream_dedup.settings.values")
     from_files = module.read_from_files() if module is not None else ()
     for secret in sorted({*secrets, *from_files} - {""}, key=len, reverse=True):  # one may contain another
         text = text.replace(secret, STARS)

@@ -47,7 +47,7 @@ class WorkerContext:
         return f"{self.settings.kafka.group_id}-{task}"
 
     def is_first(self, warning: str) -> bool:
-        """Whether a warning of this name is to be logged: once since the worker started."""
+        """Whether to log a warning of this name: once since the worker started."""
         is_first = warning not in self.logged
         self.logged.add(warning)
         return is_first

@@ -29,7 +29,7 @@ def test_the_counts_are_printed_as_a_table(tmp_path: Path) -> None:
     result = invoke(tmp_path, write(tmp_path / "in", [story(1), story(1, 1, "copy"), b"{"]))
     assert result.exit_code == 0
     words = result.stdout.split()
-    assert [words[words.index(name) + 2] for name in ("unique", "duplicate", "bad", "all")] == ["1", "1", "1", "3"]
+    assert [words[words.index(name) + 1] for name in ("unique", "duplicate", "bad", "all")] == ["1", "1", "1", "3"]
     assert f"1 in {tmp_path / 'u'}" in result.stdout
     assert f"2 in {tmp_path / 'd'}" in result.stdout
     assert result.stderr.replace(COMPILING, "").strip() == ""  # no bar where nobody looks
@@ -73,7 +73,7 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path) -> None
     result = invoke(tmp_path, path)
     assert result.exit_code == 1
     assert "warning: All 30 items are bad" in result.stdout
-    assert "the records have rumpf, kopf" in result.stdout
+    assert "The records have rumpf, kopf" in result.stdout
     quiet = invoke(tmp_path, path, "--json", "--force")
     assert quiet.exit_code == 1
     assert json.loads(quiet.stdout)["bad"] == 30

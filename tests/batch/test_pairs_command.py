@@ -57,7 +57,7 @@ def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path:
     odd = invoke(tmp_path, write(tmp_path / "odd", [b'{"kopf": "Elm", "rumpf": "It is open."}'] * 30), "--force")
     assert odd.exit_code == 1
     assert "warning: All 30 items are bad" in odd.stdout
-    assert "the records have rumpf, kopf" in odd.stdout
+    assert "The records have rumpf, kopf" in odd.stdout
 
 
 def test_of_many_bad_lines_only_the_first_are_named(tmp_path: Path) -> None:

@@ -86,7 +86,10 @@ def test_invalid_csv_is_refused_with_its_place(tmp_path: Path, data: bytes, matc
     [
         (CSV, r"looks like CSV: its first line is 'id,title,text'; give it the suffix \.csv"),
         (b'"GUID";"Headline"\n1;x\n', "looks like CSV"),
-        ('{"id": 1, "title": "x"}\n'.encode("utf-16"), "is UTF-16, not UTF-8; convert it: iconv -f UTF-16"),
+        (
+            '{"id": 1, "title": "x"}\n'.encode("utf-16"),
+            "is UTF-16, not UTF-8, which cannot be read; convert it",
+        ),
         (b'[\n  {"id": 1}\n]\n', "one JSON document"),
         (b'[{"id": 1}, {"id": 2}]', "one JSON document"),
         (b'{\n  "id": 1\n}\n', "one JSON document"),

@@ -118,4 +118,4 @@ def test_the_same_file_for_both_outputs_is_wrong_usage(
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code == 2
-    assert "--output and --duplicates are the same file" in capsys.readouterr().err
+    assert "--output and --duplicates are both " in capsys.readouterr().err

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
 from stream_dedup.observe.probe import probe
+from stream_dedup.settings import load_settings
 from tests.broker import EmbeddedKafka, Listener
 from tests.worker.support import make_settings, ready
 
@@ -74,6 +76,20 @@ def test_a_secret_is_replaced_by_stars_everywhere(form: logs.Form, capsys: pytes
     text = "\n".join(lines(capsys))
     assert "***" in text
     assert "sesame" not in text
+
+
+def test_a_secret_of_a_file_is_replaced_even_after_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The log was set up without secrets, as before the settings are read."""
+    logs.set_up("json")
+    file = tmp_path / "token"
+    settings = []
+    for secret in ("a-first-token-of-a-file", "a-second-token-of-a-file"):
+        file.write_text(secret)
+        settings.append(load_settings(observe={"token_file": file}))
+        assert settings[0].observe.secret("token") == secret
+    log.warning("of a-first-token-of-a-file and a-second-token-of-a-file")
+    [line] = lines(capsys)
+    assert json.loads(line)["event"] == f"of {logs.STARS} and {logs.STARS}"
 
 
 def test_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

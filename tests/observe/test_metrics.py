@@ -197,12 +197,12 @@ def remember_items(deduplicator: Deduplicator, count: int, start: int = 0) -> No
 
 
 def test_the_index_is_read_at_the_scrape_and_summed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Deduplicator, "evicted", 8)
     assert world.value("index_rows") == 0
     first = world.metrics.deduplicator(Settings())
     second = world.metrics.deduplicator(Settings())
     remember_items(first, 12)
     remember_items(second, 2)
+    first.evicted = second.evicted = 8
     assert (world.value("index_rows"), world.value("index_runs")) == (14, 0)
     merge(first.index)
     assert world.value("index_runs") == 1

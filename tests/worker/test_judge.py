@@ -185,7 +185,7 @@ def test_the_first_odd_time_of_each_kind_is_logged_with_its_place(
 def test_a_full_index_is_logged_once(
     bench: _Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench.dedup, "_max_originals", 3)
+    monkeypatch.setattr(bench.dedup, "max_originals", 3)
     with caplog.at_level(logging.WARNING):
         for start in range(0, 80, 20):
             bench.kinds(records(80)[start : start + 20])

@@ -105,8 +105,8 @@ def test_an_interrupted_migration_resumes_and_workers_refuse_its_changelog(
     commit = Migration._commit
     committed: list[int] = []
 
-    def two_batches(self: Migration, producer: Any, store: Any, items: Any, *, complete: bool) -> None:
-        commit(self, producer, store, items, complete=complete)
+    def two_batches(self: Migration, producer: Any, items: Any, *, complete: bool) -> None:
+        commit(self, producer, items, complete=complete)
         committed.append(len(items))
         if len(committed) == 2:
             raise KeyboardInterrupt
