@@ -37,6 +37,7 @@ CORPORA = {"feed": feed(250), "one site": one_site(250, 3), "notices": notices(6
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.slow
 def test_every_entry_point_says_the_same(corpus: str, family: str, tmp_path: Path) -> None:
     lines, settings = CORPORA[corpus], load_settings(**WIDE, **FAMILIES[family])
     verdicts, cuts = by_cut(lines, settings, (60, 1, 7))

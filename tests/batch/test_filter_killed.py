@@ -39,6 +39,7 @@ def outputs(directory: Path) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("step", list(FilterStep))
+@pytest.mark.slow
 def test_killed_at_a_step_and_run_again(
     runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, step: FilterStep
 ) -> None:
@@ -55,6 +56,7 @@ def test_killed_at_a_step_and_run_again(
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.slow
 def test_killed_at_random_moments_and_run_again(
     runner: Runner, inputs: list[Path], expected: tuple[bytes, bytes], tmp_path: Path, seed: int
 ) -> None:

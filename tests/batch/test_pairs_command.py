@@ -60,6 +60,7 @@ def test_at_the_end_it_says_what_it_understood_and_all_bad_ends_with_1(tmp_path:
     assert "The records have rumpf, kopf" in odd.stdout
 
 
+@pytest.mark.slow
 def test_of_many_bad_lines_only_the_first_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1), *[b"{"] * 30])
     printed = [line for line in invoke(tmp_path, path).stderr.splitlines() if line != COMPILING]

@@ -63,6 +63,7 @@ def test_a_state_and_standard_output_do_not_go_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [gzip.compress(LINES), LINES], ids=["gzip", "plain"])
+@pytest.mark.slow
 def test_standard_input_may_be_packed(tmp_path: Path, packed: bytes) -> None:
     assert shell("$SD filter - --output -", tmp_path, packed).stdout == LET_THROUGH
     (tmp_path / "in").write_bytes(packed)

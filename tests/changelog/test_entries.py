@@ -186,6 +186,7 @@ class AReader:
                 self.builder.read_block(one.span, one.content)
 
 
+@pytest.mark.slow
 def test_every_delta_counts_once_in_whatever_order_partitions_are_read() -> None:
     """Owners take over, some after the predecessor's last entries have expired; standbys are late by any amount."""
     for seed in range(40):

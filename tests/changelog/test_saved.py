@@ -31,6 +31,7 @@ def small(verify: str = "sketch") -> Settings:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("verify", "most"), KINDS)
+@pytest.mark.slow
 def test_every_later_verdict_is_the_same(
     seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ def rows() -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_the_id_of_a_labelled_pair_is_shown_unchanged(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, rows())))
     (tmp_path / "l.jsonl").write_text(json.dumps({"earlier": IDS[0], "later": IDS[1], "label": "different"}))

@@ -87,6 +87,7 @@ def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_folded_blocks_are_counted_once(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def test_copies_that_share_hundreds_of_keys_stay_within_the_budget() -> None:
 
 
 @pytest.mark.parametrize("in_one_batch", [False, True])
+@pytest.mark.slow
 def test_a_rare_key_says_more_than_many_that_a_crowd_shares(in_one_batch: bool) -> None:
     """The original shares the headline alone; dozens of later pages share the whole text of the item, a menu."""
     menu = " ".join(words(300))

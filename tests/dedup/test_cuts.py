@@ -111,6 +111,7 @@ def outcome(
         (9, "crowded", 5, 60),
     ],
 )
+@pytest.mark.slow
 def test_every_cut_gives_the_same_verdicts_and_evidence(
     seed: int, family: str, bucket_limit: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
 
 
 @pytest.mark.parametrize("is_crowded", [False, True])
+@pytest.mark.slow
 def test_candidates_are_those_that_the_rule_names(is_crowded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain implementation of the rule in candidates.py, on what the blocks say is remembered."""
     if is_crowded:

@@ -44,6 +44,7 @@ def fresh(settings: Settings, confirmed: list[Delta]) -> Deduplicator:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("verify", "most"), [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)])
+@pytest.mark.slow
 def test_after_a_rollback_it_judges_like_a_fresh_restore(
     seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

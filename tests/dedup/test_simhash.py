@@ -85,6 +85,7 @@ def stream(count: int, within: int, seed: int) -> list[Item]:
     ("layout", "within"),
     [("4 choose 1", 3), ("5 choose 2", 3), ("6 choose 3", 3), ("4 x 4", 3), ("8 choose 2", 6), ("5 choose 2", 2)],
 )
+@pytest.mark.slow
 def test_every_verdict_is_that_of_comparing_with_all_originals(layout: str, within: int, size: int) -> None:
     items = stream(1000, within, seed=within)
     settings = load_settings(

@@ -143,6 +143,7 @@ def wild(seed: int) -> list[Item]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("size", [17, 400, 5000])
+@pytest.mark.slow
 def test_wild_times_are_judged_alike_however_batches_are_cut(seed: int, size: int) -> None:
     items = wild(seed)
     one_by_one = judged(items, 1)

@@ -75,6 +75,7 @@ def compared_fields(verdict: Verdict) -> tuple[str, str, str | None, str]:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_two_runs_and_the_filter_on_files_give_the_same_verdicts(
     kafka: Any, topic_name: Callable[[str], str], feed: Path, tmp_path: Path
 ) -> None:

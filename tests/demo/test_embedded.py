@@ -92,6 +92,7 @@ def committed(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
+@pytest.mark.slow
 def test_kill_and_restart_keep_the_data_and_the_end_of_the_context_removes_it() -> None:
     messages: list[str] = []
     with EmbeddedKafka(say=messages.append) as kafka:
@@ -179,6 +180,7 @@ def test_a_wrong_setting_is_reported_with_the_brokers_message() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("kafka_prepared")
+@pytest.mark.slow
 def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -> None:
     from kafka import KafkaConsumer, TopicPartition
 

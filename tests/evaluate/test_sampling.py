@@ -60,6 +60,7 @@ def test_the_allocation_is_all_that_was_asked_for_and_prefers_what_is_near() -> 
     assert sum(allocate(sizes, 3).values()) == 3
 
 
+@pytest.mark.slow
 def test_the_weighted_precision_of_samples_is_that_of_all_decisions() -> None:
     """Errors are near the thresholds, where more is drawn, so an unweighted mean over the sample would be too low."""
     chance = random.Random(5)

@@ -30,6 +30,7 @@ def by_python(text: str) -> list[tuple[int, int]] | None:
     return tokens(fold_with_python(text), True)
 
 
+@pytest.mark.slow
 def test_every_character_alone_and_between_letters() -> None:
     for code in range(TABLE_SIZE):
         for text in (chr(code), f"aé{chr(code)}ä"):

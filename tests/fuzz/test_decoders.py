@@ -20,8 +20,7 @@ PRIMITIVES = {
 }  # fmt: skip
 
 TARGETS_OF = {
-    "batch/parquet.py": ["parquet"],
-    "batch/rows.py": ["csv", "lines"],
+    "batch/tables.py": ["csv", "lines", "parquet"],
     "batch/packing.py": ["gzip", "zstd"],
     "batch/state.py": ["state of filter"],
     "changelog/block.py": ["block", "block, signed", "block, restored"],

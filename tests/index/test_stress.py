@@ -18,6 +18,7 @@ TOP = 2**32 - 1
 
 @pytest.mark.parametrize("dont_care_bits", [(), (8, 27)])
 @pytest.mark.parametrize("background", [False, True])
+@pytest.mark.slow
 def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypatch):
     monkeypatch.setattr(tiers, "_AT_ONCE", 100)  # so that this little data goes through the background too
     monkeypatch.setattr(tiers, "_MAX_RUNS", 6)

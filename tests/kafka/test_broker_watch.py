@@ -173,6 +173,7 @@ def status_after(member: Member, word: str, seconds: float) -> float:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_a_broker_that_dies_under_an_idle_worker(
     kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -196,6 +197,7 @@ def test_a_broker_that_dies_under_an_idle_worker(
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path) -> None:
     [port] = free_ports(1)
     settings = make_settings(f"127.0.0.1:{port}", topic_name)

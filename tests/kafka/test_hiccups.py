@@ -110,6 +110,7 @@ def test_a_failed_opening_keeps_the_restored_state(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.slow
 def test_a_failed_commit_keeps_the_committed_state(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -155,6 +156,7 @@ def outcomes(settings: Settings) -> int:
     return sum(len(read_all(settings, one)) for one in (topics.output, topics.duplicates, topics.dead_letters))
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_open_delays_no_other(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_a_task_that_cannot_open_delays_no_other(
     assert_exactly_once(settings, sent)
 
 
+@pytest.mark.slow
 def test_a_member_that_cannot_open_its_task_gives_its_role_up(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     sent = feed(settings, made_up(500))

@@ -56,6 +56,7 @@ def test_a_commit_stands_and_the_former_numbers_of_partitions_are_used(partition
 
 def test_a_migration_does_not_take_an_unknown_topic_for_an_empty_one() -> None:
     migration = Migration(load_settings(), lambda progress: None)
+    migration._consumer = Ignorant()
     with pytest.raises(MigrationError, match=r"partitions of news\.unique at present; run the migration again"):
         migration._open({})
 

@@ -92,6 +92,7 @@ def test_a_missing_topic(settings: Settings) -> None:
         reader.begin(0)
 
 
+@pytest.mark.slow
 def test_no_broker() -> None:
     [port] = free_ports(1)
     with pytest.raises(StreamError, match=f"no broker answers at 127.0.0.1:{port}"):
@@ -99,6 +100,7 @@ def test_no_broker() -> None:
     gc.collect()
 
 
+@pytest.mark.slow
 def test_an_outage_is_reported(topic_name: Callable[[str], str]) -> None:
     """A poll alone returns nothing, as on a quiet topic."""
 

@@ -134,6 +134,7 @@ def plain(broker: SecureKafka) -> Settings:
 
 
 @pytest.mark.parametrize("case", GOOD)
+@pytest.mark.slow
 def test_each_kind_of_connection_works(broker: SecureKafka, plain: Settings, case: str) -> None:
     check_topics(plain.model_copy(update={"kafka": load_settings(kafka=GOOD[case](broker)).kafka}))
 
@@ -228,6 +229,7 @@ SECRETS = (WRONG, PASSWORD, KEY_PASSWORD, "eyJ")  # the last: what every token b
 
 
 @pytest.mark.parametrize("case", ["OAUTHBEARER", "wrong host name"])
+@pytest.mark.slow
 def test_a_worker_with_wrong_settings_ends_with_one_line_that_names_the_cure(broker: SecureKafka, case: str) -> None:
     make, message = WRONG_SETTINGS[case]
     variables = {f"STREAM_DEDUP_KAFKA__{name}".upper(): value for name, value in make(broker).items()}

@@ -168,6 +168,7 @@ except TransactionFailed as error:
 """
 
 
+@pytest.mark.slow
 def test_no_broker_is_reported_and_leaves_no_threads() -> None:
     # In its own process: the garbage collector closes the client's sockets, with a warning, in any later test.
     ended = subprocess.run([sys.executable, "-c", ABSENT], capture_output=True, text=True, timeout=60, check=True)

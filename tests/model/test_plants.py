@@ -27,6 +27,7 @@ def broken(seed: int, theme: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", list(PLANTS))
+@pytest.mark.slow
 def test_a_planted_bug_is_found(name: str) -> None:
     themes, guarantees = EXPECTED[name]
     places = ((seed, theme) for seed in range(SEEDS) for theme in themes)

@@ -30,6 +30,7 @@ def failing(one: Plan) -> str:
 
 
 @pytest.mark.parametrize("theme", list(THEMES))
+@pytest.mark.slow
 def test_no_schedule_violates_a_guarantee(theme: str) -> None:
     failures = [found for seed in range(A_THEME) if (found := failing(plan(seed, theme)))]
     assert not failures, "".join(failures)

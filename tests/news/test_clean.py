@@ -151,6 +151,7 @@ def test_the_decoder_cleans_json_and_text_records_alike() -> None:
      "<svg><g>", "<p hidden>", "</p ", "[x](", "](http://a", "&amp;", "&", "\0", "<template>", "<select><option>"],
 )  # fmt: skip
 @pytest.mark.parametrize("markup", ["auto", "html", "page"])
+@pytest.mark.slow
 def test_hostile_input_is_bounded(markup: str, piece: str, many: int) -> None:
     clean = Cleaner(ItemSettings.model_validate({"markup": markup}))
     start = time.perf_counter()

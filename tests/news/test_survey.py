@@ -149,6 +149,7 @@ def test_the_first_three_reasons_of_bad_items_are_told_with_their_places() -> No
     assert found.reasons[0].endswith(" (2 times)")
 
 
+@pytest.mark.slow
 def test_what_it_keeps_is_bounded_whatever_comes() -> None:
     decode = Decoder(PLAIN.item)
     survey = Survey(decode.read, PLAIN, every=1)

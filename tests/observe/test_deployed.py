@@ -109,11 +109,13 @@ def test_promtool_accepts_configuration_and_rules(prometheus_there: None, tmp_pa
     assert "SUCCESS" in promtool("check", "rules", str(short))
 
 
+@pytest.mark.slow
 def test_the_test_cases_of_the_alerts_pass(prometheus_there: None) -> None:
     assert "SUCCESS" in promtool("test", "rules", str(RULES.parent / "rules.test.yml"))
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_every_query_has_data(
     prometheus_there: None, kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def answers(url: str, path: str, certificate: Path | None = None) -> int:
         return answer.status
 
 
+@pytest.mark.slow
 def test_slow_clients_take_neither_descriptors_nor_answers_from_others(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with flooded(300, log) as server:

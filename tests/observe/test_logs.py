@@ -171,6 +171,7 @@ def test_refused_settings_do_not_show_the_password() -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, topic_name: Callable[[str], str]) -> None:
     login = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="{PASSWORD}";'
     with EmbeddedKafka(

@@ -44,6 +44,7 @@ assert compile_all() == 0
 """
 
 
+@pytest.mark.slow
 def test_after_precompilation_the_decision_compiles_nothing() -> None:
     compile_all()
     assert compile_all() == 0
@@ -113,6 +114,7 @@ def patch_compilation(monkeypatch: pytest.MonkeyPatch, returncode: int = 0) -> l
     return started
 
 
+@pytest.mark.slow
 def test_a_second_process_starts_with_the_first_compilation_where_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_for(load_settings())
     monkeypatch.setattr(kernels, "_start_second_process", None)
@@ -128,6 +130,7 @@ def test_a_second_process_starts_with_the_first_compilation_where_it_helps(monke
     assert len(started) == 1
 
 
+@pytest.mark.slow
 def test_a_second_process_that_fails_costs_only_time_and_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -71,6 +71,7 @@ def settings(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.Monkey
     return ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 10}))
 
 
+@pytest.mark.slow
 def test_records_of_other_programs_are_skipped_counted_and_listed(
     settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

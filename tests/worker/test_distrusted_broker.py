@@ -37,6 +37,7 @@ class Renamed(EmbeddedKafka):
         super()._format()
 
 
+@pytest.mark.slow
 def test_a_wrong_certificate_behind_the_first_broker_is_named(
     kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_a_changelog_in_use_is_not_touched(kafka: EmbeddedKafka, topic_name: Nam
         Migration(settings, lambda progress: None).run()
 
 
+@pytest.mark.slow
 def test_it_keeps_up_while_the_group_has_members(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def assert_each_once(settings: Settings, sent: Iterable[Sent]) -> list[Any]:
     return records
 
 
+@pytest.mark.slow
 def test_large_header_names_are_unchanged(kafka: EmbeddedKafka, topic_name: Names) -> None:
     """The names alone may exceed a batch's bytes, by the bound of four bytes per character and actually."""
     settings = ready(make_settings(kafka.bootstrap, topic_name))
@@ -101,6 +102,7 @@ def wait_for(settings: Settings, count: int, seconds: float = 120) -> None:
         time.sleep(0.3)
 
 
+@pytest.mark.slow
 def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: Names) -> None:
     """The input grows from 6 to 8 partitions, the output from 4 to 7, under a running member and between kills."""
     settings = six_in_four_out(kafka, topic_name, batch_items=50, session_timeout="1s")
@@ -129,6 +131,7 @@ def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: 
     assert not lost, "growth is not a failure"
 
 
+@pytest.mark.slow
 def test_an_output_that_grows_is_used_without_a_new_task(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = six_in_four_out(kafka, topic_name)
     with Member(settings, QUICK) as member:

@@ -92,6 +92,7 @@ def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(
     assert sum(places([*came.output, *came.duplicates, *came.dead_letters]).values()) == 40
 
 
+@pytest.mark.slow
 def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reopening(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +138,7 @@ def test_an_output_that_is_compacted_while_the_worker_runs(kafka: EmbeddedKafka,
     assert sum(places([*came.output, *came.duplicates, *came.dead_letters]).values()) == 20
 
 
+@pytest.mark.slow
 def test_an_output_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the_command(
     kafka: EmbeddedKafka, topic_name: Names
 ) -> None:
@@ -227,6 +229,7 @@ def damage_batches(monkeypatch: pytest.MonkeyPatch, is_damaged: Callable[[Sequen
     monkeypatch.setattr("stream_dedup.kafka.producer.batch_builder", builder)
 
 
+@pytest.mark.slow
 def test_a_record_that_damages_its_batch_is_isolated(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -250,6 +253,7 @@ def test_a_record_that_damages_its_batch_is_isolated(
     assert "It becomes a dead letter; partition/offset: 0/15" in errors[-1].message
 
 
+@pytest.mark.slow
 def test_batches_that_are_refused_for_their_size_are_split(
     kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
     assert len(fetched) == 20 + 5, "the blocks before are not even fetched: the last merged block says where to begin"
 
 
+@pytest.mark.slow
 def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small: None) -> None:
     """Each owner continues after what it has read; aborted entries leave no trace in the sequence numbers."""
     chance = random.Random(3)
@@ -150,6 +151,7 @@ def test_a_standby_that_lacks_an_entry_reads_anew(
 
 
 @pytest.mark.parametrize("expired", [(15, 0), (25, 2), (35, 0), (35, 3), (0, 3)])
+@pytest.mark.slow
 def test_expired_entries_are_no_loss(writer: Remembering, small: None, expired: tuple[int, int]) -> None:
     """Blocks expire before their merged block, so there may be a gap between the last merged block and the blocks."""
     every = one_row_each(writer.settings, 38)
@@ -200,6 +202,7 @@ def test_sequence_numbers_are_not_reused_when_all_has_expired(writer: Rememberin
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.slow
 def test_a_store_after_failures_equals_a_fresh_one(
     kafka: EmbeddedKafka, topic_name: Names, small: None, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -322,6 +325,7 @@ def delete_before(settings: Settings, blocks: int, merged: int) -> None:
         admin.close()
 
 
+@pytest.mark.slow
 def test_a_worker_by_single_items_is_restored_from_merged_blocks(
     kafka: EmbeddedKafka, topic_name: Names, small: None
 ) -> None:

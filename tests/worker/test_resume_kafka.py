@@ -173,6 +173,7 @@ def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(
 
 
 @pytest.mark.usefixtures("quick_watch")
+@pytest.mark.slow
 def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any
 ) -> None:
@@ -283,6 +284,7 @@ def test_a_deleted_commit_marker_stops_no_worker(kafka: EmbeddedKafka, topic_nam
     assert len(outcome(settings).fates) == 25
 
 
+@pytest.mark.slow
 def test_a_rewind_does_not_go_back_before_a_marker(kafka: EmbeddedKafka, topic_name: Names, admin: Any) -> None:
     """Markers alone come to a partition, and are deleted; then a second member causes a rebalance."""
     settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
@@ -303,6 +305,7 @@ def test_a_rewind_does_not_go_back_before_a_marker(kafka: EmbeddedKafka, topic_n
         assert watching.errors == []
 
 
+@pytest.mark.slow
 def test_positions_past_markers_are_committed_after_a_while(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +363,7 @@ def remake_changelog(admin: Any, settings: Settings) -> None:
 
 
 @pytest.mark.usefixtures("quick_watch")
+@pytest.mark.slow
 def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_stays(
     kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -396,6 +400,7 @@ def test_a_changelog_that_has_lost_its_beginning_is_reported_at_the_take_over(
 
 
 @pytest.mark.parametrize("partition", [0, 1], ids=["blocks", "folds"])
+@pytest.mark.slow
 def test_a_foreign_transaction_in_the_changelog_is_reported_soon(
     kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture, partition: int
 ) -> None:

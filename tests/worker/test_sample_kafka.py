@@ -33,6 +33,7 @@ def run(*args: str, keys: str = "") -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_labels_of_a_sample_give_the_precision(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

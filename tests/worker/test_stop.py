@@ -21,6 +21,7 @@ SECONDS = 10.0  # container runtimes kill after them
 ORIGINALS = 100_000
 
 
+@pytest.mark.slow
 def test_it_ends_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name: Names, tmp_path: Path) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     fill_changelog(settings, ORIGINALS, 2000)

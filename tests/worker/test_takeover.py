@@ -15,6 +15,7 @@ Names = Callable[[str], str]
 BATCHES = {"batch_items": 50}
 
 
+@pytest.mark.slow
 def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=BATCHES))
     sent = feed(settings, made_up(3000))
@@ -55,6 +56,7 @@ def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, to
 
 
 @pytest.mark.parametrize("step", [CommitStep.JUDGE, CommitStep.OFFSETS, CommitStep.COMMIT])
+@pytest.mark.slow
 def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: CommitStep) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=BATCHES))
     sent = feed(settings, made_up(1000))
@@ -80,6 +82,7 @@ def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: 
     assert_exactly_once(settings, sent)
 
 
+@pytest.mark.slow
 def test_scope_partition_shares_and_replaces(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={**BATCHES, "scope": "partition"}), partitions=4)
     sent = feed(settings, made_up(6000), partition=None)

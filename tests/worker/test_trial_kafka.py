@@ -186,6 +186,7 @@ def test_an_empty_topic_and_one_without_recent_records(settings: Settings) -> No
     assert "has had no records since" in failed(settings, InputError, "--since", "2h")
 
 
+@pytest.mark.slow
 def test_no_topic_and_no_broker(settings: Settings) -> None:
     wrong = settings.model_copy(update={"topics": settings.topics.model_copy(update={"input": "never-made"})})
     assert "there is no topic never-made" in failed(wrong, TopicError)

@@ -147,6 +147,7 @@ BROKEN: dict[str, tuple[bytes | None, bytes | None]] = {
 }
 
 
+@pytest.mark.slow
 def test_broken_input_never_stops_the_worker(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     good = [(b"g1", article("g1", TEXT + " At last.")), (b"g2", article("g2", TEXT + " At last."))]

@@ -14,6 +14,7 @@ _DAY = 24 * 3600.0
 
 
 @pytest.mark.parametrize("seconds", [2 * 3600.0, 400 * _DAY, -400 * _DAY])
+@pytest.mark.slow
 def test_a_worker_with_a_wrong_clock_writes_a_changelog_that_lasts(
     kafka: EmbeddedKafka, topic_name: Callable[[str], str], seconds: float
 ) -> None:
