@@ -28,7 +28,6 @@ TARGETS_OF = {
     "changelog/records.py": ["headers"],
     "changelog/saved.py": ["saved state"],
     "cli/reference.py": ["environment"],
-    "cli/trial.py": ["arguments"],
     "evaluate/labels.py": ["labels"],
     "evaluate/sample.py": ["sample", "evidence", "row of duplicates"],
     "kafka/assignor.py": ["claim"],
