@@ -41,7 +41,7 @@ def test_judging_and_applying_from_several_threads_is_refused_and_breaks_nothing
         assert len(again.verdicts) == 30
 
 
-@pytest.mark.parametrize("call", ["judge", "apply", "confirm", "rollback", "wait_for_merges", "restore", "save"])
+@pytest.mark.parametrize("call", ["judge", "apply", "confirm", "rollback", "catch_up", "restore", "save"])
 def test_a_call_beside_that_of_another_thread_is_refused_at_once(call: str, tmp_path: Path) -> None:
     with Deduplicator() as dedup, ThreadPoolExecutor(1) as other:
         batch = dedup.judge(items_of(0, 0))

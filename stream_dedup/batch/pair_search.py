@@ -5,8 +5,8 @@ all items that share a key, found by sorting instead of lookups. The keys of a t
 columns together, each with its row, and equal neighbours are candidates. If the keys of a table do not fit in memory,
 they are sorted in ranges, and the columns are read once for each range. If the pairs do not fit, they are written as
 several runs. Then the near-duplicates of a range of rows, ordered by (later, earlier). The runs are merged range by
-range: the codes of a range of rows are contiguous in each run, so one sort removes the repeated pairs. The verdict on a
-pair is that for the later item if it met the earlier one in the stream.
+range: the codes of a range of rows are contiguous in each run, so one sort removes the repeated pairs. A pair is two
+items that the stream would call one article; whether the later one has something new is not asked.
 
 A bucket of n equal keys has n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item is
 paired with the newest `bucket_limit` items before it in its bucket, as in the stream. A pair is missed only if that

@@ -1,18 +1,18 @@
 """Find all near-duplicate pairs and clusters of a corpus.
 
-In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "lead",
+In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment",
 "headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);
 and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
 the pairs and carries the id of its first item. With a choice of what to keep (clusters.py), such a row also has
-"representative", the id of the item that stays, and "keep", whether it is this one. The decision is the stream's: same
-fingerprints and rule, as if `b` arrived at an index that remembers every item before it. But there is no
-window, an id is no evidence (an id that occurs twice is two items), and a cluster may hold two items that are no pair:
-a copy of a copy. Bad lines are reported, counted and left out.
+"representative", the id of the item that stays, and "keep", whether it is this one. Two items are a pair if the stream
+would call them one article (its second question): the same fingerprints and rule. Whether `b` has something new for a
+reader is not asked. There is no window, an id is no evidence (an id that occurs twice is two items), and a cluster may
+hold two items that are no pair: a copy of a copy. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
-candidates (pair_search.py). What does not fit in memory is in temporary files beside the pairs. So the run
-uses no more than `memory` bytes plus eight bytes an item. A killed run is repeated; the outputs grow under temporary
-names, so it leaves none.
+candidates (pair_search.py). Fingerprints and codes of pairs are in temporary files beside the pairs. So the run uses no
+more than `memory` bytes plus some 16 bytes an item for clusters and what stays of them. A killed run is repeated; the
+outputs grow under temporary names, so it leaves none.
 """
 
 import os

@@ -29,7 +29,7 @@ SEQUENCE_HEADER = "sequence"
 BLOCKS_HEADER = "blocks"
 """Of a merged block: an offset in the partition of blocks before all blocks that are not merged by then."""
 OFFSETS_HEADER = "offsets"
-STANDING_HEADER = "standing"
+SUMMARY_HEADER = "standing"
 MIGRATION_HEADER = "migration"
 """Only on the blocks of a migration (worker/migration.py)."""
 _DIGITS = 20  # of a 64-bit number
@@ -91,7 +91,7 @@ class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
     originals: int
 
     def header(self) -> Header:
-        return STANDING_HEADER, msgspec.json.encode(self)
+        return SUMMARY_HEADER, msgspec.json.encode(self)
 
 
 class MigrationCheckpoint(msgspec.Struct, frozen=True):
@@ -133,8 +133,8 @@ class RestoreResult:
     def add_headers(self, headers: Iterable[Header]) -> None:
         """Take over the values of a newer block. Raises CorruptBlock for values that no worker writes."""
         values = dict(headers)
-        if STANDING_HEADER in values:
-            before, self.task_summary = self.task_summary, _parse(values, STANDING_HEADER, TaskSummary)
+        if SUMMARY_HEADER in values:
+            before, self.task_summary = self.task_summary, _parse(values, SUMMARY_HEADER, TaskSummary)
             now = self.task_summary
             if before is not None and (before.topic, before.topic_id) != (now.topic, now.topic_id):
                 self.offsets.clear()  # they belong to another topic

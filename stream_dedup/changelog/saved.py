@@ -88,7 +88,7 @@ def restore(dedup: Deduplicator, path: Path) -> None:
             raise _damaged(path, str(error)) from None
     if not is_closed:
         raise _damaged(path, "its end is missing")
-    dedup.wait_for_merges()
+    dedup.catch_up()
 
 
 def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""Find the candidates of a batch: earlier items, in the index or the batch, that share a key with an item.
+"""Find the candidates of a batch, earlier items that share a key with an item, and choose the twelve to compare.
 
 In: the fingerprints of a batch and the `Windows` of its times. Out: `Candidates`, from which `choose` takes, for each
 item in turn, those that it is compared with. One rule holds wherever a batch begins:

@@ -214,7 +214,7 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     # In one memory order always: to numba another order is another type.
     keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
-    scope, windows = scope_of(times, arrivals), times.times - arrivals.window
+    scope, horizons = scope_of(times, arrivals), times.times - arrivals.window
     seen_at = np.where(times.times < times.watermarks - arrivals.window, times.watermarks, times.times)
     doubted = [np.where(delta.arrivals["doubted"], ANY_TIME, delta.signatures["time"]) for delta in earlier]
     steps = [arrivals.steps(delta.arrivals["elapsed"]) for delta in earlier]
@@ -233,7 +233,7 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     found = find_candidates(keys, scope.windows, index, limit, may_forget, subjects.first_kept_row + len(signatures))
     known, slots = _with_rows(_Slots(signatures, bodies, subjects.step * arrivals.step), found.row, memory)
     found = found._replace(slot=slots)
-    news = news_of(prints, ready.is_correction, (boilerplate, windows))
+    news = news_of(prints, ready.is_correction, (boilerplate, horizons))
     done = _begin(subjects, found, news.texts.passages.ends.size, earlier)
     asks = thresholds(settings.decision, has_words=prints.texts is not None), policy_of(settings), limit
     j, room = settled, room_for(found)

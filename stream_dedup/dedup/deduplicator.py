@@ -245,7 +245,7 @@ class Deduplicator:
     def restore(self, delta: Delta) -> None:
         """Apply a delta from the changelog. Deltas must come in the order in which they were made.
 
-        Sorting and deletions are deferred to the next `judge` or `wait_for_merges`: done block by block they would take
+        Sorting and deletions are deferred to the next `judge` or `catch_up`: done block by block they would take
         half of a restore. Raises RuntimeError while a batch is pending, and CorruptBlock for keys of another number of
         tables and for impossible times, before anything is added.
         """
@@ -276,7 +276,7 @@ class Deduplicator:
         row and table meanwhile. Raises RuntimeError while a batch is pending.
         """
         self._require_none_pending("export")
-        self.wait_for_merges()
+        self.catch_up()
         first, keys, times = self.index.export()
         for start in range(0, len(keys), rows):
             chunk = slice(start, start + rows)
@@ -305,11 +305,11 @@ class Deduplicator:
             elapsed=self._clocks.elapsed,
         )
 
-    def wait_for_merges(self) -> None:
+    def catch_up(self) -> None:
         """Do now the work that `restore` deferred, so that the next `judge` need not."""
         with self._alone:
             self._forget()
-            self.index.wait_for_merges()
+            self.index.catch_up()
 
     def _add(self, delta: Delta, *, defer_sort: bool) -> None:
         arrivals, times = delta.arrivals, delta.signatures["time"]

@@ -179,7 +179,7 @@ class HybridIndex:
         """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has."""
         if len(keys) > MAX_ITEMS:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
-        self.wait_for_merges()
+        self.catch_up()
         queries, budget = keys.T.copy(), self._limits.bucket_limit if limit is None else limit
         windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
@@ -213,7 +213,7 @@ class HybridIndex:
         """
         self._horizon = max(self._horizon, horizon)
         self._recent_row = max(self._recent_row, recent)
-        self.wait_for_merges()
+        self.catch_up()
         return self._sweep(self._times.advance(self._horizon, self._recent_row))
 
     def evict(self, first: int) -> int:
@@ -225,7 +225,7 @@ class HybridIndex:
         first = self._times.drop(min(first, self._times.next_row))
         self._evicted += first - before
         if self._evicted > _SWEEP_SHARE * (self._times.next_row - first):
-            self.wait_for_merges()
+            self.catch_up()
             self._sweep(first)
         return first
 
@@ -253,7 +253,7 @@ class HybridIndex:
 
         Rows that a merge has removed have no keys. A row's keys in a shared table may be in another order. O(C n).
         """
-        self.wait_for_merges()
+        self.catch_up()
         first = self._times.first
         columns = np.zeros((len(self.nearness.table_of), self._times.next_row - first), np.uint32)
         for run in self._tiers.runs:
@@ -266,7 +266,7 @@ class HybridIndex:
         columns[:, times == FORGOTTEN] = 0
         return first, columns.T, times
 
-    def wait_for_merges(self) -> None:
+    def catch_up(self) -> None:
         """Swap in a finished merge and sort the n unsorted rows, so that the next lookup need not. O(C n log n)."""
         self._tiers.collect()
         if self._unsorted:

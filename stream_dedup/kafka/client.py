@@ -1,4 +1,4 @@
-"""Configure and make kafka-python's clients, and translate their errors into ours, those to retry and those to raise.
+"""Configure and make kafka-python's clients. errors.py explains and translates what they raise.
 
 In: `Settings`. Out: keyword arguments for KafkaConsumer, KafkaProducer and KafkaAdminClient, each with its reason. All
 clients are configured here and nowhere else, so one place shows what exactly-once processing needs: read_committed

@@ -54,7 +54,7 @@ _UNPACK = (
 class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
     """The fields found in a record.
 
-    shape: the preset that was applied. fields: the raw value of each field in presets.FIELDS, None if it is missing.
+    shape: the preset that was applied. fields: the raw value of each field in fields.FIELDS, None if it is missing.
     time_reason: why `published` cannot be read (dates.REASONS), else None.
     """
 

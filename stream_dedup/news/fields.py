@@ -232,7 +232,7 @@ class FieldReader:
                 rivals = self._rivals[kinds]
             except KeyError:
                 rivals = self._rivals[kinds] = self._rivals_of(kinds)
-            # Unless a rival name is filled, no other shape finds more fields than the base (presets.shape_of).
+            # Unless a rival name is filled, no other shape finds more fields than the base.
             if "" not in values and (rivals is None or rivals[0](root) == rivals[1]):
                 return self._base, values
         shape = self._shape_of(root) if len(self._maps) > 1 else self._base

@@ -313,5 +313,5 @@ class IndexSettings(Table):
         ge=1,
         le=100_000,
         description="Newest originals looked up per key, so that templates with thousands of items stay cheap. Of all "
-        "originals found, the 24 that share the rarest keys with an item are compared with it.",
+        "originals found, the 12 that share the rarest keys with an item are compared with it.",
     )

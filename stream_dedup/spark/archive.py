@@ -1,4 +1,4 @@
-"""Fingerprints, pairs, clusters and the rows to keep of one DataFrame of news.
+"""The steps of a Spark job over one DataFrame of news, and how its rows are shuffled: fingerprints, pairs, clusters.
 
 In: a DataFrame. Out: DataFrames. `Archive` does each step once and keeps what it made on the executors' disks, or, if
 the session has a checkpoint directory, in it; then a lost executor does not fail the job. The order of the rows is the

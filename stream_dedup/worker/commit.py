@@ -6,7 +6,7 @@ before it begins.
     step           what happens                                        if the process is killed before or in it
     1 POLL         records are taken; the membership is noted          the batch is read again
     2 JUDGE        verdicts; the index does not change                 the batch is read again
-    3 APPLY        the index takes the delta, pending                  the batch is read again; the delta is forgotten
+    3 APPLY        the delta waits beside the index, pending           the batch is read again; the delta is forgotten
     4 BEGIN        the transaction begins                              the batch is read again
     5 OFFSETS      the input offsets, under the noted membership       the transaction is aborted, the batch read again
     6 SEND         output, duplicates, dead letters are handed over    the transaction is aborted, the batch read again
@@ -21,6 +21,9 @@ time; the next begins when this one is committed. If more records are there to r
 one membership. The next poll waits for step 5 of the last of them, because a poll may take part in a rebalance, after
 which the group would refuse offsets of the former generation. (Tried: to poll before the last of them is applied, and
 to drop what was polled if the group has changed. It fills the pause but is no faster, because the processor is busy.)
+
+A broker that dies in steps 5 to 9 ends the same way as a step that fails: the client tries again for the time limit of
+the transaction, and then the task is closed.
 
 So a batch is judged against committed and pending deltas. A pending delta never outlives a failure:
 

@@ -109,7 +109,7 @@ class StateStore:
         self.topic_id = topic_id or self.topic_id
 
     def follow(self) -> None:
-        """Read new entries for at most a fifth of a second; once there are no more, sort the index.
+        """Read new entries for at most a fifth of a second; once there are no more, sort the index if much is unsorted.
 
         Raises StreamError or ChangelogError. After Outdated the store is useless; after other errors it can go on.
         """
@@ -117,7 +117,7 @@ class StateStore:
         while time.monotonic() < until:
             if not self._reader.advance(_POLL_MS):
                 if self.dedup.index.unsorted_rows > _MAX_UNSORTED:
-                    self.dedup.wait_for_merges()
+                    self.dedup.catch_up()
                 break
         if time.monotonic() - self._lag_asked_at > _LAG_SECONDS:
             self._offsets_behind, self._lag_asked_at = self._reader.lag(), time.monotonic()

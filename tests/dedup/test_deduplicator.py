@@ -250,7 +250,7 @@ def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
         live.apply(batch)
         restored.restore(batch.delta)
         settling.restore(batch.delta)
-        settling.wait_for_merges()
+        settling.catch_up()
     for one in (live, restored, settling):
         verdicts = one.judge(
             [msgspec.structs.replace(gone, id="3", source="b.example"), msgspec.structs.replace(kept, id="4")]

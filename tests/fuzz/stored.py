@@ -90,7 +90,7 @@ def _restored(data: bytes) -> None:
         batch = dedup.judge(_ITEMS)
         assert len(batch.verdicts) == len(_ITEMS)
         dedup.apply(batch)
-        dedup.wait_for_merges()
+        dedup.catch_up()
 
 
 def _block(data: bytes) -> None:

@@ -317,7 +317,7 @@ def test_adding_later_does_not_walk_over_what_waits():
         index.add(keys_of([row + 1, 0]), at(row), defer_sort=True)
     assert index.unsorted_rows == 200
     assert waiting.walked == 0
-    index.wait_for_merges()
+    index.catch_up()
     assert index.unsorted_rows == 0
     assert waiting.walked <= 200
     assert index.lookup(keys_of([7, 0]), at(0))[1].tolist() == [6]

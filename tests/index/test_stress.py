@@ -80,7 +80,7 @@ def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypa
                 first = len(model.times) - int(rng.integers(500, 2000))
                 assert index.evict(first) == model.evict(first)
             case "settle":
-                index.wait_for_merges()
+                index.catch_up()
                 assert index.unsorted_rows == 0
             case "merge":
                 merge(index)

@@ -42,7 +42,7 @@ class Stream:
         began = time.process_time()
         batch = self.dedup.judge(self._items[start : start + BATCH])
         self.dedup.apply(batch)
-        self.dedup.index.wait_for_merges()
+        self.dedup.index.catch_up()
         self.seconds.append(time.process_time() - began)
         self.kinds.update(str(verdict.kind) for verdict in batch.verdicts)
 
