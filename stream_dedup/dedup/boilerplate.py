@@ -13,7 +13,7 @@ A bucket has four entries, one cache line. In a full bucket a new passage replac
 this, too, depends only on the last sightings.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, uint32, uint64
@@ -32,10 +32,6 @@ _CACHE_LINE = 64
 MOST_PASSAGES = 128
 _SEEN = 4 * MOST_PASSAGES  # slots of a hash set of the passages of one original
 _MS_PER_SECOND = 1000
-
-
-Snapshot: TypeAlias = tuple[NDArray[np.int64], NDArray[np.uint32]]
-"""Bucket numbers (n,) and the contents of these buckets."""
 
 
 class Log(NamedTuple):
@@ -80,16 +76,6 @@ class Boilerplate:
     def nbytes(self) -> int:
         return self.entries.nbytes
 
-    @property
-    def buckets(self) -> int:
-        """Number of buckets."""
-        return len(self._by_bucket())
-
-    @property
-    def bucket_words(self) -> int:
-        """Words of 4 bytes per bucket of a `Snapshot`."""
-        return _BUCKET_ENTRIES * (1 + SIGHTINGS)
-
     def add(
         self,
         hashes: NDArray[np.uint32],
@@ -102,19 +88,6 @@ class Boilerplate:
         hashes: of all originals, concatenated; counts: (n,) passages of each; times: (n,) ms. log: for `undo`.
         """
         _add(self.entries, hashes, counts.astype(np.int64), in_seconds(times), log or log_for(0))
-
-    def snapshot(self) -> Snapshot:
-        """Copy the buckets that are in use, 64 bytes each, for `put_back`. O(table)."""
-        buckets = np.flatnonzero(self._by_bucket().any(axis=1))
-        return buckets, self._by_bucket()[buckets]
-
-    def put_back(self, snapshot: Snapshot) -> None:
-        """Restore the buckets of a snapshot."""
-        buckets, entries = snapshot
-        self._by_bucket()[buckets] = entries
-
-    def _by_bucket(self) -> NDArray[np.uint32]:
-        return self.entries.reshape(-1, _BUCKET_ENTRIES * (1 + SIGHTINGS))
 
     def known(self, hashes: NDArray[np.uint32], horizon: int) -> NDArray[np.bool_]:
         """(n,) whether each passage is boilerplate for an item whose window begins at `horizon`, ms."""

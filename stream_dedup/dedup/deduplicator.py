@@ -271,7 +271,7 @@ class Deduplicator:
     def export(self, rows: int) -> Iterator[Delta]:
         """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
 
-        If `Boilerplate.snapshot` is restored too, every later verdict is the same. Dead rows that still count towards
+        If `Boilerplate.entries` are restored, too, every later verdict is the same. Dead rows that still count towards
         `window.max_originals` have no keys. Do not use the Deduplicator while iterating. O(bytes); needs 4 bytes per
         row and table meanwhile. Raises RuntimeError while a batch is pending.
         """
