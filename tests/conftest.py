@@ -34,10 +34,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all tests on the real Kafka in one process, with their one broker: they mostly wait. Others run beside."""
+    """Run all tests on the real Kafka in one process, with their one broker: they mostly wait. Others run beside.
+
+    Those in a browser run in one process, too: two would install it at once.
+    """
     for item in items:
         if item.get_closest_marker("kafka"):
             item.add_marker(pytest.mark.xdist_group("kafka"))
+        elif "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("chromium"))
 
 
 @pytest.hookimpl(wrapper=True)
