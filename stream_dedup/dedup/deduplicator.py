@@ -142,8 +142,8 @@ class Deduplicator:
         return newest >= horizon or self._arrivals.is_recent(elapsed, self._clocks.elapsed)
 
     def __len__(self) -> int:
-        """Rows in memory and pending, including those that expired since the last clean-up."""
-        return len(self.rows) + sum(len(delta) for delta in self._pending)
+        """Rows in memory and pending, including those that expired since the last clean-up. Any thread may ask."""
+        return len(self.rows) + sum(map(len, tuple(self._pending)))  # a copy: the owner may add or drop one meanwhile
 
     def __enter__(self) -> Self:
         return self
