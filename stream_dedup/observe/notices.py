@@ -28,7 +28,7 @@ _SURVEY_SECONDS = 3600.0
 # Items from which on the page shows a new survey instead of the previous one.
 _ENOUGH_ITEMS = 100
 # The task that meets an odd time logs it with the record's position (worker/judge.py); the page shows both.
-_LOGGED_BY_TASKS = frozenset({"dates-1970", "future-dates", "jumps-back"})
+_LOGGED_BY_TASKS = frozenset({"dates-1970", "future-dates"})
 
 
 class Incoming(Observer):
