@@ -1,7 +1,7 @@
 """kafka-python's consumer, producer and admin client, as the worker uses them, on the broker in memory.
 
 In: the same keyword arguments and calls. Out: the same results, errors and habits, including those that the rules P1 to
-P11 (docs/architecture.md) are about. They replace the real clients in `stream/client.py`'s `make`. Where the worker
+P11 (docs/architecture.md) are about. They replace the real clients in `kafka/client.py`'s `make`. Where the worker
 reaches into the library, the library's own code is used: the accumulator and its builders, `send` with its partitioner,
 and the unpacking of a fetch.
 
@@ -591,7 +591,7 @@ class Admin:
 
 
 def maker(broker: Broker) -> Any:
-    """The replacement of `make` in stream/client.py."""
+    """The replacement of `make` in kafka/client.py."""
     kinds = {KafkaConsumer: Consumer, KafkaProducer: Producer, KafkaAdminClient: Admin}
 
     def make(kind: Any, config: Mapping[str, Any]) -> Any:
