@@ -7,7 +7,7 @@ it reads the outputs back as a downstream reader would (read_committed), so that
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from stream_dedup.dedup.verdict import Kind
@@ -59,14 +59,6 @@ class DemoResult:
     read_duplicates: int
     read_dead_letters: int
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def check(self) -> None:
-        """Raise StreamError unless every item is in exactly one output."""
-        if self.read_output + self.read_duplicates + self.read_dead_letters != self.items:
-            raise StreamError(f"not every item came out exactly once: {self.as_json()}")
-
 
 class Feed:
     """Sends records to the input topic on its own thread, at most `rate` a second; starts at once."""
@@ -104,26 +96,24 @@ class Feed:
             self.finished.set()
 
     def _send_all(self, producer: Any) -> None:
-        start, unconfirmed = time.monotonic(), []
+        start, topic, unconfirmed = time.monotonic(), self._settings.topics.input, list[Any]()
+
+        def confirm() -> None:
+            producer.flush()
+            for future in unconfirmed:
+                future.get(0)
+            unconfirmed.clear()
+
         for record in self._records:
             if self._stop.is_set():
                 break
             if self._rate:
                 self._stop.wait(max(0.0, start + self.sent / self._rate - time.monotonic()))
-            unconfirmed.append(
-                producer.send(
-                    self._settings.topics.input, record.value, record.key, partition=0, timestamp_ms=record.time
-                )
-            )
+            unconfirmed.append(producer.send(topic, record.value, record.key, partition=0, timestamp_ms=record.time))
             self.sent += 1
             if len(unconfirmed) >= _FLUSH_RECORDS:
-                producer.flush()
-                for future in unconfirmed:
-                    future.get(0)
-                unconfirmed.clear()
-        producer.flush()
-        for future in unconfirmed:
-            future.get(0)
+                confirm()
+        confirm()
 
 
 def run_demo(
@@ -178,25 +168,14 @@ def run_demo(
                 error if isinstance(error, StreamError) else StreamError(f"the demo ended: {error_text(error)}")
             ) from error
     tick()
-    result = _result(settings, screen)
-    result.check()
+    topics, kinds = settings.topics, (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD, Kind.TOMBSTONE)
+    outputs = [count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)]
+    times = round(screen.seconds, 3), round(screen.items_per_second, 1), round(screen.judged_us, 1)
+    unique, duplicate, update, bad, tombstone = (screen.counts[kind] for kind in kinds)
+    result = DemoResult(screen.judged, unique, duplicate, update, bad, tombstone, *times, *outputs)
+    if sum(outputs) != result.items:
+        raise StreamError(f"not every item came out exactly once: {result}")
     return result
-
-
-def _result(settings: Settings, screen: Screen) -> DemoResult:
-    topics, counts = settings.topics, screen.counts
-    return DemoResult(
-        screen.judged,
-        counts[Kind.UNIQUE],
-        counts[Kind.DUPLICATE],
-        counts[Kind.UPDATE],
-        counts[Kind.BAD],
-        counts[Kind.TOMBSTONE],
-        round(screen.seconds, 3),
-        round(screen.items_per_second, 1),
-        round(screen.judged_us, 1),
-        *(count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)),
-    )
 
 
 def count_committed(settings: Settings, topic: str) -> int:

@@ -101,7 +101,7 @@ class Bank:
 
     >>> bank = Bank("en", random.Random(1))
     >>> event = bank.event()
-    >>> len(bank.tell(event)) >= 4 and bank.headline(event) != bank.headline(event)
+    >>> len(bank.tell(event)) >= 4 and bank.own(event, "headline") != bank.own(event, "headline")
     True
     """
 
@@ -137,9 +137,7 @@ class Bank:
     def tell(self, event: Event) -> list[str]:
         """Write the sentences of one article: facts first, quotes and outlook later, as newsrooms do."""
         facts = len(self._lines[event.topic, "fact"]) // 2  # the other half is for another report
-        slots = [
-            (event.topic, "lead"), *[(event.topic, "fact")] * facts, ("any", "quote"), ("any", "after"),
-        ]  # fmt: skip
+        slots = [(event.topic, "lead"), *[(event.topic, "fact")] * facts, ("any", "quote"), ("any", "after")]
         slots += [("any", what) for what in ("quote", "after") if self._rng.random() < 0.4]
         sentences = []
         for slot in slots:
@@ -148,13 +146,9 @@ class Bank:
             sentences.append(self.word(event, *slot))
         return sentences
 
-    def headline(self, event: Event) -> str:
-        """Draw a headline that is new for this event, until all have been used."""
-        return self.word(event, event.topic, "headline")
-
-    def news(self, event: Event) -> str:
-        """Draw a sentence with news that the first article lacks."""
-        return self.word(event, event.topic, "new")
+    def own(self, event: Event, what: str) -> str:
+        """Word a headline, news that the first article lacks or a text, new for this event until all have been used."""
+        return self.word(event, event.topic, what)
 
     def page(self, what: str, values: dict[str, str]) -> str:
         """Draw a piece of page boilerplate."""
@@ -247,14 +241,14 @@ class _Newsroom:
     def _bulletin(self, now: datetime) -> Iterator[tuple[datetime, Feed]]:
         event = self._bulletins.event()
         (site,) = self._bulletins.sites(event.topic)
-        text = self._bulletins.word(event, event.topic, "text")
-        yield now, self._item("template", site, self._bulletins.headline(event), text)
+        text, title = (self._bulletins.own(event, what) for what in ("text", "headline"))
+        yield now, self._item("template", site, title, text)
 
     def _story(self, now: datetime) -> Iterator[tuple[datetime, Feed]]:
         bank = self._banks[self._choose(LANGUAGES)]
         event = bank.event()
         sites = self._rng.sample(bank.sites(), len(bank.sites()))
-        title, sentences = bank.headline(event), bank.tell(event)
+        title, sentences = bank.own(event, "headline"), bank.tell(event)
         item = self._item("fresh", sites.pop(), title, self._paragraphs(bank, sentences))
         story = _Story(bank, event, item, title, sentences, sites)
         yield now, item
@@ -280,10 +274,10 @@ class _Newsroom:
         bank, site = story.bank, story.sites.pop()
         if kind == "report":
             event, story.reported = story.event, True
-            return self._item(kind, site, bank.headline(event), self._paragraphs(bank, bank.tell(event)))
+            return self._item(kind, site, bank.own(event, "headline"), self._paragraphs(bank, bank.tell(event)))
         title = story.title
         if kind == "copy" and self._rng.random() < 0.3:
-            title = story.other_title = story.other_title or bank.headline(story.event)
+            title = story.other_title = story.other_title or bank.own(story.event, "headline")
         title += self._rng.choice(SUFFIXES).format(site[1])
         if kind == "cut":
             kept = max(2, round(len(story.sentences) * self._rng.uniform(0.4, 0.75)))
@@ -304,7 +298,7 @@ class _Newsroom:
             story.title = story.title.replace(wrong_name, name)
             story.sentences.append(story.bank.page("correction", {"name": name}))
         else:
-            story.sentences.insert(1, story.bank.news(story.event))
+            story.sentences.insert(1, story.bank.own(story.event, "new"))
             story.title = story.bank.page("updated", {"headline": story.item["title"]})
         update = self._item("update", site, story.title, self._paragraphs(story.bank, story.sentences))
         return update | {"id": story.item["id"], "url": story.item["url"]}
@@ -352,8 +346,7 @@ class _Newsroom:
         return "\n".join(bank.space.join(sentences[i : i + 2]) for i in range(0, len(sentences), 2))
 
     def _item(self, kind: str, site: tuple[str, str], title: str, text: str) -> Feed:
-        number = next(self._ids)
-        host = site[0]
+        number, host = next(self._ids), site[0]
         return {
             "id": f"{host.split('.')[0]}-{number:06d}",
             "title": title,

@@ -111,7 +111,9 @@ def compile_for(settings: Settings, report: Callable[[int], None] = lambda count
             second.append(_start_second_process())
         report(count)
 
-    items, notices = _sample_items(_TRICKLE_ITEMS), _notices(settings)
+    decode = Decoder(load_settings(item=dict(_ITEM_SETTINGS)).item)
+    decoded = (decode(json.dumps(item).encode(), None, None) for item in sample_feed(_TRICKLE_ITEMS))
+    items, notices = [item for item in decoded if isinstance(item, Item)], _notices(settings)
     second_count = 0
     try:
         with count_compilations(on_compilation) as names:
@@ -129,31 +131,18 @@ def compile_for(settings: Settings, report: Callable[[int], None] = lambda count
                 for size in (1, *_BATCHES):
                     dedup.apply(dedup.judge([*notices[:1], *items[first : first + size]]))
                     first += size
-            _judge_trickle(settings, items)
+            # One by one and in pairs, as items arrive on a quiet topic. numba has another type for a table of one row,
+            # because it is contiguous whatever it was cut from; without this the first batch of one waits six seconds.
+            remaining = iter(items)
+            with Deduplicator(settings) as dedup:
+                for size in (1, 2) * (len(items) // 3):
+                    dedup.apply(dedup.judge(list(islice(remaining, size))))
     finally:
         for process in second:
             # It has ended, unless an error is on its way out or its kernels were the only ones that were missing.
             process.kill()
             process.communicate()  # closes its pipes
     return len(names) + second_count
-
-
-def _judge_trickle(settings: Settings, items: Sequence[Item]) -> None:
-    """Judge items one by one and in pairs, as they arrive on a quiet topic.
-
-    numba has another type for a table of one row, because it is contiguous whatever it was cut from. Without this the
-    first batch of one item waits six seconds.
-    """
-    remaining = iter(items)
-    with Deduplicator(settings) as dedup:
-        for size in (1, 2) * (len(items) // 3):
-            dedup.apply(dedup.judge(list(islice(remaining, size))))
-
-
-def _sample_items(count: int) -> list[Item]:
-    decode = Decoder(load_settings(item=dict(_ITEM_SETTINGS)).item)
-    decoded = [decode(json.dumps(item).encode(), None, None) for item in sample_feed(count)]
-    return [item for item in decoded if isinstance(item, Item)]
 
 
 def _start_second_process() -> subprocess.Popen[str]:

@@ -18,6 +18,10 @@ from stream_dedup.errors import StreamError
 from tests.broker import EmbeddedKafka
 
 
+def on_kafka(test: Callable[..., None]) -> Callable[..., None]:
+    return pytest.mark.kafka(pytest.mark.usefixtures("kafka_prepared")(test))
+
+
 def is_alive(pid: int) -> bool:
     """Return whether the process runs; a zombie does not."""
     try:
@@ -41,28 +45,14 @@ def create(kafka: EmbeddedKafka, topic: str, partitions: int = 1) -> None:
     admin.close()
 
 
-def commit(
-    kafka: EmbeddedKafka,
-    topic: str,
-    *values: bytes,
-    spread: bool = False,
-    afterwards: Callable[[], object] = lambda: None,
-) -> None:
-    """Send the values in one transaction and call `afterwards` once Kafka has accepted its commit.
-
-    `spread`: send each value to the next partition instead of all to the first.
-    """
+def commit(kafka: EmbeddedKafka, topic: str, *values: bytes, afterwards: Callable[[], object] = lambda: None) -> None:
+    """Send each value to a partition, in one transaction, and call `afterwards` once Kafka has accepted its commit."""
     from kafka import KafkaProducer
 
-    producer = KafkaProducer(
-        bootstrap_servers=kafka.bootstrap,
-        transactional_id=f"tests-{topic}",
-        retry_backoff_ms=20,
-        max_request_size=32 << 20,
-    )
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=f"tests-{topic}", retry_backoff_ms=20)
     producer.init_transactions()
     producer.begin_transaction()
-    futures = [producer.send(topic, value, partition=i if spread else 0) for i, value in enumerate(values)]
+    futures = [producer.send(topic, value, partition=partition) for partition, value in enumerate(values)]
     producer.flush(30)
     for future in futures:
         future.get(0)
@@ -76,10 +66,7 @@ def committed(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
     from kafka import KafkaConsumer, TopicPartition
 
     consumer = KafkaConsumer(
-        bootstrap_servers=kafka.bootstrap,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=32 << 20,
+        bootstrap_servers=kafka.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     )
     consumer.assign([TopicPartition(topic, 0)])
     values: list[bytes] = []
@@ -90,8 +77,7 @@ def committed(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
     return values
 
 
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
+@on_kafka
 @pytest.mark.slow
 def test_kill_and_restart_keep_the_data_and_the_end_of_the_context_removes_it() -> None:
     messages: list[str] = []
@@ -145,8 +131,7 @@ def start_child(then: str, home: Path) -> tuple[subprocess.Popen[str], int, Path
     return child, int(pid), Path(directory.strip())
 
 
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
+@on_kafka
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a child when its parent dies")
 def test_the_broker_dies_with_its_killed_parent(tmp_path: Path) -> None:
     child, pid, directory = start_child("sys.stdin.read()", tmp_path)
@@ -158,8 +143,7 @@ def test_the_broker_dies_with_its_killed_parent(tmp_path: Path) -> None:
     subprocess.run(["rm", "-r", directory], check=True)
 
 
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
+@on_kafka
 def test_an_exit_without_a_stop_ends_the_broker(tmp_path: Path) -> None:
     child, pid, directory = start_child("sys.exit(3)", tmp_path)
     with child:
@@ -168,8 +152,7 @@ def test_an_exit_without_a_stop_ends_the_broker(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
+@on_kafka
 def test_a_wrong_setting_is_reported_with_the_brokers_message() -> None:
     with (
         pytest.raises(StreamError, match=r"(?s)exit code 1.*Invalid value abc .*retention.*--bootstrap"),
@@ -178,8 +161,7 @@ def test_a_wrong_setting_is_reported_with_the_brokers_message() -> None:
         pass
 
 
-@pytest.mark.kafka
-@pytest.mark.usefixtures("kafka_prepared")
+@on_kafka
 @pytest.mark.slow
 def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -> None:
     from kafka import KafkaConsumer, TopicPartition
@@ -192,7 +174,7 @@ def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -
         for _ in range(3):
             # Freeze the broker once it has accepted the commit, and kill it after the client has closed, since the
             # client would search for it. Markers in many partitions take longer to write.
-            commit(kafka, "topic", *[b"value"] * 100, spread=True, afterwards=freeze)
+            commit(kafka, "topic", *[b"value"] * 100, afterwards=freeze)
             kafka.kill()
             kafka.restart()
         topic_partitions = [TopicPartition("topic", i) for i in range(100)]
@@ -202,12 +184,9 @@ def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -
             contextlib.closing(KafkaConsumer(**settings, isolation_level="read_uncommitted")) as read_uncommitted,
         ):
             deadline = time.monotonic() + 10
-            while (
-                committed_only.end_offsets(topic_partitions) != read_uncommitted.end_offsets(topic_partitions)
-                and time.monotonic() < deadline
-            ):
+            while committed_only.end_offsets(topic_partitions) != read_uncommitted.end_offsets(topic_partitions):
+                assert time.monotonic() < deadline, "a transaction is still open"
                 time.sleep(0.1)
-            assert committed_only.end_offsets(topic_partitions) == read_uncommitted.end_offsets(topic_partitions)
             # Three values, each with a marker, which may be written twice.
             assert min(committed_only.end_offsets(topic_partitions).values()) >= 6
 

@@ -92,8 +92,6 @@ class SecondProcess:
 
     def kill(self) -> None: ...
 
-    def wait(self) -> None: ...
-
 
 def patch_compilation(monkeypatch: pytest.MonkeyPatch, returncode: int = 0) -> list[SecondProcess]:
     """Make each batch of fingerprints compile one kernel; return the list of second processes as they start."""
@@ -141,11 +139,19 @@ def test_a_second_process_that_fails_costs_only_time_and_is_logged(
     assert "MemoryError: no memory" in caplog.text
 
 
+def run_with_empty_cache(code: str, cache: Path) -> str:
+    """Run code in a process of its own; return what it prints."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.operate
 @pytest.mark.timeout(600)
 def test_the_second_process_compiles_most_kernels_behind_the_fingerprints(tmp_path: Path) -> None:
     """With an empty cache, only a fraction of the kernels remains for the first process after the fingerprints."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     code = """
 from stream_dedup.precompile.compilations import count_compilations
 from stream_dedup.precompile.kernels import compile_for
@@ -159,22 +165,11 @@ with count_compilations() as second:
 Fingerprinter(Scheme(load_settings().fingerprint))([Item("1", "A headline", "A text.", "", 0)])
 print(len(second), compile_for(load_settings()))
 """
-    completed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
-    )
-    compiled, left = map(int, completed.stdout.split())
+    compiled, left = map(int, run_with_empty_cache(code, tmp_path).split())
     assert left < compiled / 3
 
 
 @pytest.mark.operate
 @pytest.mark.timeout(600)
 def test_precompilation_caches_every_cacheable_kernel(tmp_path: Path) -> None:
-    completed = subprocess.run(
-        [sys.executable, "-c", _PRINT_MISSING],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-    )
-    assert completed.returncode == 0, completed.stderr
-    assert completed.stdout == ""
+    assert run_with_empty_cache(_PRINT_MISSING, tmp_path) == ""
