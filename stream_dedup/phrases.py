@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -43,6 +43,14 @@ def span(milliseconds: int) -> str:
         if milliseconds >= size:
             return counted(milliseconds // size, unit)
     return "under a second"
+
+
+def version_text() -> str:
+    """Return the version of the installed package."""
+    try:
+        return version("stream-dedup")
+    except PackageNotFoundError:  # run from a source tree that was not installed
+        return "unknown (not installed)"
 
 
 def install_command(extra: str) -> str:

@@ -1,51 +1,77 @@
-"""Parts that several commands share: options, consoles, JSON, counts and sizes, the version."""
+"""What commands share: options, counts and sizes, and every way to print: tables, progress, warnings, surveys, JSON.
 
+Text is printed as it is: no markup (`[red]`, `[link=...]`), no names of emoji, and control characters escaped.
+"""
+
+import os
 import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from stream_dedup.batch.tables import FileFormat
+from stream_dedup.errors import UsageError
+from stream_dedup.observe.logs import escape_controls
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from stream_dedup.batch.filter import FilterResult
+    from stream_dedup.batch.pairs import PairsResult
+    from stream_dedup.news.survey import Summary
+
+# -- options ---------------------------------------------------------------------------------------------
+
+
+def number(help: str, min: float | None = None, max: float | None = None) -> Any:
+    """Declare an option that takes a number."""
+    return typer.Option(metavar="NUMBER", help=help, min=min, max=max)
+
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config", metavar="FILE", help="Settings file (TOML); default: none. Environment variables win over it."
-    ),
+    typer.Option(metavar="FILE", help="Settings file (TOML); default: none. Environment variables win over it."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace outputs that exist; without it they are refused.")]
+InputsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT",
+        help="Read in this order: JSON Lines, or by suffix .csv, .tsv (with a header line) or .parquet; packed (.gz, "
+        ".zst) or not. - is standard input.",
+    ),
+]
+FormatOption = Annotated[
+    FileFormat | None,
+    typer.Option(
+        "--format",
+        case_sensitive=False,
+        help="What the inputs hold, whatever their names say. Without it - (standard input) holds jsonl.",
+    ),
+]
+
+
+def refuse_all(wrong: Mapping[str, bool], error: type[Exception] = UsageError) -> None:
+    """Raise an error with the first message that applies."""
+    for message, applies in wrong.items():
+        if applies:
+            raise error(message)
+
 
 _SHOWN = 40  # characters of an argument in a message
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 # More than any machine or feed holds, and exact in a float and in a signed 64-bit integer.
 _LARGEST = 10**15
-
-
-def new_console(*, stderr: bool = False, **options: Any) -> "Console":
-    """Make a console that prints the text of strangers as it is (cli/console.py)."""
-    from stream_dedup.cli.console import CleanConsole
-
-    return CleanConsole(stderr=stderr, **options)
-
-
-def print_json(value: Any, *, err: bool = False) -> None:
-    """Print one JSON object on a line of its own."""
-    import msgspec
-
-    typer.echo(msgspec.json.encode(value).decode(), err=err)
-
-
-def version_text() -> str:
-    """Return the version of the installed package."""
-    try:
-        return version("stream-dedup")
-    except PackageNotFoundError:  # run from a source tree that was not installed
-        return "unknown (not installed)"
 
 
 def parse_count(text: str) -> int:
@@ -76,3 +102,201 @@ def parse_size(text: str) -> int:
         return int(values.parse_size(text))
     except ValueError as error:
         raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
+
+
+# -- where to print --------------------------------------------------------------------------------------
+
+# The exit code that a shell shows for a process that a broken pipe ended: 128 plus the number of the signal.
+_BROKEN_PIPE = 128 + 13
+
+
+class CleanConsole(Console):
+    """Escapes what is rendered, and writes past the stream that would also escape rich's own codes."""
+
+    def __init__(self, *, stderr: bool = False, **options: Any) -> None:
+        stream = sys.stderr if stderr else sys.stdout
+        file = getattr(stream, "uncleaned", stream)
+        super().__init__(file=file, stderr=stderr, markup=False, emoji=False, highlight=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
+
+
+def result_console(*outputs: str | Path | None) -> Console:
+    """The console for the result: standard output, or standard error if an output goes to standard output."""
+    from stream_dedup.batch.outputs import target
+
+    return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
+
+
+def display_name(output: str | Path) -> str:
+    """The name of an output for a person: as given, or "standard output" for "-"."""
+    from stream_dedup.batch.outputs import target
+
+    is_url = "://" in str(output)
+    return str(output) if is_url or not target(Path(output)).is_stream else str(target(Path(output)))
+
+
+@contextmanager
+def exit_on_broken_pipe() -> Iterator[None]:
+    """End the command quietly if the output has no reader any more (`| head`), as Unix tools do."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Python flushes standard output at exit; on the closed pipe that would be another error.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.close(null)
+        raise typer.Exit(_BROKEN_PIPE) from None
+
+
+# -- tables, warnings, JSON ------------------------------------------------------------------------------
+
+_SPACE = re.compile(r"\s+")
+
+
+def one_line(text: str) -> str:
+    r"""Put a text on one line, with control characters escaped, so that its width is known before it is laid out.
+
+    >>> one_line("a\x1b[31m\n b")
+    'a\\u001b[31m b'
+    """
+    return escape_controls(_SPACE.sub(" ", text))
+
+
+def warn(console: Console, text: str, *, soft_wrap: bool = True) -> None:
+    """Print a warning."""
+    console.print(Text.assemble(("warning:", "bold yellow"), f" {text}"), soft_wrap=soft_wrap)
+
+
+def print_json(value: Any, *, err: bool = False) -> None:
+    """Print one JSON object on a line of its own."""
+    import msgspec
+
+    typer.echo(msgspec.json.encode(value).decode(), err=err)
+
+
+def print_table(
+    console: Console, columns: Sequence[str], rows: Iterable[Sequence[str | int | Text]], title: str | None = None
+) -> None:
+    """Print rows under the names of their columns; without names each row is a name and a value.
+
+    There is no frame, so that many columns fit into 80 characters. Numbers stand at the right of their columns.
+    """
+    table = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.show_header = bool(columns)
+    shown = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+    for row in shown:
+        table.add_row(*row)
+    for column, cells in zip(table.columns, zip(*shown, strict=True), strict=False):
+        is_number = all(str(cell)[:1] in "0123456789-" for cell in cells)  # or empty
+        column.justify, column.overflow = "right" if is_number else "left", "fold"
+    console.print(table)
+
+
+# -- progress --------------------------------------------------------------------------------------------
+
+# Between two updates of the same step: less than an eye sees, and a loop may report each record.
+_UPDATE_SECONDS = 0.1
+
+
+class Bars:
+    """A bar for each step of the work; `progress_bars` makes it."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._steps: dict[str, TaskID] = {}
+        self._next_update = 0.0
+
+    def __call__(self, step: str, done: int, total: int | None = None, counts: str | None = None) -> None:
+        """Show how far a step is; `counts` is what is counted, as text. Cheap enough to be called for each record."""
+        now = time.monotonic()
+        if step in self._steps and now < self._next_update and done != total:
+            return
+        self._next_update = now + _UPDATE_SECONDS
+        if counts is None:
+            counts = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        if step not in self._steps:
+            self._steps[step] = self._bars.add_task(step, total=total, counts=counts)
+        self._bars.update(self._steps[step], completed=done, total=total, counts=counts)
+
+    def print(self, text: str) -> None:
+        """Print a line above the bars; without a terminal, too."""
+        self._bars.console.print(text, soft_wrap=True)
+
+
+@contextmanager
+def progress_bars() -> Iterator[Bars]:
+    """Show bars on standard error while the work lasts, if it is a terminal."""
+    console = CleanConsole(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(20),
+        TextColumn("{task.fields[counts]}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        yield Bars(bars)
+
+
+# -- the survey of an input ------------------------------------------------------------------------------
+
+# Width of the table of fields without its samples.
+_COLUMNS_BESIDE_SAMPLE = 40
+_SHORT = ("read as", "filled", "dates", "record times", "sources")
+
+
+def print_summary(console: Console, summary: "Summary", *, short: bool = False) -> None:
+    """Print a survey in 80 columns: its fields as a table, the other figures, reasons of bad items, and warnings.
+
+    `short`: as other commands than `check` end: a line each on preset, fields, dates and sources; then the warnings.
+    """
+    from stream_dedup.news.fields import FIELDS
+    from stream_dedup.news.survey import rows_of, share
+
+    rows = dict(rows_of(summary))
+    if short:
+        # The command has printed its own count of items; of a sample the count differs.
+        names = ("items", *_SHORT) if summary.is_sampled else _SHORT
+        rows = {name: rows[name] for name in names if name in rows}
+    else:
+        if summary.looked:
+            fields = []
+            for name in FIELDS:
+                sample = Text(summary.samples.get(name, ""))
+                sample.truncate(max(console.width - _COLUMNS_BESIDE_SAMPLE, 10), overflow="ellipsis")
+                fields.append((name, share(summary, name), summary.filled[name], sample))
+            print_table(console, ("field", "filled", "items", "first value"), fields)
+        rows.pop("filled", None)
+    print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows.items()])
+    if not short:
+        print_reasons(console, summary)
+    print_warnings(console, summary)
+
+
+def print_reasons(console: Console, summary: "Summary") -> None:
+    """Print why items are bad: each reason with the first item that has it."""
+    from stream_dedup.news.survey import MOST_REASONS
+
+    if summary.reasons:
+        console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
+        for reason in summary.reasons:
+            console.print(f"  {reason}", soft_wrap=True)
+
+
+def print_warnings(console: Console, summary: "Summary | None") -> None:
+    """Print a paragraph for each warning."""
+    for warning in summary.warnings if summary else ():
+        warn(console, warning.text, soft_wrap=not console.is_terminal)
+
+
+def print_end(console: Console, result: "FilterResult | PairsResult", count: int, *, reasons: bool = False) -> None:
+    """Print the time that `count` items took, and how the input was understood."""
+    console.print(f"{result.seconds:.1f} s, {count / max(result.seconds, 1e-9):,.0f} items/s")
+    if result.summary is not None:
+        if reasons:
+            print_reasons(console, result.summary)
+        print_summary(console, result.summary, short=True)
+    elif not result.items:  # no error: an hour may bring no news
+        warn(console, "The input is empty: it has no items.")

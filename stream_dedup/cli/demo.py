@@ -7,17 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.live import Live
 
-from stream_dedup.cli.common import ConfigOption, new_console, print_json, version_text
+from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, number, print_json
 from stream_dedup.cli.operate import stop_on_signals
 from stream_dedup.errors import StreamError
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, version_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,24 +38,17 @@ _NO_SHADOW = {"shadow": False}
 
 def demo_command(
     bootstrap: Annotated[
-        str | None,
-        typer.Option("--bootstrap", metavar="HOST:PORT", help="Brokers to use; default: an embedded real Kafka."),
+        str | None, typer.Option(metavar="HOST:PORT", help="Brokers to use; default: an embedded real Kafka.")
     ] = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", help="JSON Lines feed (.gz, .zst); default: a synthetic feed.")
-    ] = None,
+    input: Annotated[Path | None, typer.Option(help="JSON Lines feed (.gz, .zst); default: a synthetic feed.")] = None,
     rate: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            min=0.1,
-            help="Items a second; default: 1000 for the synthetic feed, no limit for a file and with --once.",
-        ),
+        number("Items a second; default: 1000 for the synthetic feed, no limit for a file and with --once.", min=0.1),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Stop at the end of the feed; the default without a terminal.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object on stdout.")] = False,
+    as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
     """See it work: a feed, the worker, what it holds back and why.
@@ -71,9 +65,9 @@ def demo_command(
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
-    console = new_console(stderr=as_json)
+    console = CleanConsole(stderr=as_json)
     stop = stop_on_signals()
-    say: Callable[[str], None] = lambda text: console.print(text, style="dim")  # noqa: E731
+    say = partial(console.print, style="dim")
     # Log lines would disrupt the live display, which shows the same information.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
     with ExitStack() as stack:
@@ -92,11 +86,12 @@ def demo_command(
             # Port 0, any free port: a worker may run on this machine, too.
             return load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
 
-        # Whatever is wrong is said before the compilation, which takes a minute.
-        kernels = stack.enter_context(_Kernels(settings_of_run(), say))
-        if bootstrap is None:
-            own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
-        if not kernels.wait(console, stop):
+        def start_kafka() -> None:
+            if bootstrap is None:
+                own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
+
+        # Whatever is wrong with the settings is said before the compilation, which takes a minute.
+        if not _compile_kernels(settings_of_run(), console, stop, start_kafka):
             return
         settings = settings_of_run()
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
@@ -109,63 +104,59 @@ def demo_command(
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
         )
-        tick: Callable[[], None] = lambda: None  # noqa: E731
-        if live:
-            display = stack.enter_context(Live(screen.picture(heading), console=console, refresh_per_second=4))
-            tick = lambda: display.update(screen.picture(heading + " (Ctrl-C ends)"))  # noqa: E731
+        display = Live(screen.picture(heading), console=console, refresh_per_second=4) if live else None
+        if display:
+            stack.enter_context(display)
+
+        def tick() -> None:
+            if display:
+                display.update(screen.picture(heading + " (Ctrl-C ends)"))
+
         result = run_demo(settings, records, rate=pace, screen=screen, watch=watch, tick=tick, stop=stop, once=once)
         if not live:
             console.print(screen.picture(heading))
     _report(result, console)
     if as_json:
-        print_json(result.as_json())
+        print_json(result)
 
 
-class _Kernels:
-    """Compiles the kernels in a background thread while Kafka starts, and reports it if there are any to compile."""
+def _compile_kernels(
+    settings: "Settings", console: "Console", stop: threading.Event, start: Callable[[], None]
+) -> bool:
+    """Compile the kernels on another thread while `start` runs, and report it if there are any.
 
-    def __init__(self, settings: "Settings", say: Callable[[str], None]) -> None:
-        self._settings, self._say = settings, say
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="kernels")
-        self.count = 0
+    Returns whether they are compiled: not if `stop` was set before that. Shows the progress on a terminal.
+    """
+    from stream_dedup.precompile.kernels import compile_for
 
-    def __enter__(self) -> Self:
-        self._future = self._pool.submit(self._compile)
-        return self
+    compiled, began = 0, time.monotonic()
 
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown()
-
-    def wait(self, console: "Console", stop: threading.Event) -> bool:
-        """Wait until the kernels are compiled (True) or `stop` is set (False). Shows the progress on a terminal."""
-        began = time.monotonic()
-        with console.status("") as status:
-            while not self._future.done() and not stop.wait(0.1):
-                if self.count:
-                    status.update(
-                        f"compiling: {counted(self.count, 'kernel')} so far, {time.monotonic() - began:.0f} s"
-                    )
-        if not self._future.done():
-            return False
-        compiled, seconds = self._future.result()
-        if compiled:
-            self._say(f"Compiled {counted(compiled, 'kernel')} in {seconds:.0f} s; the next start reuses them.")
-        return True
-
-    def _compile(self) -> tuple[int, float]:
-        from stream_dedup.precompile.kernels import compile_for
-
-        began = time.monotonic()
-        return compile_for(self._settings, self._report), time.monotonic() - began
-
-    def _report(self, count: int) -> None:
-        self.count = count
+    def report(count: int) -> None:
+        nonlocal compiled
+        compiled = count
         if count == 1:
-            self._say("Compiling the kernels for this processor: a minute or more, only once ...")
+            console.print("Compiling the kernels for this processor: a minute or more, only once ...", style="dim")
+
+    with ThreadPoolExecutor(1, thread_name_prefix="kernels") as pool:
+        future = pool.submit(compile_for, settings, report)
+        start()
+        with console.status("") as status:
+            while not future.done() and not stop.wait(0.1):
+                if compiled:
+                    seconds = time.monotonic() - began
+                    status.update(f"compiling: {counted(compiled, 'kernel')} so far, {seconds:.0f} s")
+        if not future.done():
+            return False
+        if count := future.result():
+            seconds = time.monotonic() - began
+            console.print(
+                f"Compiled {counted(count, 'kernel')} in {seconds:.0f} s; the next start reuses them.", style="dim"
+            )
+    return True
 
 
 def feed_command(
-    rate: Annotated[float, typer.Option(metavar="NUMBER", min=0.1, help="Items a second.")] = _FEED_RATE,
+    rate: Annotated[float, number("Items a second.", min=0.1)] = _FEED_RATE,
     config: ConfigOption = None,
 ) -> None:
     """Send a synthetic feed to the input topic, to try out a stack.
@@ -192,9 +183,9 @@ def _sample_records(endless: bool) -> "Iterator[Record]":
     from stream_dedup.demo.run import Record
     from stream_dedup.demo.sample import sample_records
 
-    for number in count():
+    for feed in count():
         # New ids in each round, so that no item counts as a new version of an earlier round's.
-        for key, value in sample_records(_SAMPLE_ITEMS, 7 + number, first_id=1 + 1000 * number):
+        for key, value in sample_records(_SAMPLE_ITEMS, 7 + feed, first_id=1 + 1000 * feed):
             yield Record(key, value, int(time.time() * 1000))
         if not endless:
             return
@@ -220,13 +211,11 @@ def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
 
 
 def _report(result: "DemoResult", console: "Console") -> None:
-    parts = [
-        f"{result.unique:,} unique",
-        counted(result.duplicate, "duplicate"),
-        counted(result.update, "update"),
-        counted(result.bad, "dead letter"),
-        *([counted(result.tombstone, "tombstone")] if result.tombstone else []),
-    ]
+    parts = [f"{result.unique:,} unique"]
+    parts += [counted(getattr(result, name), name) for name in ("duplicate", "update")]
+    parts.append(counted(result.bad, "dead letter"))
+    if result.tombstone:
+        parts.append(counted(result.tombstone, "tombstone"))
     console.print(
         f"{counted(result.items, 'item')} = {' + '.join(parts)}, {result.items_per_second:,.0f} items a second, "
         f"{result.judged_us:,.0f} µs to judge an item."

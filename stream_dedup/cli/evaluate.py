@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from stream_dedup.cli.common import ConfigOption, ForceOption, JsonOption, new_console, print_json
-from stream_dedup.cli.console import print_table, progress_bars, warn
+from stream_dedup.cli import common
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -21,28 +20,18 @@ def evaluate_command(
     ],
     labels: Annotated[
         Path | None,
-        typer.Option("--labels", help="Labelled pairs, as JSON Lines: earlier, later, label, new, weight, unsure."),
+        typer.Option(help="Labelled pairs, as JSON Lines: earlier, later, label, new, weight, unsure."),
     ] = None,
     of_corpus: Annotated[
-        str | None,
-        typer.Option("--corpus", metavar="NAME", help="Use the labels whose `corpus` is NAME."),
+        str | None, typer.Option("--corpus", metavar="NAME", help="Use the labels whose `corpus` is NAME.")
     ] = None,
     threshold: Annotated[
-        float,
-        typer.Option(
-            "--threshold",
-            metavar="NUMBER",
-            min=0.1,
-            max=1.0,
-            help="Jaccard threshold of the comparison with exact sets.",
-        ),
+        float, common.number("Jaccard threshold of the comparison with exact sets.", min=0.1, max=1.0)
     ] = 0.8,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="File for the report, a single HTML page with figures.")
-    ] = None,
-    force: ForceOption = False,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    report: Annotated[Path | None, typer.Option(help="File for the report, a single HTML page with figures.")] = None,
+    force: common.ForceOption = False,
+    config: common.ConfigOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Measure the decision on your own corpus and labels.
 
@@ -76,7 +65,7 @@ def evaluate_command(
     if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
     lines = list(LineReader([str(corpus)], None))
-    with progress_bars() as bars:
+    with common.progress_bars() as bars:
         found = evaluate(lines, settings, pairs, threshold=threshold, progress=bars)
     if report:
         html = page(found, f"stream-dedup on {corpus.name}", figures(found, settings.fingerprint))
@@ -85,11 +74,11 @@ def evaluate_command(
         except OSError as error:
             raise InputError(f"cannot write the report to {report}: {error.strerror}") from None
     if as_json:
-        print_json(found)
+        common.print_json(found)
         return
-    console = new_console()
+    console = common.CleanConsole()
     for remark in found.remarks:
-        warn(console, remark)
+        common.warn(console, remark)
     for section in sections(found):
         print_section(console, section)
 
@@ -100,4 +89,4 @@ def print_section(console: Console, section: "Section") -> None:
     for text in section.text:
         console.print(text)
     if section.rows:
-        print_table(console, section.columns, section.rows)
+        common.print_table(console, section.columns, section.rows)

@@ -13,8 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, print_json
-from stream_dedup.cli.console import one_line, print_table
+from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table
 from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -97,15 +96,13 @@ def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[It
 def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) -> "Item":
     from stream_dedup.news.item import Item
 
-    if _is_json(name):
-        item = decode(name.encode(), default_id, None)
-    elif corpus is None and Path(name).is_file():
-        item = decode(Path(name).read_bytes(), default_id, None)
-    else:
+    is_file = not _is_json(name) and corpus is None and Path(name).is_file()
+    if not (is_file or _is_json(name)):
         place = f"in {corpus}" if corpus else "and no such file; to look up an id, name its corpus with --in"
         raise InputError(f"no item {name!r} {place}")
+    item = decode(Path(name).read_bytes() if is_file else name.encode(), default_id, None)
     if isinstance(item, BadItem):
-        more = "" if _is_json(name) else f"; a file has one item: of one with more name two, explain ID ID --in {name}"
+        more = f"; a file has one item: of one with more name two, explain ID ID --in {name}" if is_file else ""
         raise InputError(f"item {name[:60]!r} cannot be judged: {item}{more}")
     if not isinstance(item, Item):
         raise InputError(f"item {name[:60]!r} is a tombstone")
@@ -118,18 +115,16 @@ def _is_json(name: str) -> bool:
 
 
 def _print(items: "list[Item]", explanation: "Explanation") -> None:
-    console = new_console()
+    console = CleanConsole()
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
             Text.assemble((f"{label:9}", "bold"), "  ".join(map(one_line, (item.id, item.source, item.title))))
         )
-    columns = ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate")
-    views = []
+    views: list[tuple[str | int, ...]] = []
     for view in explanation.views:
-        estimate = "-" if view.estimate is None else f"{view.estimate:.3f}"
-        shares = f"{view.jaccard:.3f}", f"{view.containment:.3f}", estimate
+        shares = ("-" if one is None else f"{one:.3f}" for one in (view.jaccard, view.containment, view.estimate))
         views.append((view.name, view.first, view.second, view.shared, *shares))
-    print_table(console, columns, views)
+    print_table(console, ("view", "earlier", "later", "shared", "Jaccard", "containment", "estimate"), views)
     console.print("Sizes: distinct shingles (headline: words). The Jaccard is estimated from what is stored.")
     for question, answer in _answers(items, explanation):
         console.print(Text(f"{question:24}{one_line(answer)}"))
@@ -151,7 +146,14 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
     ):
         yield question, "unknown, counts as no" if answer is None else "yes" if answer else "no"
     yield "keys in common", ", ".join(f"{keys.kind} {keys.shared} of {keys.keys}" for keys in explanation.keys)
-    yield "hours apart", _hours_apart(items, explanation)
+    first, second = (item.time for item in items)
+    if min(first, second) < 0:
+        yield "hours apart", "unknown: without dates they count as published at the same time"
+    elif second < first:
+        reason = "but the later one has the earlier date; judged as if published at the same time"
+        yield "hours apart", f"{(first - second) / 3_600_000:.1f}, {reason}"
+    else:
+        yield "hours apart", f"{explanation.hours_apart:.1f}"
     if explanation.grounded is not None:
         yield "headline in its text", f"{explanation.grounded:.0%} of its words, of the better one"
     if (evidence := explanation.verdict.evidence) and evidence.cut:
@@ -174,16 +176,6 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
         yield from _model("kinship", "the same article", "the same", "another", explanation.kinship)
 
 
-def _hours_apart(items: "list[Item]", explanation: "Explanation") -> str:
-    first, second = items
-    if first.time < 0 or second.time < 0:
-        return "unknown: without dates they count as published at the same time"
-    if second.time < first.time:
-        hours = (first.time - second.time) / 3_600_000
-        return f"{hours:.1f}, but the later one has the earlier date; judged as if published at the same time"
-    return f"{explanation.hours_apart:.1f}"
-
-
 def _model(name: str, yes: str, is_so: str, is_not: str, answer: "Answer") -> Iterator[tuple[str, str]]:
     """Yield what a model says, and the reasons for and against it."""
     yield name, f"{answer.probability:.2f}; {yes} from {answer.threshold:.2f}"
@@ -195,8 +187,8 @@ def _model(name: str, yes: str, is_so: str, is_not: str, answer: "Answer") -> It
 def side_by_side(headline: "Comparison", text: "Comparison", width: int) -> Table:
     """Return a table of the headlines, then the differences of the texts."""
     table = Table(box=SIMPLE_HEAD, width=width, show_lines=False, pad_edge=False)
-    table.add_column("earlier", ratio=1, overflow="fold")
-    table.add_column("later", ratio=1, overflow="fold")
+    for name in ("earlier", "later"):
+        table.add_column(name, ratio=1, overflow="fold")
     for row in _rows(headline.passages):
         table.add_row(*row)
     if headline.passages:
@@ -214,47 +206,38 @@ def _rows(passages: "list[Passage]") -> Iterator[tuple[Text, Text]]:
     """Yield a row for each difference with its context; a long common passage ends the row."""
     from stream_dedup.dedup.passages import Side
 
-    styles = {Side.BOTH: "dim", Side.FIRST: "bold red", Side.SECOND: "bold green"}
     row = Text(), Text()
     for place, passage in enumerate(passages):
-        style = styles[passage.side]
         if passage.side != Side.BOTH:
-            side = row[0] if passage.side == Side.FIRST else row[1]
-            side.append(" ".join(_shorten(passage.first or passage.second, passage.words)), style)
+            side, style = (row[0], "bold red") if passage.side == Side.FIRST else (row[1], "bold green")
+            start, end = _shorten(passage.first or passage.second, passage.words, _DIFFERENCE, _DIFFERENCE)
+            side.append(f"{start} {end}" if end else start, style)
             continue
-        before = _CONTEXT if place else 0
         after = _CONTEXT if place + 1 < len(passages) else 0
-        before = before or _CONTEXT * (not after)  # for equal texts, show the beginning
-        left_out = passage.words - before - after
-        if left_out < _LEAST_LEFT_OUT:
-            row[0].append(one_line(passage.first), style)
-            row[1].append(one_line(passage.second), style)
-            continue
-        gap = f"… ({left_out} words) …"
-        ends = [_ends(text, before, after) for text in (passage.first, passage.second)]
-        for side, (start, _) in zip(row, ends, strict=True):
-            side.append(f"{start}{gap}", style)
-        if after:
+        before = _CONTEXT if place or not after else 0  # for equal texts, show the beginning
+        texts = [_shorten(text, passage.words, before, after) for text in (passage.first, passage.second)]
+        for side, (start, _) in zip(row, texts, strict=True):
+            side.append(start, "dim")
+        if texts[0][1]:
             if place:
                 yield row
                 row = Text(), Text()
-            for side, (_, end) in zip(row, ends, strict=True):
-                side.append(end if place else f" {end}", style)
+            for side, (_, end) in zip(row, texts, strict=True):
+                side.append(end if place else f" {end}", "dim")
     if any(row):
         yield row
 
 
-def _shorten(text: str, words: int) -> list[str]:
-    left_out = words - 2 * _DIFFERENCE
-    if left_out < _LEAST_LEFT_OUT:
-        return [one_line(text)]
-    start, end = _ends(text, _DIFFERENCE, _DIFFERENCE)
-    return [start.rstrip(), f"… ({left_out} words) …", end]
+def _shorten(text: str, words: int, first: int, last: int) -> tuple[str, str]:
+    """Return the first and the last words of a text, the first with the number of words that are left out.
 
-
-def _ends(text: str, first: int, last: int) -> tuple[str, str]:
-    """Return the first and the last words of a longer text."""
+    If too few would be left out, return the whole text and an empty one.
+    """
     from stream_dedup.dedup.passages import word_spans
 
+    left_out = words - first - last
+    if left_out < _LEAST_LEFT_OUT:
+        return one_line(text), ""
     starts = word_spans(text)[:, 0].tolist()
-    return one_line(text[: starts[first]]) if first else "", one_line(text[starts[-last] :]) if last else ""
+    start, end = text[: starts[first]] if first else "", text[starts[-last] :] if last else ""
+    return f"{one_line(start)}… ({left_out} words) …", one_line(end)

@@ -13,7 +13,7 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -22,10 +22,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from stream_dedup.cli.common import new_console, version_text
 from stream_dedup.errors import ConfigError, StreamDedupError, UsageError
 from stream_dedup.observe import logs
 from stream_dedup.observe.logs import CleanStream
+from stream_dedup.phrases import version_text
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,10 @@ COMMANDS = {
     "run": LazyCommand("operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
     "demo": LazyCommand("demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
     "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
-    "check": LazyCommand("check:check_command", "Show what is understood of a feed, before it is judged."),
-    "trial": LazyCommand("trial:trial_command", "Show what a worker would hold back of a live topic."),
-    "filter": LazyCommand("filter:filter_command", "Hold back near-duplicates in files and pipes."),
-    "pairs": LazyCommand("pairs:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
+    "check": LazyCommand("preview:check_command", "Show what is understood of a feed, before it is judged."),
+    "trial": LazyCommand("preview:trial_command", "Show what a worker would hold back of a live topic."),
+    "filter": LazyCommand("files:filter_command", "Hold back near-duplicates in files and pipes."),
+    "pairs": LazyCommand("files:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
     "explain": LazyCommand("explain:explain_command", "Explain one decision: two items, the numbers, and why."),
     "evaluate": LazyCommand("evaluate:evaluate_command", "Measure the decision on your own corpus and labels."),
     "sample": LazyCommand("sample:sample_command", "Label borderline decisions; find the threshold for your feed."),
@@ -55,9 +55,9 @@ COMMANDS = {
     "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),
     "warm": LazyCommand("operate:warm_command", "Compile all kernels ahead of the first start."),
     "topics": LazyCommand("operate:topics_app", "Create and check the topics."),
-    "state": LazyCommand("state:state_app", "Inspect and verify a changelog or state directory."),
+    "state": LazyCommand("operate:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
-    "weights": LazyCommand("weights:weights_app", "Build tables of feature rarity for SimHash."),
+    "weights": LazyCommand("files:weights_app", "Build tables of feature rarity for SimHash."),
 }
 
 
@@ -157,24 +157,23 @@ def _is_shortage(error: BaseException | None) -> bool:
     return False
 
 
-def _no_memory() -> StreamDedupError:
-    return StreamDedupError(_NO_MEMORY.format(_restart(sys.argv[1:])))
-
-
-def _report_thread(failed: threading.ExceptHookArgs) -> None:
-    """Report the error of a thread that no caller waits for; the program goes on without it."""
-    if _is_shortage(failed.exc_value):
-        _report_error(_no_memory())
-    elif logs.machine_readable() and failed.exc_value is not None:
-        log.critical("a thread failed; this is a bug, please report it", exc_info=failed.exc_value)
+def _report_failure(what: str, error: BaseException | None, print_traceback: Callable[[], object]) -> None:
+    """Report an error that no message explains: too little memory, or a bug."""
+    if _is_shortage(error):
+        _report_error(StreamDedupError(_NO_MEMORY.format(_restart(sys.argv[1:]))))
+    elif logs.machine_readable():
+        log.critical("%s failed; this is a bug, please report it", what, exc_info=error)
     else:
-        threading.__excepthook__(failed)
+        print_traceback()
 
 
 def main() -> None:
     """Run a command; the console entry point. Whatever it prints cannot steer the terminal."""
     with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
-        threading.excepthook = _report_thread
+        # For a thread that no caller waits for; the program goes on without it.
+        threading.excepthook = lambda failed: _report_failure(
+            "a thread", failed.exc_value, lambda: threading.__excepthook__(failed)
+        )
         _run()
 
 
@@ -187,13 +186,8 @@ def _run() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        if _is_shortage(error):
-            _report_error(_no_memory())
-        elif logs.machine_readable():
-            log.critical("the program failed; this is a bug, please report it", exc_info=True)
-        else:
-            traceback.print_exc()
-        sys.exit(1)
+        _report_failure("the program", error, traceback.print_exc)
+        raise SystemExit(1) from error
 
 
 def _restart(arguments: Sequence[str]) -> str:
@@ -211,4 +205,6 @@ def _report_error(error: StreamDedupError) -> None:
     if logs.machine_readable():
         log.critical("%s", error, extra={"kind": type(error).__name__})
         return
-    new_console(stderr=True).print("error:", str(error), soft_wrap=True)
+    from stream_dedup.cli.common import CleanConsole
+
+    CleanConsole(stderr=True).print("error:", str(error), soft_wrap=True)

@@ -1,7 +1,7 @@
-"""The commands of a worker on Kafka: `run`, `health`, `topics create|check`, `migrate`, and `warm` at install.
+"""Commands of a worker on Kafka: `run`, `health`, `topics create|check`, `state`, `migrate`, and `warm` at install.
 
-Each takes the worker's settings file. What the work needs is imported within the commands, so that a health check does
-not load the compiled kernels.
+Each takes the worker's settings file; `state` looks into a changelog, on Kafka or in a directory of `filter --state`.
+What the work needs is imported within the commands, so that a health check does not load the compiled kernels.
 """
 
 import logging
@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, print_json, version_text
+from stream_dedup.cli import common
+from stream_dedup.cli.common import ConfigOption, JsonOption, number, print_json, print_table, progress_bars
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe import logs
 from stream_dedup.observe.probe import default_certfile, default_token, default_url, probe, url_of
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment, version_text
 
 if TYPE_CHECKING:
+    from stream_dedup.changelog.inspection import ChangelogSummary
     from stream_dedup.worker.migration import MigrationProgress
 
 log = logging.getLogger("stream_dedup.run")
@@ -95,8 +97,8 @@ def stop_on_signals() -> threading.Event:
         stop.set()
         signal.signal(number, signal.SIG_DFL)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handle)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, handle)
     return stop
 
 
@@ -106,9 +108,7 @@ def stop_on_signals() -> threading.Event:
 def health_command(
     url: Annotated[
         str | None,
-        typer.Option(
-            "--url", metavar="URL", help="The worker's /healthz (or /livez), instead of the one from the settings."
-        ),
+        typer.Option(metavar="URL", help="The worker's /healthz (or /livez), instead of the one from the settings."),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -123,31 +123,24 @@ def health_command(
     certfile: Path | str | None
     if config is None:
         certfile, token = default_certfile(), default_token()
+        url = default_url() if url is None else url
     else:
         from stream_dedup.settings import load_settings
 
         observe = load_settings(config).observe
         certfile, token = observe.tls_certfile, observe.secret("token")
-    healthy, report = probe(_url_of(config) if url is None else url, certfile=certfile, token=token)
+        if url is None:
+            if not observe.enabled:
+                raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
+            if observe.probed_port == 0:
+                raise ConfigError(
+                    "[observe] health_port is 0, any free port, as it is if port is: take the URL from the worker's "
+                    "log and pass it with --url"
+                )
+            url = url_of(observe.host, observe.probed_port, "https" if certfile else "http")
+    healthy, report = probe(url, certfile=certfile, token=token)
     typer.echo(report, err=not healthy)
     raise typer.Exit(0 if healthy else 1)
-
-
-def _url_of(config: Path | None) -> str:
-    """Return the /healthz of a worker with these settings. Raises ConfigError if it has none, or on any free port."""
-    if config is None:
-        return default_url()
-    from stream_dedup.settings import load_settings
-
-    observe = load_settings(config).observe
-    if not observe.enabled:
-        raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
-    if observe.probed_port == 0:
-        raise ConfigError(
-            "[observe] health_port is 0, any free port, as it is if port is: take the URL from the worker's log and "
-            "pass it with --url"
-        )
-    return url_of(observe.host, observe.probed_port, "https" if observe.tls_certfile else "http")
 
 
 # -- topics ----------------------------------------------------------------------------------------------
@@ -157,12 +150,9 @@ def _url_of(config: Path | None) -> str:
 def create_command(
     config: ConfigOption = None,
     partitions: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", min=1, help="Partitions of a new input topic; the other topics get as many."),
+        int | None, number("Partitions of a new input topic; the other topics get as many.", min=1)
     ] = None,
-    replication: Annotated[
-        int | None, typer.Option(metavar="NUMBER", min=1, help="Replication factor; default: the brokers' default.")
-    ] = None,
+    replication: Annotated[int | None, number("Replication factor; default: the brokers' default.", min=1)] = None,
 ) -> None:
     """Create those of the five topics that are missing.
 
@@ -174,27 +164,20 @@ def create_command(
     settings = load_settings(config)
     created = create_topics(settings, partitions, replication)
     typer.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
-    source = settings.topics.input
-    if source in created:
-        typer.echo(
-            f"{source}, the input, is new and empty. If your feed writes to another topic, set [topics] input to that "
-            "topic and run this command again",
-            err=True,
-        )
-    if replication is not None and not created:
-        typer.echo(
-            f"--replication {replication} was not used, because nothing was created. To change it for an existing "
-            "topic, use kafka-reassign-partitions.sh",
-            err=True,
-        )
-    metadata = check_topics(settings)
-    if partitions is not None and metadata.partitions[source] != partitions:
-        present = counted(metadata.partitions[source], "partition")
-        typer.echo(
-            f"--partitions {partitions} was not used: the input {source} has {present}, and the other topics get as "
-            "many. To add partitions, use kafka-topics.sh --alter",
-            err=True,
-        )
+    present, source = check_topics(settings).partitions, settings.topics.input
+    remarks = {
+        f"{source}, the input, is new and empty. If your feed writes to another topic, set [topics] input to that "
+        "topic and run this command again": source in created,
+        f"--replication {replication} was not used, because nothing was created. To change it for an existing topic, "
+        "use kafka-reassign-partitions.sh": replication is not None and not created,
+        f"--partitions {partitions} was not used: the input {source} has {counted(present[source], 'partition')}, and "
+        "the other topics get as many. To add partitions, use kafka-topics.sh --alter": (
+            partitions not in (None, present[source])
+        ),
+    }
+    for remark, applies in remarks.items():
+        if applies:
+            typer.echo(remark, err=True)
 
 
 @topics_app.command("check")
@@ -209,6 +192,111 @@ def check_command(config: ConfigOption = None) -> None:
     metadata = check_topics(load_settings(config))
     for name, count in metadata.partitions.items():
         typer.echo(f"{name}: {counted(count, 'partition')}, ok")
+
+
+# -- state -----------------------------------------------------------------------------------------------
+
+state_app = typer.Typer(
+    help="Inspect and verify a changelog or state directory.", no_args_is_help=True, rich_markup_mode=None
+)
+DirectoryArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="DIRECTORY", help="State directory of `filter --state`; default: the changelog topic."),
+]
+
+
+def _inspect(directory: Path | None, config: Path | None) -> "tuple[ChangelogSummary, str]":
+    """Return the counts of a changelog, and the id of these settings' scheme."""
+    from stream_dedup.changelog.inspection import journal_blocks, summarize, topic_blocks
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.settings import load_settings
+
+    settings = load_settings(config)
+    scheme = Scheme(settings.fingerprint)
+    if directory:
+        return summarize(journal_blocks(directory), scheme), f"{scheme.id:016x}"
+    from stream_dedup.kafka.reader import TopicReader
+    from stream_dedup.kafka.record_batch import MOST_BYTES
+
+    with TopicReader(settings, MOST_BYTES) as reader:
+        return summarize(topic_blocks(reader, settings.topics.changelog), scheme), f"{scheme.id:016x}"
+
+
+@state_app.command("inspect")
+def inspect_command(
+    directory: DirectoryArgument = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the blocks, and what they add and forget.
+
+    Also bytes, fingerprint schemes, owners (the tasks that wrote the blocks) and the first and last watermark.
+    Additions are originals and variants. `folded` counts the blocks that later ones replace.
+    """
+    found, scheme = _inspect(directory, config)
+    counts = asdict(found) | {"settings_scheme": scheme}
+    if as_json:
+        print_json(counts)
+        return
+    rows = [(name.replace("_", " "), _for_people(name, value)) for name, value in counts.items()]
+    print_table(common.CleanConsole(), (), rows)
+    if found.schemes and scheme not in found.schemes:
+        common.warn(
+            common.CleanConsole(stderr=True),
+            "no block was written under the scheme of these settings, so a worker with these settings would refuse the "
+            "changelog; `stream-dedup migrate` builds a new one",
+        )
+
+
+def _for_people(name: str, value: object) -> str:
+    """Format a count, a time, a table or a list.
+
+    >>> _for_people("bytes", 1827209), _for_people("last_watermark", 1795345099959), _for_people("first_watermark", -1)
+    ('1,827,209', '2026-11-22 10:58 UTC', 'none')
+    >>> _for_people("owners", {"my-dedup-global": 1577}), _for_people("damaged", [])
+    ('my-dedup-global: 1,577', 'none')
+    """
+    if isinstance(value, int):
+        if name.endswith("watermark"):
+            return moment(value) if value >= 0 else "none"
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {count:,}" for key, count in value.items()) or "none"
+    if isinstance(value, list):
+        return "\n".join(value) or "none"
+    return str(value)
+
+
+@state_app.command("verify")
+def verify_command(directory: DirectoryArgument = None, config: ConfigOption = None) -> None:
+    """Verify the checksum of every block.
+
+    Blocks of the settings' scheme are decoded, too. Exit code 1 if any block is damaged. Records of other programs are
+    listed; workers skip them.
+    """
+    from stream_dedup.changelog.records import CURE
+
+    counts, scheme = _inspect(directory, config)
+    for damage in counts.damaged:
+        typer.echo(damage, err=True)
+    for place in counts.foreign:
+        typer.echo(f"{place}: a record of another program, which workers skip", err=True)
+    if counts.skipped > len(counts.foreign):
+        typer.echo(f"and {counts.skipped - len(counts.foreign):,} more", err=True)
+    typer.echo(
+        f"{counted(counts.blocks, 'block')}, {counted(counts.additions, 'addition')}, {len(counts.damaged):,} damaged, "
+        f"{counted(counts.skipped, 'record')} of other programs"
+    )
+    if others := sum(blocks for name, blocks in counts.schemes.items() if name != scheme):
+        common.warn(
+            common.CleanConsole(stderr=True),
+            f"{others:,} of them were written under another scheme than that of these settings, so only their "
+            "checksums were verified; name the settings of their workers with --config",
+        )
+    if counts.damaged:
+        if directory is None:
+            typer.echo(CURE, err=True)
+        raise typer.Exit(1)
 
 
 # -- migrate ---------------------------------------------------------------------------------------------
@@ -229,7 +317,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     with _bars() if sys.stderr.isatty() and not as_json else _log_lines() as report:
         result = Migration(settings, report).run()
     if as_json:
-        print_json(asdict(result))
+        print_json(result)
     else:
         typer.echo(
             f"{settings.topics.changelog} is complete: {result.remembered:,} remembered of {result.read:,} read. "
@@ -239,8 +327,6 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
 
 @contextmanager
 def _bars() -> "Iterator[Callable[[MigrationProgress], None]]":
-    from stream_dedup.cli.console import progress_bars
-
     with progress_bars() as bars:
         yield lambda now: bars(_PHASES[now.phase], now.read, now.total, f"{now.remembered:,} remembered")
 

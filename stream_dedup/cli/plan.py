@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from stream_dedup.cli.common import ConfigOption, JsonOption, new_console, parse_count, parse_size, print_json
-from stream_dedup.cli.console import print_table
+from stream_dedup.cli import common
+from stream_dedup.cli.common import number, print_table
 
 if TYPE_CHECKING:
     from stream_dedup.evaluate.planner import Advice, Plan, Traffic
-    from stream_dedup.settings import FingerprintSettings
 
 _MIGRATION = """\
 These settings change the fingerprint scheme: the present changelog cannot be used with them. To keep what is
@@ -26,67 +25,39 @@ _LETTERS = (
 
 
 def plan_command(
-    number: Annotated[
-        str | None,
-        typer.Option(
-            "--items",
-            metavar="NUMBER",
-            help="Originals in a window, such as 200k or 2M (K, M, G: powers of 1000). Default: 1M.",
-        ),
-    ] = None,
+    items: Annotated[
+        str, typer.Option(metavar="NUMBER", help="Originals in a window, such as 200k or 2M (K, M, G: powers of 1000).")
+    ] = "1M",
     recall: Annotated[
         float | None,
-        typer.Option(
-            "--recall",
-            metavar="NUMBER",
-            min=0.01,
-            max=0.9999,
-            help="Wanted recall of a copy at --threshold; default: that of the present settings.",
-        ),
+        number("Wanted recall of a copy at --threshold; default: that of the present settings.", min=0.01, max=0.9999),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
-            "--threshold",
-            metavar="NUMBER",
-            min=0.05,
-            max=1.0,
-            help="Jaccard of the two bodies at which recall counts; default: decision.body.",
-        ),
+        number("Jaccard of the two bodies at which recall counts; default: decision.body.", min=0.05, max=1.0),
     ] = None,
     hamming: Annotated[
         int | None,
-        typer.Option(
-            "--hamming",
-            metavar="NUMBER",
+        number(
+            "simhash, given: the Hamming distance to plan for, instead of --recall; default: fingerprint.hamming.",
             min=0,
             max=32,
-            help="simhash, given: the Hamming distance to plan for, instead of --recall; default: fingerprint.hamming.",
         ),
     ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
-            "--memory",
             metavar="SIZE",
             help="Most bytes for the index, merges included, such as 512M or 4G; the process takes 200M more. Default: "
             "no limit.",
         ),
     ] = None,
-    id_bytes: Annotated[
-        float, typer.Option("--id-bytes", metavar="NUMBER", min=1, help="Mean length of an id.")
-    ] = 40.0,
+    id_bytes: Annotated[float, number("Mean length of an id.", min=1)] = 40.0,
     body_shingles: Annotated[
-        float | None,
-        typer.Option(
-            "--body-shingles",
-            metavar="NUMBER",
-            min=1,
-            help="With verify = exact: mean distinct shingles of a body. Default: 500.",
-        ),
+        float | None, number("With verify = exact: mean distinct shingles of a body. Default: 500.", min=1)
     ] = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    config: common.ConfigOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Plan the index: recall, memory, and settings to paste.
 
@@ -103,52 +74,45 @@ def plan_command(
 
     settings = load_settings(config)
     fingerprint, decision = settings.fingerprint, settings.decision
-    _check_options(fingerprint, recall, threshold, hamming, body_shingles)
-    items = parse_count("1M" if number is None else number)
+    unknown = (
+        "has no meaning for family = 'given': how far apart your fingerprints of near-duplicates are is unknown; give "
+        "--hamming"
+    )
+    is_given = fingerprint.family == "given"
+    wrong = {
+        "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out": (
+            body_shingles is not None and fingerprint.verify != "exact"
+        ),
+        "--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out": (
+            hamming is not None and fingerprint.family == "minhash"
+        ),
+        f"--recall {unknown}": recall is not None and is_given,
+        f"--threshold {unknown}": threshold is not None and is_given,
+        "--recall determines the distance, and --hamming gives it: leave one of them out": (
+            recall is not None and hamming is not None
+        ),
+    }
+    common.refuse_all(wrong, typer.BadParameter)
+    originals = common.parse_count(items)
     most = ROWS_OF_AN_INDEX if fingerprint.family == "minhash" else MOST_FINGERPRINTS
-    if not 0 < items <= most:
-        raise typer.BadParameter(f"--items is {items}; it must be from 1 to {most}, the most that can be planned")
-    traffic = Traffic(items, id_bytes, BODY_SHINGLES if body_shingles is None else body_shingles)
+    if not 0 < originals <= most:
+        raise typer.BadParameter(f"--items is {originals}; it must be from 1 to {most}, the most that can be planned")
+    traffic = Traffic(originals, id_bytes, BODY_SHINGLES if body_shingles is None else body_shingles)
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})
-    limit = None if memory is None else parse_size(memory)
-    console = new_console(soft_wrap=True)
+    limit = None if memory is None else common.parse_size(memory)
+    console = common.CleanConsole(soft_wrap=True)
     if not as_json:  # first, because `advise` may raise
         console.print("PRESENT SETTINGS")
         _print_plan(console, traffic, decision.body, evaluate(traffic, fingerprint, decision))
     advice = advise(traffic, fingerprint, decision, recall=recall, hamming=hamming, memory=limit)
     if as_json:
         paste = advice.proposed.toml() if advice.proposed else ""
-        print_json({"items": items, "migrate": advice.changes_scheme, "settings": paste, "plan": advice})
+        common.print_json({"items": originals, "migrate": advice.changes_scheme, "settings": paste, "plan": advice})
         return
     _print_advice(console, traffic, advice)
     if fingerprint.shingle_letters:
         console.print(_LETTERS)
-
-
-def _check_options(
-    fingerprint: "FingerprintSettings",
-    recall: float | None,
-    threshold: float | None,
-    hamming: int | None,
-    body_shingles: float | None,
-) -> None:
-    """Refuse options that have no meaning for the family."""
-    if body_shingles is not None and fingerprint.verify != "exact":
-        raise typer.BadParameter(
-            "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out"
-        )
-    if hamming is not None and fingerprint.family == "minhash":
-        raise typer.BadParameter("--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out")
-    if fingerprint.family == "given":
-        for option, value in (("--recall", recall), ("--threshold", threshold)):
-            if value is not None:
-                raise typer.BadParameter(
-                    f"{option} has no meaning for family = 'given': how far apart your fingerprints of near-duplicates "
-                    "are is unknown; give --hamming"
-                )
-    if recall is not None and hamming is not None:
-        raise typer.BadParameter("--recall determines the distance, and --hamming gives it: leave one of them out")
 
 
 def _rounded(count: float) -> str:
@@ -194,12 +158,8 @@ def _print_advice(console: Console, traffic: "Traffic", advice: "Advice") -> Non
         console.print(f"{advice.proposed.toml()}\n{_MIGRATION if advice.changes_scheme else _NO_MIGRATION}\n")
     else:
         console.print("Keep the present settings: they do what is requested.\n")
-    first = advice.choices[0]
-    columns = (*first.settings, "key bits", "keys read", "keys", "recall", "false", "at most", "")
-    rows = []
-    for plan in advice.choices:
-        is_now, is_proposed = plan.settings == advice.present.settings, plan == advice.proposed
-        row = (
+    rows = [
+        (
             *map(str, plan.settings.values()),
             "-".join(map(str, sorted({*plan.key_bits}))),
             _rounded(plan.keys_read),
@@ -207,9 +167,11 @@ def _print_advice(console: Console, traffic: "Traffic", advice: "Advice") -> Non
             _recall(plan.recall),
             _rounded(plan.false_candidates),
             sized(plan.peak),
-            "present" if is_now else "proposed" if is_proposed else "",
+            "present" if plan.settings == advice.present.settings else "proposed" if plan == advice.proposed else "",
         )
-        rows.append(row)
+        for plan in advice.choices
+    ]
+    columns = (*advice.choices[0].settings, "key bits", "keys read", "keys", "recall", "false", "at most", "")
     print_table(console, columns, rows, "What does this, the cheapest first")
     if advice.curve:
         curve = [(f"{at:g}", _recall(now), _recall(then)) for at, now, then in advice.curve]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from stream_dedup.cli.common import ConfigOption, new_console
-from stream_dedup.cli.console import one_line, progress_bars
+from stream_dedup.cli.common import CleanConsole, ConfigOption, number, one_line, progress_bars
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted
@@ -36,17 +35,10 @@ def sample_command(
     directory: Annotated[
         Path, typer.Argument(metavar="DIRECTORY", help="Directory of the sample; the next run continues it.")
     ],
-    count: Annotated[
-        int | None, typer.Option("--count", metavar="NUMBER", min=1, help="Pairs to draw. Default: 60.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", metavar="NUMBER", help="The same seed draws the same pairs from the same records. Default: 1."
-        ),
-    ] = None,
+    count: Annotated[int | None, number("Pairs to draw. Default: 60.", min=1)] = None,
+    seed: Annotated[int | None, number("The same seed draws the same pairs from the same records. Default: 1.")] = None,
     duplicates: Annotated[
-        Path | None, typer.Option("--duplicates", help="Duplicates file of `filter` to draw from, instead of Kafka.")
+        Path | None, typer.Option(help="Duplicates file of `filter` to draw from, instead of Kafka.")
     ] = None,
     inputs: Annotated[
         list[Path] | None,
@@ -76,8 +68,16 @@ def sample_command(
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    options = _as_given(count, seed, duplicates, inputs, config)
-    if Sample.exists(directory):
+    given = {
+        "--count": count,
+        "--seed": seed,
+        "--duplicates": duplicates and str(duplicates.resolve()),
+        "--input": [str(path.resolve()) for path in inputs] if inputs else None,
+        "--config": config and str(config.resolve()),
+    }
+    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    exists = Sample.exists(directory)
+    if exists:
         if not options.items() <= (drawn_with := Sample.drawn_with(directory)).items():
             raise UsageError(
                 f"the pairs in {directory} are drawn once, and were drawn with {drawn_with}: leave other options out, "
@@ -85,13 +85,13 @@ def sample_command(
             )
     elif bool(duplicates) != bool(inputs):
         raise UsageError("--duplicates FILE and --input FILE go together; without both, the sample comes from Kafka")
-    console = new_console()
-    if not (_has_terminal() or (Sample.exists(directory) and not Sample(directory).open_pairs())):
+    console = CleanConsole()
+    if not (_has_terminal() or (exists and not Sample(directory).open_pairs())):
         raise UsageError(
             "sample asks a person about each pair, so it needs a terminal: run it in one, for instance with ssh -t, "
             "docker run -it or kubectl exec -it. Nothing was drawn or changed"
         )
-    if not Sample.exists(directory):
+    if not exists:
         for name in ("corpus.jsonl", "labels.jsonl"):
             if (directory / name).exists():
                 raise UsageError(f"{directory} holds {name}, but no sample, and it is kept: name another directory")
@@ -108,20 +108,6 @@ def sample_command(
     sample = Sample(directory)
     _label(sample, console)
     _report(sample, settings, console)
-
-
-def _as_given(
-    count: int | None, seed: int | None, duplicates: Path | None, inputs: list[Path] | None, config: Path | None
-) -> dict[str, Any]:
-    """Return the options that were given, as plain values."""
-    given = {
-        "--count": count,
-        "--seed": seed,
-        "--duplicates": None if duplicates is None else str(duplicates.resolve()),
-        "--input": [str(path.resolve()) for path in inputs] if inputs else None,
-        "--config": None if config is None else str(config.resolve()),
-    }
-    return {option: value for option, value in given.items() if value is not None}
 
 
 def _has_terminal() -> bool:

@@ -8,7 +8,7 @@ Control characters are escaped in what is printed and logged, so that foreign te
 ids and names of files, topics and settings are foreign text: it could rename the window, rewrite earlier lines, or show
 a text in another order than it has. `escape_controls` is the one place that says which characters those are. Everything
 a command prints passes it: standard output and standard error through a `CleanStream`, consoles of rich (whose own
-codes must pass) in cli/console.py, log lines here. Outputs of data (`--output -`) are written by file descriptor, and
+codes must pass) in cli/common.py, log lines here. Outputs of data (`--output -`) are written by file descriptor, and
 stay as they are.
 """
 

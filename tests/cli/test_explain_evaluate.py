@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -18,9 +19,12 @@ C = {"id": "c", "title": "Asteroid turns fast", "text": "Astronomers measured a 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("\n".join(json.dumps(item) for item in (A, B, C)), "utf-8")
-    return path
+    return Path(lines(tmp_path / "corpus.jsonl", [A, B, C]))
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return str(path)
 
 
 def run(*args: str) -> str:
@@ -69,9 +73,6 @@ def test_two_items_without_ids_are_two_items(tmp_path: Path) -> None:
     output = json.loads(run("explain", json.dumps(first), str(path), "--json"))
     assert (output["same_id"], output["verdict"]["verdict"]) == (False, "unique")
     assert "(later, without id)" in run("explain", json.dumps(first), str(path))
-
-
-def test_a_new_version_of_an_id_is_explained_as_one() -> None:
     assert json.loads(run("explain", json.dumps(A), json.dumps({**C, "id": "a"}), "--json"))["same_id"]
 
 
@@ -80,15 +81,6 @@ def test_no_heading_of_the_numbers_is_cut_on_80_columns(monkeypatch: pytest.Monk
     shown = run("explain", json.dumps(A), json.dumps(B))
     headings = ["view", "earlier", "later", "shared", "Jaccard", "containment", "estimate"]
     assert headings in [line.split() for line in shown.splitlines()]
-
-
-def test_explain_takes_json_and_files(tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(json.dumps(C), "utf-8")
-    shown = run("explain", json.dumps(A), str(path))
-    assert "unique" in shown
-    assert "Ferry stopped" in shown
-    assert "Asteroid turns fast" in shown
 
 
 @pytest.mark.parametrize(
@@ -101,16 +93,15 @@ def test_explain_refuses_unknown_and_bad_items(corpus: Path, second: str, messag
 
 
 def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.jsonl"
-    pairs = [
+    pairs: list[dict[str, Any]] = [
         {"earlier": "a", "later": "b", "label": "copy", "weight": 2.0},
         {"earlier": "a", "later": "c", "label": "different", "unsure": True},
     ]
-    labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
-    found = json.loads(run("evaluate", str(corpus), "--labels", str(labels), "--json"))
+    labels = lines(tmp_path / "labels.jsonl", pairs)
+    found = json.loads(run("evaluate", str(corpus), "--labels", labels, "--json"))
     assert (found["agreement"]["all"]["recall"], found["agreement"]["sure"]["pairs"]) == (1.0, 1)
     assert found["items"] == {"unique": 2, "duplicate": 1}
-    assert "recall" in run("evaluate", str(corpus), "--labels", str(labels))
+    assert "recall" in run("evaluate", str(corpus), "--labels", labels)
 
 
 def test_evaluate_says_how_sure_the_curve_is(corpus: Path, tmp_path: Path) -> None:
@@ -119,7 +110,7 @@ def test_evaluate_says_how_sure_the_curve_is(corpus: Path, tmp_path: Path) -> No
     words = ["quay", "pier", "dock", "lock", "weir", "mole", "dyke", "ford"]
     towns = [{**item, "id": f"{item['id']} {word}", "text": item["text"].replace(" ", f" {word} ")}
              for word in words for item in (A, B)]  # fmt: skip
-    corpus.write_text("\n".join(json.dumps(item) for item in towns), "utf-8")
+    lines(corpus, towns)
     config = tmp_path / "simhash.toml"
     config.write_text('[fingerprint]\nfamily = "simhash"\nlayout = "4 choose 1"\n', "utf-8")
     (point,) = json.loads(run("evaluate", str(corpus), "--config", str(config), "--json"))["curve"]
@@ -131,14 +122,13 @@ def test_evaluate_says_how_sure_the_curve_is(corpus: Path, tmp_path: Path) -> No
 
 
 def test_evaluate_measures_missed_and_repeated_on_the_labels_of_its_corpus(corpus: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.jsonl"
-    pairs = [
+    pairs: list[dict[str, Any]] = [
         {"earlier": "a", "later": "b", "label": "copy", "new": "no", "corpus": "ferries"},
         {"earlier": "a", "later": "c", "label": "different", "new": "yes", "corpus": "ferries"},
         {"earlier": "x", "later": "y", "label": "copy", "new": "no", "corpus": "[trams]"},
     ]
-    labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
-    of_ferries = ("evaluate", str(corpus), "--labels", str(labels), "--corpus", "ferries")
+    labels = lines(tmp_path / "labels.jsonl", pairs)
+    of_ferries = ("evaluate", str(corpus), "--labels", labels, "--corpus", "ferries")
     rates = json.loads(run(*of_ferries, "--json"))["novelty"]["rates"]
     assert [(rule, one["missed"], one["repeated"]) for rule, one in rates.items()] == [
         ("decision", 0.0, 0.0), ("body Jaccard ≥ 0.8", 0.0, 0.0)
@@ -147,7 +137,7 @@ def test_evaluate_measures_missed_and_repeated_on_the_labels_of_its_corpus(corpu
     assert "missed: share of what is held back that has something new" in shown
     assert "No value of decision.novelty is recommended from 1 labelled pair, 0 with something new: that takes" in shown
     with pytest.raises(InputError, match=r"are of \[trams\], ferries: choose with --corpus NAME"):
-        run("evaluate", str(corpus), "--labels", str(labels))
+        run("evaluate", str(corpus), "--labels", labels)
     with pytest.raises(UsageError, match="name their file with --labels"):
         run("evaluate", str(corpus), "--corpus", "ferries")
 
@@ -165,6 +155,7 @@ def test_plan_prints_present_settings_request_proposal_and_migration_in_this_ord
     headings += ["stream-dedup migrate --config NEW", "What the index proposes, by Jaccard (the S-curve)"]
     places = [shown.index(heading) for heading in headings]
     assert places == sorted(places)
+    assert "e+" not in shown, "numbers without exponents"
     found = json.loads(run("plan", "--items", "200000", "--recall", "0.9999", "--json"))
     present = found["plan"]["present"]
     assert present["memory"] > 200_000 * present["takes"]["record_bytes"]
@@ -172,7 +163,9 @@ def test_plan_prints_present_settings_request_proposal_and_migration_in_this_ord
 
 
 def test_plan_proposes_nothing_if_the_present_settings_suffice() -> None:
-    shown = run("plan", "--items", "1000000", "--memory", "4G")
+    """Counts and sizes in any form."""
+    shown = run("plan", "--items", "1,000,000", "--memory", "4GiB")
+    assert shown == run("plan", "--items", "1e6", "--memory", "4096M")
     assert "Keep the present settings" in shown
     assert "[fingerprint]" not in shown
 
@@ -217,34 +210,31 @@ def test_plan_says_that_its_candidates_are_those_of_words(monkeypatch: pytest.Mo
     assert "With shingle_letters these figures are too low" in run("plan")
 
 
-def test_plan_takes_sizes_with_units() -> None:
-    assert CliRunner().invoke(app, ["plan", "--memory", "lots"]).exit_code == 2
-    assert run("plan", "--memory", "2GiB") == run("plan", "--memory", "2048M")
-
-
-@pytest.mark.parametrize(("content", "message"), [("", "is empty"), ('{"kop": "x"}\n', "all 1 items .* are bad")])
-def test_evaluate_refuses_a_corpus_without_items(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "in.jsonl"
-    path.write_text(content)
+@pytest.mark.parametrize(
+    ("items", "labels", "message"),
+    [
+        ("", None, "is empty"),
+        ('{"kop": "x"}\n', None, "all 1 items .* are bad"),
+        (json.dumps(A), "\n", "holds no labels"),
+    ],
+)
+def test_evaluate_refuses_files_without_items_or_labels(
+    tmp_path: Path, items: str, labels: str | None, message: str
+) -> None:
+    (tmp_path / "in.jsonl").write_text(items)
+    (tmp_path / "l").write_text(labels or "")
     with pytest.raises(InputError, match=message):
-        run("evaluate", str(path))
-
-
-def test_evaluate_refuses_a_label_file_without_labels(corpus: Path, tmp_path: Path) -> None:
-    (tmp_path / "l").write_text("\n")
-    with pytest.raises(InputError, match="holds no labels"):
-        run("evaluate", str(corpus), "--labels", str(tmp_path / "l"))
+        run("evaluate", str(tmp_path / "in.jsonl"), *([] if labels is None else ["--labels", str(tmp_path / "l")]))
 
 
 def test_evaluate_warns_of_suspicious_labels(corpus: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.jsonl"
-    pairs = [
+    pairs: list[dict[str, Any]] = [
         {"earlier": "typo", "later": "c", "label": "different", "knew": "yes"},
         {"earlier": "a", "later": "b", "label": "copy"},
         {"earlier": "a", "later": "b", "label": "different"},
     ]
-    labels.write_text("\n".join(map(json.dumps, pairs)), "utf-8")
-    shown = run("evaluate", str(corpus), "--labels", str(labels))
+    labels = lines(tmp_path / "labels.jsonl", pairs)
+    shown = run("evaluate", str(corpus), "--labels", labels)
     assert "warning: 1 label names an earlier item that the corpus lacks, the first: typo" in shown
     assert "warning: no label has `new`" in shown
 
@@ -274,20 +264,14 @@ def test_explain_on_a_file_with_many_items_names_the_cure(corpus: Path) -> None:
         run("explain", str(corpus), json.dumps(A))
 
 
-def test_plan_prints_numbers_without_exponents() -> None:
-    assert "e+" not in run("plan", "--items", "2000000")
-
-
-@pytest.mark.parametrize("written", ["2,000,000", "2_000_000", "2e6", "2M", "2000k"])
-def test_plan_accepts_separators_exponents_and_units(written: str) -> None:
-    assert "REQUESTED: 2,000,000 originals" in run("plan", "--items", written)
-
-
 @pytest.mark.parametrize(
     ("written", "message"),
-    [("2T", "2e6 or 2M"), ("1.5", "whole number"), ("0", "from 1 to"), ("5G", "from 1 to"), ("-5", "write it as")],
-)
+    [
+        ("--items 2T", "2e6 or 2M"), ("--items 1.5", "whole number"), ("--items 0", "from 1 to"),
+        ("--items 5G", "from 1 to"), ("--items -5", "write it as"), ("--memory lots", "is not a size"),
+    ],
+)  # fmt: skip
 def test_plan_refuses_other_numbers_with_the_right_form(written: str, message: str) -> None:
-    result = CliRunner().invoke(app, ["plan", "--items", written], env={"COLUMNS": "200"})
+    result = CliRunner().invoke(app, ["plan", *written.split()], env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert message in result.stderr

@@ -1,12 +1,11 @@
 """No command replaces a file without --force: a slip in a name would cost what it holds."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from stream_dedup.cli import main
 from tests.batch.feed import feed, write
+from tests.cli.commands import exit_of
 
 BEFORE = b"what was there before\n"
 # Command -> its arguments, and the files that it writes.
@@ -29,22 +28,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["stream-dedup", *words.split()])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    return int(ended.value.code or 0)
-
-
 @pytest.mark.parametrize(("words", "name"), CASES)
 def test_an_existing_output_is_refused_and_replaced_with_force(
     words: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(name).write_bytes(BEFORE)
-    assert run(words, monkeypatch) == 2
+    assert exit_of(monkeypatch, *words.split()) == 2
     assert "--force" in capsys.readouterr().err
     assert Path(name).read_bytes() == BEFORE
-    assert run(f"{words} --force", monkeypatch) == 0
+    assert exit_of(monkeypatch, *f"{words} --force".split()) == 0
     assert Path(name).read_bytes() != BEFORE
 
 
@@ -52,17 +44,17 @@ def test_an_existing_output_is_refused_and_replaced_with_force(
 def test_an_empty_file_is_no_loss(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in WRITES[words]:
         Path(name).write_bytes(b"")
-    assert run(words, monkeypatch) == 0
+    assert exit_of(monkeypatch, *words.split()) == 0
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/null"])
 def test_what_is_no_file_is_never_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(f"filter news.jsonl --output {name}", monkeypatch) == 0
+    assert exit_of(monkeypatch, *f"filter news.jsonl --output {name}".split()) == 0
 
 
 def test_a_finished_run_asked_for_again_needs_no_force(monkeypatch: pytest.MonkeyPatch) -> None:
     words = "filter news.jsonl --output new.jsonl --state state"
-    assert run(words, monkeypatch) == 0
+    assert exit_of(monkeypatch, *words.split()) == 0
     before = Path("new.jsonl").read_bytes()
-    assert run(words, monkeypatch) == 0
+    assert exit_of(monkeypatch, *words.split()) == 0
     assert Path("new.jsonl").read_bytes() == before

@@ -2,31 +2,18 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, words_of
 from stream_dedup.evaluate.sample import DIFFERENT, SAME
+from tests.cli.commands import ALL
 
 
-def all_commands(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """All commands and groups by their path."""
-    found = {path: command}
-    for name, child in (getattr(command, "commands", None) or {}).items():
-        # A group may list commands that it has not imported yet.
-        found |= all_commands(command.load(name) if hasattr(command, "load") else child, (*path, name))
-    return found
-
-
-COMMANDS = all_commands(get_command(app))
-
-
-def help_of(path: tuple[str, ...]) -> str:
-    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "80"}, prog_name="stream-dedup")
+def help_of(path: str) -> str:
+    result = CliRunner().invoke(app, [*path.split(), "--help"], env={"COLUMNS": "80"}, prog_name="stream-dedup")
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -35,12 +22,12 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_a_help_text_is_shown_word_for_word(path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("path", ALL)
+def test_a_help_text_is_shown_word_for_word(path: str) -> None:
     # A table breaks lines at the end of its columns.
     text = one_line(re.sub("[│╭╮╰╯─]", " ", help_of(path)))
-    assert one_line(COMMANDS[path].help) in text
-    for parameter in COMMANDS[path].params:
+    assert one_line(ALL[path].help) in text
+    for parameter in ALL[path].params:
         assert one_line(parameter.help) in text
 
 
@@ -48,24 +35,24 @@ def test_a_help_text_is_shown_word_for_word(path: tuple[str, ...]) -> None:
 def test_help_and_page_list_the_words_of_labels(field: str) -> None:
     words = set(re.findall(r"[a-z0-9]+", words_of(field).removesuffix(" are understood too)")))
     page = (Path(__file__).parents[2] / "docs" / "labels.md").read_text("utf-8")
-    for text in (help_of(("evaluate",)), page.partition("A label is")[2].partition("\n\n")[0]):
+    for text in (help_of("evaluate"), page.partition("A label is")[2].partition("\n\n")[0]):
         assert words <= set(re.findall(r"[a-z0-9]+", text.lower()))
-    assert {SAME, DIFFERENT, NEW, NOTHING_NEW} <= set(re.findall(r"[a-z]+", help_of(("sample",))))
+    assert {SAME, DIFFERENT, NEW, NOTHING_NEW} <= set(re.findall(r"[a-z]+", help_of("sample")))
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_no_line_is_cut_or_wider_than_the_terminal(path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("path", ALL)
+def test_no_line_is_cut_or_wider_than_the_terminal(path: str) -> None:
     for line in help_of(path).splitlines():
         assert len(line) <= 80
         whole = line.startswith("Usage:") or not line.endswith("...")
         assert whole, f"cut: {line}; the first sentence of the help must be shorter"
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_types_are_described_in_plain_words(path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("path", ALL)
+def test_types_are_described_in_plain_words(path: str) -> None:
     text = help_of(path)
     assert "range>" not in text, "give the option a metavar"
     assert "list[Path]" not in text
-    for parameter in COMMANDS[path].params:
+    for parameter in ALL[path].params:
         if parameter.param_type_name == "argument":
             assert parameter.metavar, f"{parameter.name}: in capitals, as the usage shows it"

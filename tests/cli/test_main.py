@@ -1,7 +1,6 @@
 """The exit code of the command, by the error that ends it."""
 
 import errno
-import sys
 import threading
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 from stream_dedup.cli import main
 from stream_dedup.errors import ConfigError, InputError, StreamError, UsageError
+from tests.cli.commands import exit_of
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,7 @@ def test_wrong_usage_and_settings_exit_with_2_and_failures_with_1(
 
     monkeypatch.setattr(main, "app", fail)
     monkeypatch.setattr(main.logs, "machine_readable", lambda: False)
-    with pytest.raises(SystemExit) as caught:
-        main.main()
-    assert caught.value.code == code
+    assert exit_of(monkeypatch) == code
     assert capsys.readouterr().err == ("error: a cause and a cure\n" if code < 130 else "")
 
 
@@ -57,9 +55,7 @@ def test_no_memory_is_no_bug_and_names_the_cure(
 
     monkeypatch.setattr(main, "app", fail)
     monkeypatch.setattr(main.logs, "machine_readable", lambda: is_service)
-    with pytest.raises(SystemExit) as caught:
-        main.main()
-    assert caught.value.code == 1
+    assert exit_of(monkeypatch) == 1
     said = caplog.text if is_service else capsys.readouterr().err
     assert "out of memory or threads. " in said
     assert "stream-dedup plan --items N" in said
@@ -96,9 +92,7 @@ def test_out_of_memory_says_what_a_restart_of_this_command_does(
         raise MemoryError
 
     def said(*arguments: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["stream-dedup", *arguments])
-        with pytest.raises(SystemExit):
-            main.main()
+        assert exit_of(monkeypatch, *arguments) == 1
         return " ".join(capsys.readouterr().err.split())
 
     monkeypatch.setattr(main, "app", fails)
@@ -113,9 +107,5 @@ def test_the_same_file_for_both_outputs_is_wrong_usage(
 ) -> None:
     (tmp_path / "in.jsonl").write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n')
     both = str(tmp_path / "out.jsonl")
-    arguments = ["filter", str(tmp_path / "in.jsonl"), "--output", both, "--duplicates", both]
-    monkeypatch.setattr(sys, "argv", ["stream-dedup", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        main.main()
-    assert caught.value.code == 2
+    assert exit_of(monkeypatch, "filter", str(tmp_path / "in.jsonl"), "--output", both, "--duplicates", both) == 2
     assert "--output and --duplicates are both " in capsys.readouterr().err

@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app, exit_code
 from stream_dedup.errors import StreamDedupError
+from tests.cli.commands import ALL
 from tests.cli.modes import FILES, TABLE, Case, Mode
-from tests.cli.test_help import all_commands
 
 # Typer's own options, for the completion of a shell.
 _OF_TYPER = {"--install-completion", "--show-completion"}
-_COMMANDS = {" ".join(path): command for path, command in all_commands(get_command(app)).items()}
 _GROUPS = {"topics", "state", "config", "weights"}
 
 # Differ from run to run.
@@ -85,15 +83,15 @@ MODES = [
 
 
 def test_the_table_has_every_command() -> None:
-    assert set(TABLE) | _GROUPS == set(_COMMANDS)
-    assert not any(options_of(_COMMANDS[group]) for group in _GROUPS)
+    assert set(TABLE) | _GROUPS == set(ALL)
+    assert not any(options_of(ALL[group]) for group in _GROUPS)
     for path, modes in TABLE.items():
-        assert modes or not options_of(_COMMANDS[path]), f"{path} has options, and no mode shows what they do"
+        assert modes or not options_of(ALL[path]), f"{path} has options, and no mode shows what they do"
 
 
 @pytest.mark.parametrize(("path", "mode"), MODES)
 def test_each_mode_has_every_option(path: str, mode: Mode) -> None:
-    assert {case.more[0] for case in mode.cases} == options_of(_COMMANDS[path])
+    assert {case.more[0] for case in mode.cases} == options_of(ALL[path])
 
 
 @pytest.mark.parametrize(("path", "mode"), MODES)

@@ -80,25 +80,26 @@ def test_pairs_are_shown_without_the_verdict_and_labelled_in_several_runs(place:
     assert "8 of 8" in place.label(""), "nothing is left to ask"
 
 
-def test_unsure_asks_which_is_more_likely_and_other_keys_do_nothing(place: Place) -> None:
-    shown = place.label("x usn ud snx uq", "--count", "8")
-    assert "keys: s, d, u, q" in shown
-    assert [(row["label"], row["unsure"]) for row in place.labels] == [
-        ("copy", True), ("different", True), ("copy", False)
-    ]  # fmt: skip
+SURE = ("copy", "no", False)
 
 
-def test_a_person_unsure_whether_anything_is_new_says_which_is_more_likely(place: Place) -> None:
-    shown = place.label("sun sum suq", "--count", "8")
-    assert "unsure: n or m, which is more likely?" in shown
-    assert [(row["label"], row["new"], row["unsure"]) for row in place.labels] == [
-        ("copy", "no", True), ("copy", "yes", True)
-    ]  # fmt: skip
-
-
-def test_a_pair_of_which_one_question_was_answered_is_asked_again(place: Place) -> None:
-    assert "1 of 8 pairs are labelled" in place.label("snsq", "--count", "8")
-    assert "2 of 8 pairs are labelled" in place.label("dq")
+@pytest.mark.parametrize(
+    ("keys", "said", "labels"),
+    [
+        (
+            "x usn ud snx uq",
+            "keys: s, d, u, q",
+            [("copy", "no", True), ("different", "yes", True), ("copy", "no", False)],
+        ),
+        ("sun sum suq", "unsure: n or m, which is more likely?", [("copy", "no", True), ("copy", "yes", True)]),
+        ("snsq", "1 of 8 pairs are labelled", [SURE]),
+    ],
+    ids=["unsure of the article", "unsure of the news", "a pair of which one question was answered is asked again"],
+)
+def test_keys_become_labels(place: Place, keys: str, said: str, labels: list[tuple[str, str, bool]]) -> None:
+    assert said in place.label(keys, "--count", "8")
+    assert [(row["label"], row["new"], row["unsure"]) for row in place.labels] == labels
+    assert f"{len(labels) + 1} of 8 pairs are labelled" in place.label("dq")
 
 
 def test_labels_without_an_answer_to_the_second_question_count_for_the_first(place: Place) -> None:
@@ -155,6 +156,9 @@ def test_the_precision_is_weighted_to_all_items_held_back_and_evaluate_agrees(pl
     place.label("q", "--count", "60")
     pairs = place.pairs
     held = [pair for pair in pairs if not pair["forward"]]
+    let_through = [pair for pair in pairs if pair["forward"]]
+    assert {pair["decision"]["verdict"] for pair in let_through} == {"unique"}, "they are drawn, too"
+    assert {pair["stratum"].split(",")[0] for pair in let_through} == {"unique none"}
     truth = {pair["later"]["id"]: n % 3 > 0 for n, pair in enumerate(held)}
     fresh = {pair["later"]["id"] for pair in held[::5]}
     answers = {True: "sm", False: "sn"}
@@ -198,14 +202,6 @@ def test_a_pair_that_was_drawn_twice_is_asked_twice_and_each_answer_has_its_weig
     assert f"precision of all items held back, estimated with weights: {same / (same + other):.3f}" in shown
 
 
-def test_items_let_through_are_drawn_too(place: Place) -> None:
-    place.label("q", "--count", "60")
-    let_through = [pair for pair in place.pairs if pair["forward"]]
-    assert let_through
-    assert all(pair["decision"]["verdict"] == "unique" for pair in let_through)
-    assert {pair["stratum"].split(",")[0] for pair in let_through} == {"unique none"}
-
-
 def test_sixty_labels_recommend_a_threshold_with_what_it_misses_and_repeats(place: Place) -> None:
     """On this feed something is new in nothing whose novelty is below .7."""
     sides = [Item(f"{n}", "", "", f"{n % 12}.example", 0) for n in range(120)]
@@ -233,41 +229,15 @@ def test_sixty_labels_recommend_a_threshold_with_what_it_misses_and_repeats(plac
     load_settings(decision={"novelty": float(value)})
 
 
-def test_labels_in_another_order_are_refused(place: Place) -> None:
+def test_a_changed_sample_is_refused_before_any_question(place: Place) -> None:
     place.label("snsnq", "--count", "8")
-    path = place.sample / "labels.jsonl"
-    path.write_bytes(b"".join(reversed(path.read_bytes().splitlines(keepends=True))))
+    labels, pairs = place.sample / "labels.jsonl", place.sample / "pairs.jsonl"
+    labels.write_bytes(b"".join(reversed(labels.read_bytes().splitlines(keepends=True))))
     with pytest.raises(InputError, match="must be in the order of the pairs"):
         place.label("q")
-
-
-def test_a_pair_whose_evidence_is_not_an_object_is_refused_before_any_question(place: Place) -> None:
-    place.label("q", "--count", "8")
-    path = place.sample / "pairs.jsonl"
-    path.write_text(re.sub(r'"evidence":\{[^}]*\}', '"evidence":"x"', path.read_text()))
+    pairs.write_text(re.sub(r'"evidence":\{[^}]*\}', '"evidence":"x"', pairs.read_text()))
     with pytest.raises(InputError, match="is no sample"):
         place.label("")
-
-
-def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
-    bad = "\x1b]0;title\x07 \x1b[2J [red]x[/red] \u202e"
-    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
-    place = Place(tmp_path)
-    items = [
-        {"id": f"{n}{bad}", "title": f"Elm bridge opens {bad}", "text": f"{text} {bad} {n}", "source": bad}
-        for n in "12"
-    ]
-    place.source.write_text("\n".join(map(json.dumps, items)), "utf-8")
-    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held), "--force")
-    result = CliRunner().invoke(
-        app,
-        ["sample", str(place.sample), "--duplicates", str(place.held), "--input", str(place.source)],
-        input="d",
-        catch_exceptions=False,
-    )
-    assert "another article: " in result.stdout
-    assert not set(result.stdout) & {"\x1b", "\x07", "\u202e"}
-    assert "[red]x[/red]" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "labels.jsonl"])

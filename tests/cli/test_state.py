@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from stream_dedup.changelog import entries
 from stream_dedup.cli.main import app
-from stream_dedup.cli.state import _for_people
+from stream_dedup.cli.operate import _for_people
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.benchmarks.memory import deltas
@@ -39,13 +38,13 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_a_directory_is_counted(state: Path) -> None:
-    found = json.loads(run("state", "inspect", "--state", state, "--json"))
+    found = json.loads(run("state", "inspect", state, "--json"))
     let_through = len((state.parent / "out").read_bytes().splitlines())
     assert found["additions"] >= let_through > 0
     assert found["schemes"] == {found["settings_scheme"]: found["blocks"]}
     assert found["settings_scheme"] == f"{Scheme(load_settings().fingerprint).id:016x}"
     assert found["damaged"] == []
-    shown = " ".join(run("state", "inspect", "--state", state).split())
+    shown = " ".join(run("state", "inspect", state).split())
     assert "additions" in shown
     assert _for_people("last_watermark", 1_772_476_080_000) == "2026-03-02 18:28 UTC", "a date, not milliseconds"
     assert " damaged none " in shown
@@ -55,34 +54,23 @@ def test_a_directory_is_counted(state: Path) -> None:
 def test_a_changelog_of_another_scheme_is_warned_of(state: Path, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
     config.write_text("[fingerprint]\nshingle_words = 2\n", "utf-8")
-    shown = run("state", "inspect", "--state", state, "--config", config)
+    shown = run("state", "inspect", state, "--config", config)
     assert "no block was written under the scheme of these settings" in shown
 
 
 def test_damage_is_found_and_named(state: Path) -> None:
-    assert "0 damaged" in run("state", "verify", "--state", state)
+    assert "0 damaged" in run("state", "verify", state)
     journal = state / "journal"
     content = bytearray(journal.read_bytes())
     content[len(content) // 3] ^= 1
     journal.write_bytes(content)
-    result = CliRunner().invoke(app, ["state", "verify", "--state", str(state)])
+    result = CliRunner().invoke(app, ["state", "verify", str(state)])
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit) or "byte" in str(result.exception)
 
 
-def test_the_directory_needs_no_option(state: Path) -> None:
-    assert run("state", "inspect", state, "--json") == run("state", "inspect", "--state", state, "--json")
-    assert "0 damaged" in run("state", "verify", state)
-
-
-def test_two_directories_are_refused(state: Path) -> None:
-    result = CliRunner().invoke(app, ["state", "inspect", str(state), "--state", str(state.parent)])
-    assert isinstance(result.exception, UsageError)
-    assert "name one" in str(result.exception)
-
-
 def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["state", "inspect", "--state", str(tmp_path)])
+    result = CliRunner().invoke(app, ["state", "inspect", str(tmp_path)])
     assert "is not a state directory" in str(result.exception)
 
 

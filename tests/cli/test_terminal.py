@@ -1,7 +1,7 @@
 """Text of strangers cannot steer the terminal, whichever command prints it: headlines, ids, names of files and topics.
 
-Every command runs as a person runs it, through `main`, with foreign text that would rename the window, colour it, turn
-the direction of writing and break the line. All of it arrives escaped, on standard output and standard error.
+Commands run as a person runs them, through `main`, with foreign text that would rename the window, colour it, turn the
+direction of writing and break the line. All of it arrives escaped, on standard output and standard error.
 """
 
 import io
@@ -19,12 +19,12 @@ from rich.progress import Progress, TextColumn
 from rich.text import Text
 
 from stream_dedup.cli import main
-from stream_dedup.cli.common import new_console
+from stream_dedup.cli.common import CleanConsole
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.observe.logs import CleanStream
 from tests.cli import modes
-from tests.cli.test_exit_codes import COMMANDS
+from tests.cli.commands import exit_of
 from tests.observe.watched import report
 
 MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -83,108 +83,50 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(modes.FILES, "a.json", json.dumps(ITEMS[0]))
 
 
-def _topics(patch: pytest.MonkeyPatch) -> None:
-    found = SimpleNamespace(partitions={"news.raw": 3, HOSTILE: 3})
-    patch.setattr("stream_dedup.kafka.topics.create_topics", lambda *_, **__: [HOSTILE])
-    patch.setattr("stream_dedup.kafka.topics.check_topics", lambda *_, **__: found)
-
-
-def _health(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.cli.operate.probe", lambda *_, **__: (False, HOSTILE))
-
-
 def _sample(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
     patch.setattr("typer.getchar", lambda: "q")
 
 
 FILTER = ("filter", NEWS, "--output", f"new{HOSTILE}.jsonl", "--duplicates", HELD)
-# Command -> its uses: arguments, commands before, and a stand-in for what is outside the process.
-USES: dict[str, list[tuple[tuple[str, ...], tuple[tuple[str, ...], ...], Boundary]]] = {
-    "run": [(("run", "--config", LOST), (), _nothing)],
-    "demo": [(("demo",), (), _demo), (("demo", "--json", "--input", NEWS), (), _demo)],
-    "feed": [(("feed", "--config", "unknown.toml"), (), _nothing)],
-    "check": [
-        (("check", NEWS), (), _nothing),
-        (("check", NEWS, "--json"), (), _nothing),
-        (("check", LOST), (), _nothing),
-    ],
-    "trial": [(("trial", "--since", "9999d", *more), (), _trial) for more in ((), ("--json",), ("--input", HOSTILE))],
-    "filter": [
-        (FILTER, (), _nothing),
-        (("filter", LOST, "--output", "new.jsonl"), (), _nothing),
-        (("filter", NEWS, "--output", f"{LOST}/new.jsonl"), (), _nothing),
-        (("filter", NEWS, "--format", HOSTILE, "--output", "new.jsonl"), (), _nothing),
-    ],
-    "pairs": [
-        (("pairs", NEWS, "--output", f"p{HOSTILE}.jsonl"), (), _nothing),
-        (("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl", "--keep", f"source:{HOSTILE}"), (), _nothing),
-        (("pairs", LOST, "--output", "p.jsonl"), (), _nothing),
-    ],
-    "explain": [
-        (("explain", ITEMS[0]["id"], ITEMS[2]["id"], "--in", NEWS), (), _nothing),
-        (("explain", ITEMS[0]["id"], ITEMS[2]["id"], "--in", NEWS, "--json"), (), _nothing),
-        (("explain", HOSTILE, "nothing"), (), _nothing),
-    ],
-    "evaluate": [
-        (("evaluate", NEWS, "--labels", "labels.jsonl"), (), _nothing),
-        (("evaluate", NEWS, "--labels", "labels.jsonl", "--json"), (), _nothing),
-        (("evaluate", NEWS, "--labels", LOST), (), _nothing),
-    ],
-    "sample": [(("sample", "drawn", "--duplicates", HELD, "--input", NEWS), (FILTER,), _sample)],
-    "plan": [(("plan", "--items", HOSTILE), (), _nothing), (("plan", "--config", LOST), (), _nothing)],
-    "migrate": [(("migrate", "--config", LOST), (), _nothing)],
-    "health": [(("health",), (), _health)],
-    "warm": [(("warm", HOSTILE), (), _nothing)],
-    "topics create": [(("topics", "create", "--partitions", "7"), (), _topics)],
-    "topics check": [(("topics", "check"), (), _topics)],
-    "state inspect": [(("state", "inspect", LOST), (), _nothing)],
-    "state verify": [(("state", "verify", LOST), (), _nothing)],
-    "config show": [
-        (("config", "show", "--config", "secret.toml"), (), _nothing),
-        (("config", "show", "--config", "secret.toml", "--json"), (), _nothing),
-        (("config", "show", "--config", "unknown.toml"), (), _nothing),
-    ],
-    "config reference": [(("config", "reference", HOSTILE), (), _nothing)],
-    "config metrics": [(("config", "metrics", HOSTILE), (), _nothing)],
-    "weights build": [
-        (("weights", "build", NEWS, "--output", f"idf{HOSTILE}.bin"), (), _nothing),
-        (("weights", "build", LOST, "--output", "idf.bin"), (), _nothing),
-    ],
-}
-CASES = [
-    pytest.param(*use, id=f"{command} {number}") for command, uses in USES.items() for number, use in enumerate(uses, 1)
-]
+PAIR = (ITEMS[0]["id"], ITEMS[2]["id"], "--in", NEWS)
+# The ways in which text reaches a terminal: arguments, the command before, and a stand-in for what is outside of the
+# process. Every command prints through one of them (test_consoles.py).
+USES: dict[str, tuple[tuple[str, ...], tuple[str, ...], Boundary]] = {
+    "a picture": (("demo",), (), _demo),
+    "a table": (("check", NEWS), (), _nothing),
+    "a table of settings": (("config", "show", "--config", "secret.toml"), (), _nothing),
+    "tables of a report": (("evaluate", NEWS, "--labels", "labels.jsonl"), (), _nothing),
+    "examples": (("trial", "--since", "9999d"), (), _trial),
+    "names of files": (FILTER, (), _nothing),
+    "bad lines": (("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl"), (), _nothing),
+    "a warning": (
+        ("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl", "--keep", f"source:{HOSTILE}"), (), _nothing
+    ),
+    "side by side": (("explain", *PAIR), (), _nothing),
+    "questions": (("sample", "drawn", "--duplicates", HELD, "--input", NEWS), FILTER, _sample),
+    "JSON": (("explain", *PAIR, "--json"), (), _nothing),
+    "a plain line": (("weights", "build", NEWS, "--output", f"idf{HOSTILE}.bin"), (), _nothing),
+    "an error": (("check", LOST), (), _nothing),
+    "an error of the settings": (("plan", "--config", "unknown.toml"), (), _nothing),
+    "wrong usage": (("filter", NEWS, "--format", HOSTILE, "--output", "new.jsonl"), (), _nothing),
+}  # fmt: skip
 
 
-def invoke(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["stream-dedup", *arguments])
-    with pytest.raises(SystemExit):
-        main.main()
-
-
-def test_every_command_has_a_use() -> None:
-    assert set(USES) == set(COMMANDS)
-
-
-@pytest.mark.parametrize(("arguments", "before", "boundary"), CASES)
+@pytest.mark.parametrize("use", USES)
 def test_no_control_character_reaches_the_terminal(
-    arguments: tuple[str, ...],
-    before: tuple[tuple[str, ...], ...],
-    boundary: Boundary,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    use: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    arguments, before, boundary = USES[use]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
     for name, text in FILES.items():
         Path(name).write_text(text, "utf-8")
-    for command in before:
-        invoke(monkeypatch, *command)
+    if before:
+        exit_of(monkeypatch, *before)
     capsys.readouterr()
     boundary(monkeypatch)
-    invoke(monkeypatch, *arguments)
+    exit_of(monkeypatch, *arguments)
     printed = "".join(capsys.readouterr())
     assert "red]owned" in printed, "the foreign text is shown, and its markup is not interpreted"
     assert not set(CONTROL.findall(printed))
@@ -194,7 +136,7 @@ def test_json_is_equal_after_parsing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = [item | {"id": name} for item, name in zip(ITEMS, "ab", strict=False)]
-    invoke(monkeypatch, "explain", *map(json.dumps, items), "--json")
+    exit_of(monkeypatch, "explain", *map(json.dumps, items), "--json")
     printed = capsys.readouterr().out
     assert not set(CONTROL.findall(printed))
     text = " ".join(passage["first"] for passage in json.loads(printed)["text"]["passages"])
@@ -206,7 +148,7 @@ def test_an_output_on_standard_output_keeps_its_bytes(
 ) -> None:
     line = json.dumps(ITEMS[0] | {"extra": MARKS + "\x9b"}, ensure_ascii=False)
     (tmp_path / "news.jsonl").write_text(f"{line}\n", "utf-8")
-    invoke(monkeypatch, "filter", str(tmp_path / "news.jsonl"), "--output", "-")
+    exit_of(monkeypatch, "filter", str(tmp_path / "news.jsonl"), "--output", "-")
     assert capfd.readouterr().out == f"{line}\n"
 
 
@@ -217,7 +159,7 @@ def test_a_traceback_cannot_steer_the_terminal(
         raise ZeroDivisionError(HOSTILE)
 
     monkeypatch.setattr(main, "app", fail)
-    invoke(monkeypatch)
+    exit_of(monkeypatch)
     printed = capsys.readouterr().err
     assert "Traceback" in printed
     assert not set(CONTROL.findall(printed))
@@ -225,7 +167,7 @@ def test_a_traceback_cannot_steer_the_terminal(
 
 def test_a_console_uses_the_codes_of_a_terminal_and_foreign_text_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     with redirect_stdout(CleanStream(sys.stdout)):
-        console = new_console(force_terminal=True, color_system="standard", width=200)
+        console = CleanConsole(force_terminal=True, color_system="standard", width=200)
         with Progress(TextColumn("{task.fields[name]}", markup=False), console=console) as bars:
             bars.add_task("", name=HOSTILE)
         console.print(Text(HOSTILE, "bold"))

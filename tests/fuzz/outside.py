@@ -15,8 +15,8 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.cli.common import parse_count, parse_size
-from stream_dedup.cli.reference import effective
-from stream_dedup.cli.trial import _begin_ms
+from stream_dedup.cli.config import effective
+from stream_dedup.cli.preview import _begin_ms
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.sample import Sample, Strata, _decision, _row

@@ -24,7 +24,7 @@ from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.changelog.records import RestoreResult, SequenceRange
 from stream_dedup.cli.common import parse_count, parse_size
-from stream_dedup.cli.trial import _begin_ms
+from stream_dedup.cli.preview import _begin_ms
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.evaluate.labels import read_labels

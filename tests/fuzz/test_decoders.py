@@ -27,7 +27,7 @@ TARGETS_OF = {
     "changelog/files.py": ["journal", "entries"],
     "changelog/records.py": ["headers"],
     "changelog/saved.py": ["saved state"],
-    "cli/reference.py": ["environment"],
+    "cli/config.py": ["environment"],
     "evaluate/labels.py": ["labels"],
     "evaluate/sample.py": ["sample", "evidence", "row of duplicates"],
     "kafka/assignor.py": ["claim"],

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.cli.pairs import pairs_command
+from stream_dedup.cli.files import pairs_command
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import Settings
 from stream_dedup.spark.files import _exists

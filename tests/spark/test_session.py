@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stream_dedup.cli.pairs import pairs_command
+from stream_dedup.cli.files import pairs_command
 from stream_dedup.errors import ConfigError, UsageError
 from stream_dedup.spark.session import open_session, require_java
 from tests.batch.feed import story, write

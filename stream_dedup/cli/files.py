@@ -1,0 +1,359 @@
+"""Commands on files and pipes: `filter` (batch/filter.py), `pairs` (batch/pairs.py, spark/) and `weights build`."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from stream_dedup.cli import common
+from stream_dedup.cli.common import number, print_table, progress_bars
+from stream_dedup.errors import InputError
+from stream_dedup.phrases import counted
+
+if TYPE_CHECKING:
+    from stream_dedup.batch.corpus import BadLine
+    from stream_dedup.batch.filter import FilterProgress, FilterResult
+    from stream_dedup.batch.pairs import PairsProgress, PairsResult
+
+# -- filter ----------------------------------------------------------------------------------------------
+
+# Odd dates, by the kinds of dedup/clocks.py, and how the items were compared.
+_BEFORE = "compared with what came just before"
+_ODD_TIMES = {
+    "missing": f"without a date that can be read: {_BEFORE}",
+    "future": f"dated in the future: {_BEFORE}",
+    "alone": f"dated further than the window from what is around: {_BEFORE}",
+    "late": "older than what came before by more than the window: compared with items of the same time; several files "
+    "are best named in the order of their dates",
+}
+
+
+def filter_command(
+    inputs: common.InputsArgument,
+    output: Annotated[
+        Path,
+        typer.Option(
+            help="Lines of new items and updates, unchanged; - is standard output. JSON Lines; or by suffix .csv or "
+            ".tsv or .parquet (the rows of such inputs). Packed if it ends in .gz or .zst."
+        ),
+    ],
+    duplicates: Annotated[
+        Path | None,
+        typer.Option(
+            help="The items held back and why, one JSON row each; - is standard output. Without it they "
+            "are only counted."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory for what is remembered: the next run continues with it, a killed run where it stopped."
+        ),
+    ] = None,
+    file_format: common.FormatOption = None,
+    force: common.ForceOption = False,
+    config: common.ConfigOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Hold back near-duplicates in files and pipes.
+
+    With --state a killed run continues where it stopped: nothing is lost or doubled. If an output is standard output,
+    the result is printed on standard error. The result says how the input was understood. Exit code 1 if every item is
+    bad.
+    """
+    from stream_dedup.batch.filter import filter_files
+    from stream_dedup.precompile.compilations import report_long_compilation
+    from stream_dedup.settings import load_settings
+
+    settings = load_settings(config)
+    console = common.result_console(output, duplicates)
+    with common.exit_on_broken_pipe():
+        with progress_bars() as bars, report_long_compilation(bars.print):
+
+            def show(progress: "FilterProgress") -> None:
+                # A bar of bytes, because the number of items is unknown.
+                counts = f"{progress.items:,} items, {progress.items - progress.forwarded:,} held back"
+                bars("filter", progress.bytes_read, progress.bytes_total, counts)
+
+            result = filter_files(
+                inputs, output, duplicates,
+                settings=settings, state=state, file_format=file_format, force=force, progress=show,
+            )  # fmt: skip
+        if as_json:
+            _print_json(console, result)
+        else:
+            _print_filtered(console, result, output, duplicates, settings.policy.shadow)
+    if result.items and result.bad == result.items:
+        raise typer.Exit(1)
+
+
+def _print_json(console: Console, result: "FilterResult | PairsResult") -> None:
+    common.print_json(result, err=console.stderr)
+    common.print_warnings(common.CleanConsole(stderr=True), result.summary)
+
+
+def _print_filtered(
+    console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool
+) -> None:
+    verdicts = [(name, getattr(result, name)) for name in ("unique", "duplicate", "update", "bad")]
+    print_table(console, ("verdict", "items"), [*verdicts, ("all", result.items)])
+    held = result.items - result.forwarded
+    if shadow:
+        console.print("shadow mode: the output holds every item, those held back too")
+    lines = [f"{result.items if shadow else result.forwarded:,} in {common.display_name(output)}"]
+    if duplicates:
+        lines.append(f"{held:,} in {common.display_name(duplicates)}")
+    elif held:
+        lines.append(f"{held:,} held back or bad, not written: name a file with --duplicates")
+    if result.resumed:
+        lines.append(f"{result.resumed:,} were done before: a killed or finished run was resumed")
+    lines += [f"{counted(count, 'item')} {_ODD_TIMES[kind]}" for kind, count in result.odd_times.items() if count]
+    if result.evicted:
+        lines.append(f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals")
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    common.print_end(console, result, result.items - result.resumed, reasons=True)
+
+
+# -- pairs -----------------------------------------------------------------------------------------------
+
+# With less, a single batch of items does not fit.
+_LEAST_MEMORY = 2**26
+# Bad lines that are printed; with a wrong field map every line is one.
+_MOST_PRINTED = 5
+# Heap of a local Spark: blocks of 64 MiB pass through it, some for each core.
+_SPARK_MEMORY = 2**31
+_TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
+
+
+class Engine(StrEnum):
+    """What `pairs` works with."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+def pairs_command(
+    inputs: common.InputsArgument,
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="The pairs, one row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.",
+        ),
+    ],
+    clusters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The cluster of each item, one row each, in the same formats. Without it clusters are only counted.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHOICE",
+            help="Name the representative of each cluster in the rows of --clusters: earliest (by date), first (in the "
+            "input), longest (body), or source:NAME,NAME,... (the first of these sites that has it). Of equal ones the "
+            "earliest, then the first.",
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Memory to use, such as 512M or 4G (default 1G); the rest goes to disk. With a local Spark: "
+            "the heap of its JVM (default 2G).",
+        ),
+    ] = None,
+    threads: Annotated[int | None, number("Default: all processors.", min=1)] = None,
+    bucket_limit: Annotated[
+        int | None,
+        number(
+            "If more items share a key, compare each only with this many before it, the newest (default 1024). "
+            "Replaces [index] bucket_limit, which is for the stream.",
+            min=1,
+            max=100_000,
+        ),
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="local: this process. spark: Apache Spark, for archives (extra `spark`).")
+    ] = Engine.LOCAL,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With --engine spark: local[*] is this machine, else the URL of a cluster. spark-submit sets it, too.",
+        ),
+    ] = None,
+    file_format: common.FormatOption = None,
+    force: common.ForceOption = False,
+    config: common.ConfigOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Find all near-duplicate pairs and clusters of a corpus.
+
+    Bad lines are counted and left out; standard error
+    names the first ones. If an output is standard output, the result is printed on standard error. Exit code 1 if every
+    item is bad.
+    """
+    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
+    from stream_dedup.precompile.compilations import report_long_compilation
+    from stream_dedup.settings import load_settings
+
+    settings = load_settings(config)
+    memory_bytes = None if memory is None else common.parse_size(memory)
+    if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
+        raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
+    _check_engine(engine, master, memory, threads)
+    console = common.result_console(output, clusters)
+    with common.exit_on_broken_pipe():
+        arguments: dict[str, Any] = {
+            "inputs": inputs, "pairs": output, "clusters": clusters, "settings": settings, "keep": keep,
+            "bucket_limit": bucket_limit or BUCKET_LIMIT, "file_format": file_format, "force": force,
+        }  # fmt: skip
+        if engine is Engine.SPARK:
+            result = _find_on_spark(arguments, memory_bytes or _SPARK_MEMORY, master)
+        else:
+            with progress_bars() as bars, report_long_compilation(bars.print):
+
+                def show(progress: "PairsProgress") -> None:
+                    bars(_TITLES[progress.step.name], progress.done, progress.total, counts="")
+
+                result = find_pairs(
+                    **arguments, memory=memory_bytes or DEFAULT_MEMORY, threads=threads, progress=show,
+                    bad_line=_bad_lines(bars),
+                )  # fmt: skip
+        for name in result.absent_sources:
+            text = f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources"
+            common.warn(common.CleanConsole(stderr=True), text)
+        if as_json:
+            _print_json(console, result)
+        else:
+            _print_pairs(console, result, output, clusters)
+    if result.bad and not result.items:
+        raise typer.Exit(1)
+
+
+def _check_engine(engine: Engine, master: str | None, memory: str | None, threads: int | None) -> None:
+    """Raise UsageError for options of the other engine, or that come too late."""
+    from stream_dedup.spark.session import is_submitted
+
+    on_spark = engine is Engine.SPARK
+    wrong = {
+        "--master is for --engine spark": master is not None and not on_spark,
+        f"--threads is for --engine local; Spark takes its number from --master local[{threads}]": (
+            threads is not None and on_spark
+        ),
+        "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit": (
+            memory is not None and on_spark and not (master or "").startswith("local")
+        ),
+        "spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory": (
+            memory is not None and on_spark and is_submitted()
+        ),
+    }
+    common.refuse_all(wrong)
+
+
+def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> "PairsResult":
+    from stream_dedup.spark.files import find_pairs_on_spark
+    from stream_dedup.spark.session import open_session
+
+    stderr = common.CleanConsole(stderr=True)
+    heap = {"spark.driver.memory": f"{memory // 2**20}m"} if (master or "").startswith("local") else {}
+    spark = open_session(master, **heap, **{"spark.ui.showConsoleProgress": str(stderr.is_terminal).lower()})
+    try:
+        return find_pairs_on_spark(spark, **arguments, bad_line=lambda text: stderr.print(text, soft_wrap=True))
+    finally:
+        spark.stop()
+
+
+def _bad_lines(bars: common.Bars) -> "Callable[[str, BadLine], None]":
+    """Return what prints the first bad lines."""
+    printed = count(1)
+
+    def show(name: str, line: "BadLine") -> None:
+        if (number := next(printed)) <= _MOST_PRINTED:
+            bars.print(f"{name}:{line.number}: {line.reason}")
+        elif number == _MOST_PRINTED + 1:
+            bars.print("more of them are only counted; `stream-dedup filter --duplicates FILE` names each")
+
+    return show
+
+
+def _print_pairs(console: Console, result: "PairsResult", output: str, clusters: str | None) -> None:
+    counts = (
+        ("items", result.items),
+        ("bad lines", result.bad),
+        ("candidate pairs compared", result.compared),
+        ("near-duplicate pairs", result.pairs),
+        ("clusters of two or more", result.clusters),
+        ("items in them", result.clustered),
+    )
+    print_table(console, (), counts)
+    console.print(f"{result.pairs:,} in {common.display_name(output)}", soft_wrap=True)
+    if clusters is not None:
+        console.print(f"{result.items:,} in {common.display_name(clusters)}", soft_wrap=True)
+    if result.hot:
+        console.print(
+            f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "
+            f"newest before it: {result.left_out:,} pairs of a table were left out"
+        )
+    common.print_end(console, result, result.items)
+
+
+# -- weights ---------------------------------------------------------------------------------------------
+
+weights_app = typer.Typer(
+    help="Build tables of feature rarity for SimHash.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@weights_app.callback()
+def _group() -> None:
+    """Keep this a group although it has one command."""
+
+
+@weights_app.command("build")
+def build_command(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst) with typical items.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; name it in [fingerprint] idf.")],
+    force: common.ForceOption = False,
+    config: common.ConfigOption = None,
+) -> None:
+    """Write the table of feature rarities for weights = "idf".
+
+    Counts in how many texts of a corpus each feature occurs.
+
+    The table is part of the fingerprint scheme: another table is another scheme.
+    """
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.batch.outputs import check_free, target
+    from stream_dedup.fingerprint.fingerprint import Fingerprinter
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.fingerprint.simhash import build_weights
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
+    from stream_dedup.settings import load_settings
+
+    if not force:
+        check_free({"--output": target(output)})
+    # The settings may name the table that this command is about to write; "tf" needs none.
+    settings = load_settings(config, fingerprint={"family": "simhash", "weights": "tf"})
+    fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
+    decode = Decoder(settings.item)
+    items = (item for line in read_lines(corpus) if isinstance(item := decode(line, None, None), Item))
+    documents = (fingerprinter.features(item.text) for item in items)
+    table = build_weights(fingerprinter.scheme.features_id, documents)
+    data = table.to_bytes()
+    try:
+        output.write_bytes(data)
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror}") from None
+    typer.echo(
+        f"{output}: {counted(len(table.hashes), 'feature')} of {counted(table.documents, 'text')}, {len(data):,} bytes"
+    )

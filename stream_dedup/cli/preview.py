@@ -1,0 +1,318 @@
+"""Commands that show a feed before a worker runs: `check` what is understood of it, `trial` what would be held back.
+
+`check` takes files or a topic, and decides nothing. `trial` only reads a live topic (kafka/reader.py) and judges in
+memory (worker/trial.py): counts, sources, examples, and a summary of how the records were read.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from stream_dedup.cli import common
+from stream_dedup.cli.common import number, one_line, print_table, progress_bars
+from stream_dedup.errors import InputError, UsageError
+from stream_dedup.phrases import moment, span
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stream_dedup.batch.tables import FileFormat
+    from stream_dedup.kafka.reader import LiveReader
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.survey import Summary
+    from stream_dedup.settings import Settings
+    from stream_dedup.worker.trial import Ended, TrialResult
+
+# -- check -----------------------------------------------------------------------------------------------
+
+# The number of records that a survey reads in full before it samples (news/survey.py).
+_ITEMS = 1000
+
+
+def check_command(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT", help="JSON Lines, .csv, .tsv or .parquet, packed or not, as `filter` reads them; or -."
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Read this Kafka topic instead: nothing is written, no group is joined.")
+    ] = None,
+    bootstrap: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="With --topic: the brokers. Default: the settings'.")
+    ] = None,
+    items: Annotated[
+        int | None, number(f"With --topic: this many records from the end of each partition. Default: {_ITEMS}.", min=1)
+    ] = None,
+    file_format: common.FormatOption = None,
+    config: common.ConfigOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Show what is understood of a feed, before it is judged.
+
+    Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
+    there is nothing, or nothing that can be judged.
+    """
+    from stream_dedup.settings import load_settings
+
+    common.refuse_all(
+        {
+            "name one or more files (or - for standard input), or a topic with --topic NAME": (
+                bool(inputs) == (topic is not None)
+            ),
+            "--bootstrap goes with --topic NAME: leave it out": bootstrap is not None and topic is None,
+            "--items goes with --topic NAME: a file is read to its end: leave it out": (
+                items is not None and topic is None
+            ),
+            "--format says what files hold; a topic has records: leave it out": (
+                file_format is not None and topic is not None
+            ),
+        }
+    )
+    settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    if topic is None:
+        summary = _of_files(settings, inputs or [], file_format)
+    else:
+        summary = _of_topic(settings, topic, _ITEMS if items is None else items)
+    if as_json:
+        common.print_json(summary.as_json())
+    else:
+        common.print_summary(common.CleanConsole(), summary)
+    if summary.all_bad:
+        raise typer.Exit(1)
+
+
+def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
+    from stream_dedup.batch.judge import item_of
+    from stream_dedup.batch.lines import LineReader
+    from stream_dedup.batch.outputs import check_inputs
+    from stream_dedup.batch.state import as_text
+    from stream_dedup.news.decode import Decoder
+
+    check_inputs(inputs, "; if it is a topic, write --topic {}")
+    decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
+    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes)
+    records = ((item_of(decode, line), line.value, line.input, line.number) for line in lines)
+    return _summarize(settings, decode, records, place=lambda index, number: f"{names[index]}:{number}")
+
+
+def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
+    from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
+    from stream_dedup.news.decode import Decoder
+
+    decode = Decoder(settings.item)
+
+    def decoded(record: Any) -> tuple[Any, ...]:
+        place = record.partition, record.offset
+        return decode(record.value, record.key, record.timestamp, *place), record.value, *place
+
+    with TopicReader(settings) as reader:
+        records = map(decoded, reader.last(topic, items))
+        return _summarize(settings, decode, records, is_record=True, place=lambda *at: "/".join(map(str, (topic, *at))))
+
+
+def _summarize(
+    settings: "Settings", decode: "Decoder", records: Iterable[tuple[Any, ...]], **options: Any
+) -> "Summary":
+    """Survey records: item, bytes and place."""
+    from stream_dedup.news.survey import Survey
+
+    latest = settings.window.latest(int(time.time() * 1000))
+    survey = Survey(decode.read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
+    with progress_bars() as bars:
+        for count, record in enumerate(records, 1):
+            survey.add(*record)
+            bars("records", count)
+    return survey.summary()
+
+
+# -- trial -----------------------------------------------------------------------------------------------
+
+_STAGES = {
+    "id": "the same id",
+    "exact": "the same text",
+    "headline": "similar headlines",
+    "body": "similar texts",
+    "prose": "nothing new",
+    "policy": 'an update ([policy] updates = "drop")',
+}
+
+
+def trial_command(
+    bootstrap: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The brokers. Default: the settings'.")
+    ] = None,
+    input: Annotated[
+        str | None,
+        typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
+    ] = None,
+    since: Annotated[
+        str, typer.Option(metavar="DURATION", help="How far back to begin: 90m, 2h, 7d. Default: 24h.")
+    ] = "24h",
+    items: Annotated[int, number("End after this many items.", min=1)] = 10_000,
+    minutes: Annotated[
+        float | None,
+        number(
+            "End after this many minutes; until then wait for new items. Default: end at the end of the topic.",
+            min=0.01,
+        ),
+    ] = None,
+    config: common.ConfigOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Show what a worker would hold back of a live topic.
+
+    It writes nothing, joins no group and commits nothing. It decides in memory with these settings, as a worker would.
+    Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them
+    can be judged.
+    """
+    from stream_dedup.cli.operate import stop_on_signals
+    from stream_dedup.kafka.reader import LiveReader
+    from stream_dedup.precompile.compilations import report_long_compilation
+    from stream_dedup.settings import load_settings
+    from stream_dedup.worker.trial import Trial, run_trial
+
+    begin = _begin_ms(since)
+    settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    topic = settings.topics.input if input is None else input
+    stop = stop_on_signals()
+    started = time.monotonic()
+    with (
+        report_long_compilation(lambda text: typer.echo(text, err=True)),
+        LiveReader(settings, topic) as reader,
+        Trial(settings, topic) as trial,
+    ):
+        expected = reader.begin(begin)
+        if not expected and minutes is None:
+            raise InputError(_no_items(reader, begin))
+        seconds = None if minutes is None else minutes * 60
+        total = min(items, expected) if minutes is None else None
+        with progress_bars() as bars:
+
+            def update() -> None:
+                state = "at the end, waiting" if reader.caught_up else "reading"
+                bars("trial", trial.items, total, f"{trial.items:,} items, {trial.held:,} held back, {state}")
+
+            ended, error = run_trial(reader, trial, items=items, seconds=seconds, stop=stop.is_set, on_progress=update)
+        if not trial.items:
+            raise error or InputError(_no_items(reader, begin))
+        result = trial.result()
+    if as_json:
+        common.print_json({"topic": topic, "ended": str(ended), **result.as_json()})
+    else:
+        _print(result, ended, settings, topic, time.monotonic() - started)
+    if error is not None:
+        raise error
+    if result.summary.all_bad:
+        raise InputError(f"none of the {result.items:,} items of {topic} can be judged; see the reasons above")
+
+
+def _begin_ms(since: str) -> int:
+    """Return when to start reading, in ms since 1970."""
+    from stream_dedup.settings import parse_duration
+
+    try:
+        # Kafka has no time before 1970, and takes some negative numbers as commands.
+        return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
+    except (ValueError, AttributeError):
+        raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
+
+
+def _no_items(reader: "LiveReader", begin: int) -> str:
+    if reader.is_empty:
+        return f"{reader.topic} is empty; to wait for new items, add --minutes 10"
+    return (
+        f"{reader.topic} has had no records since {moment(begin)}; begin earlier (--since 30d), or wait for new ones "
+        "(--minutes 10)"
+    )
+
+
+_ENDED = {
+    "items": "ended after --items",
+    "minutes": "ended after --minutes",
+    "caught up": "ended at the end of the topic",
+    "stopped": "ended by Ctrl-C",
+    "failed": "ended because Kafka could not be read any further",
+}
+
+
+def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float) -> None:
+    console = common.CleanConsole()
+    console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
+    actions = {
+        "unique": "let through",
+        "update": "hold back" if settings.policy.updates == "drop" else "let through as an update",
+        "duplicate": "hold back",
+        "bad": "send to the dead letters",
+        "tombstone": "let through, forget the original",
+    }
+    verdicts = [
+        (str(kind), count, _share(count, result.items), actions[kind])
+        for kind, count in result.verdicts.items()
+        if count or kind != "tombstone"
+    ]
+    stages = [
+        (_STAGES.get(name, name), count, _share(count, result.held_back)) for name, count in result.stages.items()
+    ]
+    sources = [
+        (one_line(one.source) or "(none)", one.items, one.held_back, _share(one.held_back, one.items))
+        for one in result.sources
+    ]
+    print_table(
+        console, ("verdict", "items", "share", "what a worker would do"), [*verdicts, ("all", result.items, "", "")]
+    )
+    if stages:
+        print_table(console, ("held back because of", "items", "share"), stages)
+    if sources:
+        print_table(console, ("source", "items", "held back", "share"), sources)
+    _print_examples(console, result)
+    common.print_summary(console, result.summary, short=True)
+    for reason in result.summary.reasons:
+        console.print(f"bad: {one_line(reason)}")
+    _print_notes(console, result, settings, topic, seconds)
+
+
+def _print_examples(console: "Console", result: "TrialResult") -> None:
+    if not result.examples:
+        return
+    console.print(
+        f"\n{len(result.examples)} of the {result.held_back:,} items that would be held back, each below its original:"
+    )
+    for example in result.examples:
+        console.print(f"\n{example.reason}", style="bold")
+        for name, side in (("original ", example.original), ("held back", example.held_back)):
+            source = f"{one_line(side.source)}: " if side.source else ""
+            text = Text(f"  {name}  {source}{one_line(side.title) or '(no headline) id ' + one_line(side.id)}")
+            text.truncate(console.width, overflow="ellipsis")
+            console.print(text)
+    console.print()
+
+
+def _print_notes(console: "Console", result: "TrialResult", settings: "Settings", topic: str, seconds: float) -> None:
+    window = settings.window.length_ms
+    console.print()
+    console.print(f"{result.items:,} items in {seconds:.1f} s.")
+    if result.last - result.first < window:
+        console.print(
+            f"The index began empty and covers {span(result.last - result.first)} of the window of {span(window)}; a "
+            "worker that has run for longer holds back more."
+        )
+    if result.held_back:
+        console.print(
+            "Examples prove little. To measure, run the worker in shadow mode, which lets everything through, and "
+            "label its verdicts with `stream-dedup sample DIRECTORY --config FILE`. Its settings:"
+        )
+        console.print(
+            f"  [kafka]\n  bootstrap_servers = {json.dumps(settings.kafka.bootstrap_servers)}\n"
+            f"  [topics]\n  input = {json.dumps(topic)}\n  [policy]\n  shadow = true",
+            soft_wrap=True,
+        )
+
+
+def _share(count: int, whole: int) -> str:
+    return f"{100 * count / whole:.1f} %" if whole else "-"
