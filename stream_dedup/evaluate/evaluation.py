@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from stream_dedup.batch.judge import item_of, judge_batches
-from stream_dedup.batch.lines import Line
+from stream_dedup.batch.filter import judge_batches
+from stream_dedup.batch.lines import Line, item_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError

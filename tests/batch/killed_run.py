@@ -14,8 +14,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.batch.filter import filter_files
-from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.filter import filter_files, judge_lines
 from stream_dedup.settings import load_settings
 
 

@@ -239,8 +239,14 @@ def test_a_killed_run_is_finished_before_another_begins(run: Run, tmp_path: Path
 
 
 def test_a_run_that_wrote_nothing_blocks_no_other_run(run: Run, tmp_path: Path, state: Path) -> None:
-    stop(run, write(tmp_path / "in", feed(30)), state=state, time=1)
-    assert run(write(tmp_path / "other", [story(1)]), state=state).lines == [story(1)]
+    """What was written before the first commit is not remembered, so another run would let it through again."""
+    path, other = write(tmp_path / "in", feed(30)), write(tmp_path / "other", [story(1)])
+    stop(run, path, state=state, step=FilterStep.COMMIT, time=1)
+    with pytest.raises(InputError, match=r"finish it first, .*unique\.jsonl .*, or delete what it wrote there"):
+        run(other, to="elsewhere", state=state)
+    assert run(other, state=state).lines == [story(1)], "these outputs it cuts"
+    stop(run, path, state=state, time=1)
+    assert run(write(tmp_path / "third", [story(2)]), to="elsewhere", state=state).lines == [story(2)]
 
 
 def test_a_killed_run_does_not_go_on_with_a_changed_input(run: Run, tmp_path: Path, state: Path) -> None:

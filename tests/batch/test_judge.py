@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.filter import judge_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.decode import Decoder

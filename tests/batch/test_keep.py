@@ -8,8 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from stream_dedup.batch.clusters import parse_keep
-from stream_dedup.batch.pairs import find_pairs
+from stream_dedup.batch.pairs import find_pairs, parse_keep
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.scheme import Scheme

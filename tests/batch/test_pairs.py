@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.batch.corpus import BadLine
+from stream_dedup.batch.pair_search import BadLine
 from stream_dedup.batch.pairs import PairsProgress, PairsResult, PairsStep, find_pairs
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import judge_pairs, thresholds

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stream_dedup.batch.judge import numbered
+from stream_dedup.batch.filter import numbered
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.evaluate.evaluation import Evaluation, evaluate
 from stream_dedup.evaluate.labels import Label

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.filter import judge_lines
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.evaluate.explain import explain

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from stream_dedup.batch.judge import judge_lines
+from stream_dedup.batch.filter import judge_lines
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.evaluate.exact import (

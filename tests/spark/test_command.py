@@ -26,7 +26,7 @@ app.command("pairs")(pairs_command)
 @pytest.fixture
 def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """The command takes the session of the tests, and leaves it running."""
-    monkeypatch.setattr("stream_dedup.spark.session.open_session", lambda *_, **__: spark)
+    monkeypatch.setattr("stream_dedup.spark.files.open_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 

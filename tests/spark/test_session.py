@@ -1,6 +1,7 @@
 """What is missing is named with its cure: PySpark, Java, a master, an option of the other engine."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.pairs import pairs_command
 from stream_dedup.errors import ConfigError, UsageError
-from stream_dedup.spark.session import open_session, require_java
+from stream_dedup.spark.files import open_session, require_java
 from tests.batch.feed import story, write
 
 app = typer.Typer()
@@ -54,8 +55,9 @@ def test_no_java_at_all_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_missing_pyspark_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.delitem(sys.modules, "stream_dedup.spark")
     with pytest.raises(ConfigError, match=r"pip install .*\[spark\]"):
-        open_session("local[1]")
+        import_module("stream_dedup.spark")
 
 
 def test_a_missing_master_is_named() -> None:
