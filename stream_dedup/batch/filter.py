@@ -48,7 +48,7 @@ from stream_dedup.batch.outputs import LineWriter, Output, check_free, check_inp
 from stream_dedup.batch.state import Begin, Commit, FilterState, Source, settings_digest
 from stream_dedup.batch.tables import CsvRow, FileFormat
 from stream_dedup.batches import batches
-from stream_dedup.dedup.batch import Batch, Prepared
+from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
@@ -302,29 +302,14 @@ class LineJudge:
         return summary if (summary := self._survey.summary()).items else None
 
 
-def judge_lines(
-    lines: Iterable[bytes], settings: Settings, clock: Callable[[], float] = time.time
-) -> Iterator[Verdict]:
-    """The verdict on each line, in order, from an empty index; nothing is written."""
-    with closing(Deduplicator(settings)) as dedup:
-        for _, batch in judge_batches(dedup, numbered(lines), clock):
-            yield from batch.verdicts
-
-
-def numbered(values: Iterable[bytes]) -> Iterator[Line]:
-    """The lines of one input."""
-    return (Line(value, 0, number) for number, value in enumerate(values, 1))
-
-
 def judge_batches(
     dedup: Deduplicator, lines: Iterable[Line], clock: Callable[[], float] = time.time
-) -> Iterator[tuple[Prepared, Batch]]:
-    """Each batch of lines, prepared and judged. It is applied when the next one is asked for."""
-    decode, latest = Decoder(dedup.settings.item), dedup.settings.window.latest(int(clock() * 1000))
+) -> Iterator[Batch]:
+    """Each batch of lines, judged. It is applied when the next one is asked for."""
+    judge = LineJudge(dedup, int(clock() * 1000))
     for chunk in batched(lines, dedup.settings):
-        ready = dedup.prepare([item_of(decode, line) for line in chunk])
-        batch = dedup.judge(ready, latest, one_clock=True)
-        yield ready, batch
+        batch = judge.judge(chunk)
+        yield batch
         dedup.apply(batch)
 
 

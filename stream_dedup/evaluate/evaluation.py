@@ -73,7 +73,7 @@ def evaluate(
     total = len(lines)
     verdicts: list[Verdict] = []
     with closing(Deduplicator(settings)) as dedup:
-        for _, batch in judge_batches(dedup, lines):
+        for batch in judge_batches(dedup, lines):
             verdicts += batch.verdicts
             progress("decide", len(verdicts), total)
     if all(verdict.kind is Kind.BAD for verdict in verdicts):

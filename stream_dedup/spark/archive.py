@@ -78,11 +78,6 @@ class Archive:
 
     # -- results -------------------------------------------------------------------------------------------
 
-    def fingerprints(self) -> DataFrame:
-        """The fingerprint of each item: row, id, time (ms), line, signature, keys (0: none)."""
-        listed = partial(tasks.list_fingerprints, self._watermarks, self._settings)
-        return _mapped(self._items, listed, tasks.FINGERPRINT_TYPES).orderBy("row")
-
     def pairs(self) -> DataFrame:
         """The near-duplicate pairs, with the columns and values of `find_pairs`, ordered by their rows."""
         return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)

@@ -1,11 +1,11 @@
-"""The tasks that Spark's executors call: make items, list what is asked for, find, decide and unite pairs.
+"""The tasks that Spark's executors call: make items, compare them for what stays, find, decide and unite pairs.
 
 In: record batches of records, each with its place (input, file, block). `Places`, on the driver, says how many lines
 come before a place, so the lines, and the ids of items without one, are those of the single process. Out: *items*, with
 row, place, id, signature, keys, words and body; a line that holds none has its reason instead. The row of an item is
 the number of its line through the whole archive (from 0), so it is the order of arrival: that of files, of blocks
 within a file, and of lines; without files, of the partitions. A task does not know which dates come before its own, so
-items without a date receive theirs when they are listed (`_filled`).
+items without a date receive theirs where it counts (`list_merits`).
 
 Entries (bucket, row) go to the task of their bucket, which pairs each item with the newest `bucket_limit` items before
 it, so a bucket is never squared. The distinct pairs meet the signatures of their earlier items, then the later item
@@ -64,9 +64,6 @@ ITEM_TYPES = {
     "keys": "binary", "words": "binary", "body": "binary",
 }  # fmt: skip
 MERIT_TYPES = {"row": "bigint", "rank": "bigint", "merit_time": "bigint"}
-FINGERPRINT_TYPES = {
-    "row": "bigint", "id": "string", "time": "bigint", "line": "bigint", "signature": "binary", "keys": "array<bigint>"
-}  # fmt: skip
 ENTRY_TYPES = {"bucket": "bigint", "row": "bigint"}
 CODE_TYPES = {"later": "bigint", "earlier": "bigint", "hot": "bigint", "left_out": "bigint"}
 PAIR_TYPES = {
@@ -84,7 +81,6 @@ def record_batch(columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
     """An Arrow record batch; columns that are missing are null."""
     kinds = {
         "bigint": pa.int64(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
-        "array<bigint>": pa.list_(pa.int64()),
     }  # fmt: skip
     size = len(next(iter(columns.values())))
     arrays = [pa.array(columns.get(name, [None] * size), kinds[kind]) for name, kind in types.items()]
@@ -173,47 +169,23 @@ def _records(batch: Any) -> Iterator[bytes]:
     return (value.encode() if isinstance(value, str) else value or b"" for value in batch[VALUE].to_pylist())
 
 
-def _filled(
-    watermarks: Sequence[int], scheme: Scheme, record_batches: Iterable[Any]
-) -> Iterator[tuple[Any, NDArray[np.void]]]:
-    """Each batch, with its signatures; a missing time is the highest one before it.
+def list_merits(
+    watermarks: Sequence[int], settings: Settings, keep: Keep, record_batches: Iterable[Any]
+) -> Iterator[Any]:
+    """What the items are compared by to choose the representative of a cluster.
 
-    watermarks: the highest time before each place.
+    watermarks: the highest time before each place. A missing time is the highest one before it.
     """
-    highest = list(watermarks)
+    scheme, highest = Scheme(settings.fingerprint), list(watermarks)
     for batch in record_batches:
         signatures = matrix(batch["signature"], scheme.signature_dtype).ravel().copy()
         places = batch["place"].to_numpy()
         for place in np.unique(places).tolist():
-            here = places == place
-            times = signatures["time"][here]
+            times = signatures["time"][places == place]
             highest[place] = fill_missing_times(times, highest[place])
-            signatures["time"][here] = times
-        yield batch, signatures
-
-
-def list_merits(
-    watermarks: Sequence[int], settings: Settings, keep: Keep, record_batches: Iterable[Any]
-) -> Iterator[Any]:
-    """What the items are compared by to choose the representative of a cluster."""
-    scheme = Scheme(settings.fingerprint)
-    for batch, signatures in _filled(watermarks, scheme, record_batches):
+            signatures["time"][places == place] = times
         merits = keep.merits(signatures, scheme)
         yield record_batch({"row": batch["row"], "rank": merits.rank, "merit_time": merits.time}, MERIT_TYPES)
-
-
-def list_fingerprints(watermarks: Sequence[int], settings: Settings, record_batches: Iterable[Any]) -> Iterator[Any]:
-    """The fingerprints of the items."""
-    for batch, signatures in _filled(watermarks, Scheme(settings.fingerprint), record_batches):
-        columns = {
-            "row": batch["row"],
-            "id": batch["id"],
-            "time": np.ascontiguousarray(signatures["time"]),
-            "line": np.ascontiguousarray(signatures["offset"]).astype(np.int64),
-            "signature": [signature.tobytes() for signature in signatures],
-            "keys": list(matrix(batch["keys"], np.uint32).astype(np.int64)),
-        }
-        yield record_batch(columns, FINGERPRINT_TYPES)
 
 
 def highest_before(highest: Mapping[int, int], places: int) -> list[int]:

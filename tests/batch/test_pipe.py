@@ -40,25 +40,23 @@ def test_a_dash_is_standard_output_and_nothing_else_is_on_it(tmp_path: Path) -> 
     assert b"2 in standard output" in done.stderr
     assert json.loads((tmp_path / "d.jsonl").read_bytes())["id"] == "copy"
     assert [one.name for one in tmp_path.iterdir()] == ["d.jsonl"]
-
-
-def test_duplicates_may_go_to_standard_output_instead(tmp_path: Path) -> None:
     done = shell("$SD filter - --output u.jsonl --duplicates - --json", tmp_path, LINES)
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["copy"]
     assert json.loads(done.stderr)["forwarded"] == 2
 
 
-@pytest.mark.parametrize("other", ["-", "/dev/stdout"])
-def test_both_outputs_on_one_stream_are_refused(tmp_path: Path, other: str) -> None:
-    done = shell(f"$SD filter - --output - --duplicates {other}", tmp_path, LINES)
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--duplicates -", b"are both standard output"),
+        ("--duplicates /dev/stdout", b"are both standard output"),
+        ("--state state", b"standard output cannot be cut after a kill"),
+    ],
+)
+def test_what_standard_output_cannot_be_is_refused(tmp_path: Path, options: str, problem: bytes) -> None:
+    done = shell(f"$SD filter - --output - {options}", tmp_path, LINES)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"are both standard output" in done.stderr
-
-
-def test_a_state_and_standard_output_do_not_go_together(tmp_path: Path) -> None:
-    done = shell("$SD filter - --output - --state state", tmp_path, LINES)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"standard output cannot be cut after a kill" in done.stderr
+    assert problem in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
