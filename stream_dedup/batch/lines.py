@@ -80,7 +80,7 @@ def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
 
 
 class Position(NamedTuple):
-    """The place behind `line` lines of the input number `input`; `digest` is theirs, "" if it need not be checked."""
+    """The place behind `line` lines of the input number `input`; `digest` is theirs."""
 
     input: int = 0
     line: int = 0
@@ -160,7 +160,7 @@ class LineReader:
     def _skip(self, name: str, rows: Iterator[Row]) -> None:
         for _ in islice(rows, self._start.line):
             pass
-        if self._start.digest and self._digest.hexdigest() != self._start.digest:
+        if self._digest.hexdigest() != self._start.digest:
             raise InputError(
                 f"the first {self._start.line} lines of {name} are not those the killed run "
                 "judged; bring the former input back, or start over with another state directory"

@@ -5,9 +5,10 @@ Deduplicator restored as it was there; then the directory takes the commit recor
 holds two files, `journal` (changelog/files.py) and `lock`.
 
 A journal is a sequence of runs: a Begin, any number of Commits, a Finish. A run without a Finish was killed; only the
-same arguments resume it, because its outputs are half written. A finished run that is asked for again on unchanged
-files is not repeated: all its items would be duplicates of themselves. Standard input and pipes cannot be recognised,
-so there a finished run is always followed by a new one.
+same arguments resume it, because its outputs are half written. Before its first Commit another run may take its place,
+if it left nothing in files that the other one does not cut: what it wrote is not remembered. A finished run that is
+asked for again on unchanged files is not repeated: all its items would be duplicates of themselves. Standard input and
+pipes cannot be recognised, so there a finished run is always followed by a new one.
 """
 
 import os
@@ -142,7 +143,6 @@ class FilterState:
     def __init__(self, directory: Path, dedup: Deduplicator) -> None:
         self._dedup = dedup
         self._directory = directory
-        self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(Begin | Commit | Finish).decode
         self._run: Begin | None = None
         self._commit = Commit()
@@ -174,7 +174,7 @@ class FilterState:
             return ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)))
         kept = [path for path in self._outputs if path not in (wanted.output, wanted.duplicates)]
         if not self._is_finished and self._commit == Commit() and not any(map(_size, kept)):
-            # As if it had never begun: nothing of it is remembered, and nothing is left in a file that nobody cuts.
+            # As if it had never begun: nothing of it is remembered, and nothing of it is left but what this run cuts.
             return ResumePoint(msgspec.structs.replace(wanted, first=run.first))
         if not is_same:
             raise InputError(
@@ -236,17 +236,17 @@ class FilterState:
     def begin(self, run: Begin) -> None:
         """Name a new run. Its outputs must not be touched before."""
         self._drop_expired()
-        self._journal.append(self._encode(run))
+        self._journal.append(msgspec.json.encode(run))
         self._enter(run)
         for path in self._outputs:
             sync_directory(Path(path).parent)
 
     def commit(self, commit: Commit, delta: Delta) -> None:
         """The commit point: once this returns, the batch is done."""
-        self._journal.append(self._encode(commit), block.encode(delta, self._dedup.scheme_id))
+        self._journal.append(msgspec.json.encode(commit), block.encode(delta, self._dedup.scheme_id))
 
     def finish(self) -> None:
-        self._journal.append(self._encode(Finish()))
+        self._journal.append(msgspec.json.encode(Finish()))
 
     def _drop_expired(self) -> None:
         """Between two runs, drop the beginning of the journal as far as nothing in it matters any more.

@@ -5,7 +5,6 @@ import gzip
 import io
 import os
 import random
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,21 +87,6 @@ def test_a_bad_line_is_kept_with_its_bytes_and_stops_nothing(run: Run, tmp_path:
     assert [(row["verdict"], row["line"], bool(row["reason"])) for row in done.rows] == [
         ("bad", n, True) for n in range(2, 8)
     ]
-
-
-def test_a_copy_is_found_across_inputs_however_they_are_packed(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = feed(90)
-    plain = run(write(tmp_path / "in", lines))
-    packed = [tmp_path / "1.gz", tmp_path / "2.zst"]
-    packed[0].write_bytes(gzip.compress(b"\n".join(lines[:30])))
-    packed[1].write_bytes(zstandard.compress(b"\n".join(lines[30:60])))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines[60:]))))
-    mixed = run(*packed, "-", to="mixed")
-    assert mixed.lines == plain.lines
-    assert [row["id"] for row in mixed.rows] == [row["id"] for row in plain.rows]
-    assert {row["file"] for row in mixed.rows} == {*map(str, packed), "-"}
 
 
 def test_progress_is_reported_up_to_the_end(run: Run, tmp_path: Path) -> None:

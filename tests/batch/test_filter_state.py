@@ -26,20 +26,6 @@ def state(tmp_path: Path) -> Path:
 # -- one run after the other ---------------------------------------------------------------------------------
 
 
-def test_the_next_run_knows_what_the_former_let_through(run: Run, tmp_path: Path, state: Path) -> None:
-    monday, tuesday = (
-        write(tmp_path / "mon", [story(1), story(2)]),
-        write(tmp_path / "tue", [story(2, 1, "copy"), story(3, 1)]),
-    )
-    run(monday, state=state)
-    done = run(tuesday, state=state)
-    assert done.lines == [story(3, 1)]
-    (row,) = done.rows
-    assert row["original"].items() >= {"id": "s2", "partition": 0, "offset": 2, "file": str(monday)}.items()
-    assert row["file"] == str(tuesday)
-    assert done.result.items == 2
-
-
 def parts_and_whole(
     run: Run, tmp_path: Path, state: Path, lines: list[bytes], size: int, **more: Any
 ) -> tuple[list[Path], Outcome]:
@@ -106,16 +92,6 @@ def test_another_scheme_is_refused(run: Run, tmp_path: Path, state: Path) -> Non
     assert "migrate" not in str(refused.value), "that is for topics"
 
 
-def test_undated_items_count_as_of_the_former_run(run: Run, tmp_path: Path, state: Path) -> None:
-    run(write(tmp_path / "1", [story(100 + n, n / 2 * DAY) for n in range(11)]), state=state)
-    run(write(tmp_path / "2", [story(3, None)]), state=state)
-    later = [story(200 + n, (6 + n / 2) * DAY) for n in range(20)]
-    lines = [*later[:10], story(3, 11 * DAY, "a"), *later[10:], story(3, 15 * DAY, "b")]
-    done = run(write(tmp_path / "3", lines), state=state)
-    assert [row["id"] for row in done.rows] == ["a"]
-    assert done.result.odd_times == {"missing": 0, "future": 0, "alone": 0, "late": 0}
-
-
 # -- growth --------------------------------------------------------------------------------------------------
 
 
@@ -157,16 +133,6 @@ def test_the_beginning_of_a_long_run_can_be_dropped_too(run: Run, tmp_path: Path
 
 
 # -- a run that was killed -----------------------------------------------------------------------------------
-
-
-def test_the_rest_of_a_torn_write_is_cut_off(run: Run, tmp_path: Path, state: Path) -> None:
-    path = write(tmp_path / "in", feed(60))
-    undisturbed = run(path, to="undisturbed")
-    stop(run, path, state=state)
-    for path_of_part in (tmp_path / "out" / "unique.jsonl", tmp_path / "out" / "duplicates.jsonl", state / "journal"):
-        with path_of_part.open("ab") as file:
-            file.write(b'SDE1{"id": "torn')
-    assert run(path, state=state).bytes == undisturbed.bytes
 
 
 def test_a_killed_run_goes_on_under_its_own_clock(run: Run, tmp_path: Path, state: Path) -> None:

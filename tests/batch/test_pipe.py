@@ -60,14 +60,6 @@ def test_what_standard_output_cannot_be_is_refused(tmp_path: Path, options: str,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(LINES), LINES], ids=["gzip", "plain"])
-@pytest.mark.slow
-def test_standard_input_may_be_packed(tmp_path: Path, packed: bytes) -> None:
-    assert shell("$SD filter - --output -", tmp_path, packed).stdout == LET_THROUGH
-    (tmp_path / "in").write_bytes(packed)
-    assert shell("cat in | $SD filter /dev/stdin --output /dev/stdout", tmp_path).stdout == LET_THROUGH
-
-
 @pytest.mark.parametrize("command", ["filter in --output -", "filter in --output /dev/stdout --duplicates /dev/null"])
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, command: str) -> None:
     write(tmp_path / "in", [story(number, number) for number in range(2000)])
@@ -98,12 +90,6 @@ def test_named_pipes_are_read_and_written(tmp_path: Path) -> None:
     assert gzip.decompress(read[0]) == LET_THROUGH
     assert json.loads(done.stderr.splitlines()[0])["id"] == "copy"
     assert json.loads(done.stdout)["items"] == 3
-
-
-def test_process_substitution_works(tmp_path: Path) -> None:
-    done = shell("$SD filter <(cat) --output >(cat > u) --json; until [ -s u ]; do sleep .1; done", tmp_path, LINES)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "u").read_bytes() == LET_THROUGH
 
 
 def test_pairs_go_to_standard_output_and_leave_nothing_behind(tmp_path: Path) -> None:
