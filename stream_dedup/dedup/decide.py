@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.additions import news_of, scratch_for
+from stream_dedup.dedup.additions import news_of
 from stream_dedup.dedup.batch import EMPTY, ITEM, Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, add_original, in_seconds, log_for, undo
 from stream_dedup.dedup.candidates import (
@@ -241,9 +241,8 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
         for delta in earlier:
             count_passages(boilerplate, delta, arrivals.window, done.log)
         while True:
-            views = views_of(known.signatures, known.bodies)
-            sides, scratch = Known(views, known.arrived), scratch_for(news, views.body.shape[1], views.bounds.size > 0)
-            j = _judge_from(j, settled, subjects, found, index.nearness, sides, news, *asks, room, scratch, done)
+            sides = Known(views_of(known.signatures, known.bodies), known.arrived)
+            j = _judge_from(j, settled, subjects, found, index.nearness, sides, news, *asks, room, done)
             if j == len(signatures):
                 break
             window = scope.windows[j - settled : j - settled + 1]
@@ -308,7 +307,7 @@ def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequen
 
 
 @njit(nogil=True, cache=True)
-def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, bucket_limit, room, scratch, done):
+def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, bucket_limit, room, done):
     """Judge the items from j on. Return the number of items, or the item for which the index has to be asked again.
 
     That is an item with a key whose newest rows were forgotten, so that older ones take their place. near: of the
@@ -349,7 +348,7 @@ def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, 
             low, high = (best, best + 1) if best >= 0 else (0, n)
             for k in range(low, high):
                 s[m + k].apart = _hours_apart(j, slots[k], subjects, known)
-            measure(s, m + low, news, j - settled, j, known.views, known.views, slots[low:high], scratch)
+            measure(s, m + low, news, j - settled, j, known.views, known.views, slots[low:high])
         if not is_item:
             r.outcome[j] = SAME_ID if best >= 0 else NEW
             forgets_its_id = best >= 0

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.additions import SHINGLES, find_new, gather, news_of, scratch_for
+from stream_dedup.dedup.additions import article_of, find_new, news_of
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.fingerprint.bits import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -144,12 +144,12 @@ def compare(
     left = views_of(new.signatures, new.bodies)
     right = views_of(known, new.bodies if bodies is None else bodies) if new.bodies else views_of(known)
     news = news_of(new, corrects, boilerplate)
-    _compare(similar, news, left, right, a, b, scratch_for(news, left.body.shape[1], left.bounds.size > 0))
+    _compare(similar, news, left, right, a, b)
     return similar
 
 
 @njit(nogil=True, cache=True)
-def _compare(similar, news, left, right, a, b, scratch):
+def _compare(similar, news, left, right, a, b):
     p = 0
     while p < a.size:
         end = p
@@ -157,12 +157,12 @@ def _compare(similar, news, left, right, a, b, scratch):
             end += 1
         for k in range(p, end):
             similar[k].apart = abs(left.time[a[p]] - right.time[b[k]]) / HOUR
-        measure(similar, p, news, a[p], a[p], left, right, b[p:end], scratch)
+        measure(similar, p, news, a[p], a[p], left, right, b[p:end])
         p = end
 
 
 @njit(nogil=True, cache=True)
-def measure(similar, first, news, item, i, left, right, slots, scratch):
+def measure(similar, first, news, item, i, left, right, slots):
     """Write into similar[first + k] the similarities of the new item, signature left[i], and the known right[slots[k]].
 
     `apart` is given. One call for all candidates of an item, because passing these arrays costs more than comparing.
@@ -170,10 +170,12 @@ def measure(similar, first, news, item, i, left, right, slots, scratch):
     n, headline_size = np.int64(left.body_size[i]), left.headline_size[i]
     is_simhash, is_exact = left.simhash.shape[1] > 0, left.bounds.size > 0
     body, headline, words = left.body[i], left.headline[i], news.words[item]
+    members, article = _members(left, i), article_of(news, item, body.size, is_exact)
+    size = min(article.shingles, n)  # of a doubled text, too many
     for k in range(slots.size):
         s, j = similar[first + k], slots[k]
         m = np.int64(right.body_size[j])
-        has_bodies = n > 0 and m > 0
+        has_bodies, known_members = n > 0 and m > 0, _members(right, j)
         s.distance = s.body = s.containment = s.coverage = _NAN
         if is_simhash:
             if has_bodies:
@@ -183,11 +185,7 @@ def measure(similar, first, news, item, i, left, right, slots, scratch):
                 s.distance = differ
                 s.body = max(math.cos(math.pi / (64 * left.simhash.shape[1]) * differ), 0.0)
         elif has_bodies and is_exact:
-            if scratch.decoded[0] != i:
-                scratch.decoded[0] = i
-                decode(left.bodies, left.bounds[i], left.bounds[i + 1], n, scratch.left)
-            decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
-            shared, n_of, m_of = common(scratch.left, min(n, MAX_MEMBERS), n, scratch.right, min(m, MAX_MEMBERS), m)
+            shared, n_of, m_of = common(members, members.size, n, known_members, known_members.size, m)
             s.body = shared / max(n_of + m_of - shared, 1)
             s.containment = shared / max(min(n_of, m_of), 1)
         elif has_bodies:
@@ -211,24 +209,24 @@ def measure(similar, first, news, item, i, left, right, slots, scratch):
         s.words = s.new_words = _NAN
         if not news.asks_novelty:
             continue
-        if scratch.item[0] != item:
-            scratch.item[0] = item
-            gather(news, item, is_exact, scratch)
-        size = min(scratch.counts[SHINGLES], n)  # of a doubled text, too many
         s.article_coverage = s.coverage
         if size > 0 and is_exact:
-            contained = 0.0
-            if m > 0:
-                if not has_bodies:
-                    decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
-                of_prose = min(size, MAX_MEMBERS)
-                shared, n_of, _ = common(scratch.prose, of_prose, size, scratch.right, min(m, MAX_MEMBERS), m)
-                contained = shared / max(n_of, 1)
-            s.article_coverage = contained
+            stored = min(size, MAX_MEMBERS)
+            shared, n_of, _ = common(article.members, stored, size, known_members, known_members.size, m)
+            s.article_coverage = shared / max(n_of, 1)
         elif size > 0:
-            alike = compare_sketches(scratch.sketch, right.body[j], size, m)[0] if m > 0 else 0.0
+            alike = compare_sketches(article.sketch, right.body[j], size, m)[0] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
-        find_new(s, news, item, right.words[j], scratch)
+        find_new(s, news, item, right.words[j], article)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _members(views, i):
+    """The stored members of a body, for exact comparison, else none."""
+    members = np.empty(min(np.int64(views.body_size[i]), MAX_MEMBERS) if views.bounds.size else 0, np.uint32)
+    if members.size:
+        decode(views.bodies, views.bounds[i], views.bounds[i + 1], np.int64(views.body_size[i]), members)
+    return members
 
 
 @njit(nogil=True, cache=True, inline="always")
