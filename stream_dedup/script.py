@@ -195,7 +195,7 @@ values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
         """Write the state to a file with a checksum; it replaces an existing file atomically.
 
         A Deduplicator that `load` makes of it gives the same verdicts as this one. Raises InputError if the file cannot
-        be written, RuntimeError while a batch is pending.
+        be written, UsageError while a batch is pending.
 
         A million originals with default settings and ids of 40 bytes make a file of 394 MiB. Saving them takes 2.5 s of
         processor time and 200 MiB of memory, loading them 2.3 s.

@@ -59,8 +59,8 @@ class News(NamedTuple):
 class Article(NamedTuple):
     """What an item is asked for: its article, or its whole text if it has hardly any article.
 
-    tokens: of the whole text; length: tokens of the article. places: of the tokens asked for in a filter; ends: of their
-    sentences; figures: each once, with 1 in the lowest bit if no prose has it. sketch, or members as a set: the
+    tokens: of the whole text; length: tokens of the article. places: in a filter, of the tokens asked for; ends: of
+    their sentences; figures: each once, with 1 in the lowest bit if no prose has it. sketch, or members as a set: the
     shingles of the article; shingles: their number, in a sketch with repeats, which hardly count. lacks: room for the
     places that a known item lacks.
     """
@@ -180,8 +180,10 @@ def article_of(news, item, sketch_bytes, is_exact):
     if not is_article:
         touched |= _recognise(news, item, first, last, False, recurs)
     lacks[0] = touched & 1  # use the reads ahead; it is overwritten
-    tokens, room = start - begin, passages.last_shingles[last - 1] - passages.first_shingles[first] if last > first else 0
-    places, ends, shingles = np.empty(tokens, np.uint16), np.empty(last - first, np.int64), np.empty(room, np.uint64)
+    tokens, most = start - begin, 0
+    if last > first:
+        most = passages.last_shingles[last - 1] - passages.first_shingles[first]
+    places, ends, shingles = np.empty(tokens, np.uint16), np.empty(last - first, np.int64), np.empty(most, np.uint64)
     start, asked, sentences, count = begin, 0, 0, 0
     for p in range(first, last):
         end = passages.ends[p]
@@ -197,14 +199,13 @@ def article_of(news, item, sketch_bytes, is_exact):
             ends[sentences] = asked
             sentences += 1
         start = end
-    figures, found, p = np.empty(texts.lasts[item, 1] - texts.firsts[item, 1], np.int64), 0, first
-    for k in range(texts.firsts[item, 1], texts.lasts[item, 1]):
+    first_figure, last_figure = texts.firsts[item, 1], texts.lasts[item, 1]
+    figures, found, p = np.empty(last_figure - first_figure, np.int64), 0, first
+    for k in range(first_figure, last_figure):
         while p < last - 1 and passages.ends[p] <= texts.numbers.tokens[k]:
             p += 1
-        figures[found] = np.int64(texts.numbers.values[k]) << 1 | (not passages.is_prose[p])
-        found += 1
+        figures[k - first_figure] = np.int64(texts.numbers.values[k]) << 1 | (not passages.is_prose[p])
     figures.sort()
-    found = 0
     for figure in figures:  # of equal figures, one in prose comes first
         if found == 0 or figures[found - 1] >> 1 != figure >> 1:
             figures[found] = figure

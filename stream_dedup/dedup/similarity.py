@@ -33,48 +33,41 @@ _NAN = np.float32(np.nan)
 _LOWEST_BITS = np.uint64(0x1111111111111111)
 _CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
 
-SIMILARITY = np.dtype(
-    [
-        # Jaccard of the bodies; of SimHashes, the cosine that their distance estimates.
-        ("body", "<f4"),
-        ("containment", "<f4"),  # share of the smaller body that the other contains
-        ("coverage", "<f4"),  # share of the new body that the known one contains
-        ("article_coverage", "<f4"),  # the same of its article, or of the body where there is hardly an article
-        ("headline", "<f4"),  # Jaccard of the headlines
-        # Share of a headline's words that its own text contains, the larger of the two: .4 or more in articles, .2 or
-        # less in pages whose text is menus, notices or a login form.
-        ("grounded", "<f4"),
-        ("distance", "<f4"),  # of SimHashes, bits
-        ("log_size_ratio", "<f4"),  # natural logarithm of the ratio of body sizes, new to known
-        ("apart", "<f4"),  # hours between the two
-        ("article_share", "<f4"),  # article of the new item, as a share of its tokens
-        ("article_tokens", "<f4"),
-        ("words", "<f4"),  # words of the article, and how many of them the known item lacks
-        ("new_words", "<f4"),
-        ("new_sentences", "<f4"),  # words in sentences of the article that are new for the most part
-        ("numbers", "<f4"),  # distinct figures of its prose, and how many of them the known item lacks
-        ("new_numbers", "<f4"),
-        ("new_numbers_anywhere", "<f4"),  # of the whole text
-        ("headline_numbers", "<f4"),  # the same of its headline
-        ("new_headline_numbers", "<f4"),
-        ("new_headline_words", "<f4"),
-        ("smaller_size", "<u4"),  # distinct shingles of the smaller body
-        # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text
-        # contains, and that word of the known headline is missing in the new text. (The words of two headlines for one
-        # text are in both texts.)
-        ("swapped", "?"),
-        ("same_form", "?"),  # the headlines differ in numbers at most
-        ("same_source", "?"),
-        ("same_text", "?"),  # the same words in headline and body: one text under two headlines is not the same text
-        ("same_id", "?"),
-        ("within_hamming", "?"),  # the distance is at most the scheme's
-        ("corrects", "?"),  # the new headline marks a correction, and differs from the known one
-    ],
-    align=True,
+# In float32. Of a pair without a view, and of all that novelty needs where it is not asked, NaN.
+_FLOATS = (
+    # Jaccard of the bodies; of SimHashes, the cosine that their distance estimates. The shares of the smaller body that
+    # the other contains, of the new body that the known one contains, and the same of its article, or of the body where
+    # there is hardly an article. The Jaccard of the headlines.
+    *("body", "containment", "coverage", "article_coverage", "headline"),
+    # Share of a headline's words that its own text contains, the larger of the two: .4 or more in articles, .2 or less
+    # in pages whose text is menus, notices or a login form.
+    "grounded",
+    # Of SimHashes, bits; natural logarithm of the ratio of body sizes, new to known; hours between the two; article of
+    # the new item, as a share of its tokens, and in tokens.
+    *("distance", "log_size_ratio", "apart", "article_share", "article_tokens"),
+    # Words of the article, how many the known item lacks, and words in sentences that are new for the most part.
+    *("words", "new_words", "new_sentences"),
+    # Distinct figures of its prose, and how many of them the known item lacks; the latter of the whole text; the same
+    # two of its headline; words of the headline that the known item lacks.
+    *("numbers", "new_numbers", "new_numbers_anywhere"),
+    *("headline_numbers", "new_headline_numbers", "new_headline_words"),
 )
-"""Similarities of a pair of a new and a known item: shares in 0..1 unless stated otherwise. NaN where one of the two
-lacks the view, and in all that novelty needs where it is not asked."""
-_FLOATS = [name for name in SIMILARITY.names or () if SIMILARITY[name] == np.float32]
+_FLAGS = (
+    # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text
+    # contains, and that word of the known headline is missing in the new text. (The words of two headlines for one text
+    # are in both texts.)
+    "swapped",
+    # The headlines differ in numbers at most; the source is the same; so are the words in headline and body: one text
+    # under two headlines is not the same text; the id is the same.
+    *("same_form", "same_source", "same_text", "same_id"),
+    # The distance is at most the scheme's; the new headline marks a correction, and differs from the known one.
+    *("within_hamming", "corrects"),
+)
+SIMILARITY = np.dtype(
+    [*((name, "<f4") for name in _FLOATS), ("smaller_size", "<u4"), *((name, "?") for name in _FLAGS)], align=True
+)
+"""Similarities of a pair of a new and a known item: shares in 0..1 unless stated otherwise. smaller_size: distinct
+shingles of the smaller body."""
 
 
 class Views(NamedTuple):

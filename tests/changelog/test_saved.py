@@ -10,7 +10,7 @@ from stream_dedup import Deduplicator, Item, Settings, load_settings
 from stream_dedup.changelog import saved
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch
-from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
+from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.index import tiers
 from tests.dedup.test_rollback import HOUR, some_items
 from tests.index.check import check
@@ -205,6 +205,6 @@ def test_a_save_that_fails_leaves_the_former_file(saved_file: Path, monkeypatch:
 def test_a_pending_batch_is_not_saved(tmp_path: Path) -> None:
     with Deduplicator() as dedup:
         dedup.apply(dedup.judge([an_item("1")]), pending=True)
-        with pytest.raises(RuntimeError, match="confirm"):
+        with pytest.raises(UsageError, match="confirm"):
             dedup.save(tmp_path / "memory")
         assert not list(tmp_path.iterdir())

@@ -6,6 +6,7 @@ import pytest
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.errors import UsageError
 from stream_dedup.index import tiers
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
@@ -121,9 +122,9 @@ def test_final_changes_are_refused_while_batches_are_pending() -> None:
     dedup = Deduplicator()
     batch = dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)])
     dedup.apply(batch, pending=True)
-    with pytest.raises(RuntimeError, match="1 pending batches"):
+    with pytest.raises(UsageError, match="1 pending batches"):
         dedup.restore(batch.delta)
-    with pytest.raises(RuntimeError, match="confirm them or roll back first"):
+    with pytest.raises(UsageError, match="confirm them or roll back first"):
         dedup.apply(batch)
     dedup.rollback()
     assert (
