@@ -123,7 +123,7 @@ values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
         """
         given = items if isinstance(items, Prepared) else self._checked(items)
         ready = given if isinstance(given, Prepared) else super().prepare(given)
-        with self._alone:
+        with self._alone():
             return replace(super().judge(ready, latest, one_clock=one_clock), judged_at=self._generation)
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
@@ -146,7 +146,7 @@ values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
             raise UsageError("this batch was judged by another Deduplicator; apply it there, or judge its items here")
         if judged_at.applied is batch.delta:
             raise UsageError("this batch was applied before; apply each batch once")
-        with self._alone:
+        with self._alone():
             if judged_at is not self._generation:
                 raise UsageError(
                     "another batch was applied after this one was judged, so its verdicts may be wrong; judge its "

@@ -165,9 +165,9 @@ def _blocks(a: _Words, b: _Words) -> list[_Block]:
     for code in Indel.opcodes(a.keys, b.keys):
         _add(merged, (code.tag == "equal", code.src_start, code.src_end, code.dest_start, code.dest_end))
     blocks = merged[:1]
-    for (is_common, *place), after in pairwise(merged[1:]):
-        is_short = place[1] - place[0] < min(_MIN_COMMON, _larger(blocks[-1]) + 1, _larger(after) + 1)
-        _add(blocks, (is_common and not is_short, *place))
+    for (is_common, i, j, k, m), after in pairwise(merged[1:]):
+        is_short = j - i < min(_MIN_COMMON, _larger(blocks[-1]) + 1, _larger(after) + 1)
+        _add(blocks, (is_common and not is_short, i, j, k, m))
     for block in merged[1:][-1:]:
         _add(blocks, block)
     return blocks

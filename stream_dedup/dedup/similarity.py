@@ -216,9 +216,10 @@ def measure(similar, first, news, item, i, left, right, slots):
 @njit(nogil=True, cache=True, inline="always")
 def _members(views, i):
     """The stored members of a body, for exact comparison, else none."""
-    members = np.empty(min(np.int64(views.body_size[i]), MAX_MEMBERS) if views.bounds.size else 0, np.uint32)
-    if members.size:
-        decode(views.bodies, views.bounds[i], views.bounds[i + 1], np.int64(views.body_size[i]), members)
+    size = np.int64(views.body_size[i]) if views.bounds.size else 0
+    members = np.empty(int(min(size, MAX_MEMBERS)), np.uint32)
+    if size:
+        decode(views.bodies, views.bounds[i], views.bounds[i + 1], size, members)
     return members
 
 

@@ -11,7 +11,7 @@ from stream_dedup.changelog import saved
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch, UsageError
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from tests.dedup.test_rollback import HOUR, some_items
 from tests.index.check import check
 
@@ -38,7 +38,7 @@ def test_every_later_verdict_is_the_same(
     """One Deduplicator is saved and loaded again and again, the other never: with updates, tombstones, wrong
     dates, several partitions, rolled back batches, recurring prose, a full index, and times that leap to another year.
     """
-    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     made = deduplicator.Deduplicator.__init__
 
     def init(self: deduplicator.Deduplicator, settings: Settings | None = None) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from stream_dedup.index.rows import as_bytes
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
@@ -117,7 +117,7 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
 ) -> None:
     if family == "crowded":
         crowd_anchors(monkeypatch)
-    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     settings = load_settings(
         index={"recent_limit": 16, "bucket_limit": bucket_limit},
         window={"length": "3d"},

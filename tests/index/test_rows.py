@@ -88,7 +88,7 @@ def test_bodies_come_for_every_row_or_none():
 
 def test_wrong_records_are_refused():
     store = RowStore(DTYPE)
-    with pytest.raises(TypeError, match="signatures must be"):
+    with pytest.raises(ValueError, match="signatures of int64, not"):
         store.append(np.zeros(1, np.int64), ["a"])
     with pytest.raises(ValueError, match="2 ids"):
         store.append(signatures(1), ["a", "b"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stream_dedup.index.run import build_run, merge_runs
+from stream_dedup.index.runs import build_run, merge_runs
 from tests.index.check import run_faults
 
 # The first call of a kernel compiles it; this must not count towards a deadline.
