@@ -29,7 +29,7 @@ from stream_dedup.index.times import Windows
 # and 24 candidates give the same rates.
 MAX_CANDIDATES = 12
 ADDED, DELETED = range(2)
-"""Positions in `Progress.counts` (decide.py)."""
+"""Positions in `Resolution.counts` (decide.py)."""
 NO_ID = np.uint64(0)
 """No id has this hash."""
 COLUMN = (1 << ROW_SHIFT) - 1
@@ -250,7 +250,7 @@ def _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, giv
             i, other = node >> ROW_SHIFT, node & COLUMN
             counts = not done.is_forgotten[i] and done.row_number[i] >= first_kept
             step, time = subjects.step[i], subjects.index_time[i]
-            counts = counts and is_in_window(step, time, subjects.step[j], subjects.windows, j)
+            counts = counts and is_in_window(step, time, subjects.step[j], subjects.windows, j - subjects.settled)
             if dont_care:
                 counts = counts and is_near(
                     np.uint64(candidates.keys[j, column]), np.uint64(candidates.keys[i, other]), dont_care, most

@@ -112,23 +112,24 @@ class Policy(NamedTuple):
 
 
 class Subjects(NamedTuple):
-    """The items to judge, (m,) each unless stated otherwise; the first of them are settled.
+    """The items to judge. The first of them are settled.
 
-    kind: EMPTY, ITEM or TOMBSTONE; id_hash. times: effective, and stated: see `BatchTimes`, ms; window: ms. elapsed:
-    at the arrival; windows (m, 5), step, index_time: see `Scope`. seen_at: when the item's passages count as seen, in
-    the unit of `Boilerplate`. first_kept_row: the first row still in the index after no addition; next_row: the first
-    one that is added.
+    For each item but the settled ones: kind: EMPTY, ITEM or TOMBSTONE; times: effective, and stated: see `BatchTimes`,
+    ms; elapsed: at the arrival; windows: see `Scope`; seen_at: when the item's passages count as seen, in the unit of
+    `Boilerplate`. For each item, (m,): id_hash; step, index_time: see `Scope`. first_kept_row: the first row still in
+    the index after no addition; next_row: the first one that is added; window: ms.
     """
 
     kind: NDArray[np.int8]
-    id_hash: NDArray[np.uint64]
     times: NDArray[np.int64]
     stated: NDArray[np.int64]
     elapsed: NDArray[np.int64]
-    step: NDArray[np.int64]
     windows: NDArray[np.int64]
-    index_time: NDArray[np.int64]
     seen_at: NDArray[np.uint32]
+    id_hash: NDArray[np.uint64]
+    step: NDArray[np.int64]
+    index_time: NDArray[np.int64]
+    settled: int
     first_kept_row: int
     next_row: int
     window: int
@@ -145,12 +146,14 @@ class Known(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """What was decided.
+    """What was decided so far.
 
     For each item, (m,): outcome; row, slot: of the candidate that decided (row -1-i: item i of the batch), or
     NO_CANDIDATE and -1; logit: of novelty (NaN: unknown, or not asked); version: as in `_VERSIONS`, of the same id;
-    candidate_count; similar: `SIMILARITY` of that pair; is_added: the index remembers the item. For each deletion, in
-    order: before: it happens before this addition; forgotten: hash of the id.
+    candidate_count; similar: `SIMILARITY` of that pair; is_added: the index remembers the item, as row_number;
+    is_forgotten: a later item of the batch deleted it. For each deletion, in order: before: it happens before this
+    addition; forgotten: hash of the id. counts: additions and deletions; link: (C, m) as `Candidates.previous`, of the
+    newest remembered item; log: of the changes of boilerplate.
     """
 
     outcome: NDArray[np.int8]
@@ -159,29 +162,19 @@ class Resolution(NamedTuple):
     logit: NDArray[np.float32]
     version: NDArray[np.int8]
     candidate_count: NDArray[np.int64]
+    similar: NDArray[np.void]
     is_added: NDArray[np.bool_]
+    row_number: NDArray[np.int64]
+    is_forgotten: NDArray[np.bool_]
     before: NDArray[np.int64]
     forgotten: NDArray[np.uint64]
-    similar: NDArray[np.void]
+    counts: NDArray[np.int64]
+    link: NDArray[np.int32]
+    log: Log
 
 
 NO_CANDIDATE = 2**62
 """In `Resolution.row`: no candidate decided."""
-
-
-class Progress(NamedTuple):
-    """How far a batch of m items is.
-
-    counts: additions and deletions; link: (C, m) as `Candidates.previous`, of the newest remembered item; is_forgotten:
-    (m,) a later item of the batch deleted it; row_number: in the index. log: of the changes of boilerplate.
-    """
-
-    counts: NDArray[np.int64]
-    link: NDArray[np.int32]
-    is_forgotten: NDArray[np.bool_]
-    row_number: NDArray[np.int64]
-    log: Log
-    resolution: Resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +229,10 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     doubted = [np.where(delta.arrivals["doubted"], ANY_TIME, delta.signatures["time"]) for delta in earlier]
     steps = [arrivals.steps(delta.arrivals["elapsed"]) for delta in earlier]
 
-    def padded(values: NDArray[Any]) -> NDArray[Any]:
-        """With anything for the settled items, of which this is not asked."""
-        return np.concatenate([np.zeros((settled, *values.shape[1:]), values.dtype), values])
-
     subjects = Subjects(
-        padded(ready.kinds), signatures["row_id"].copy(), padded(times.times), padded(times.stated),
-        padded(times.elapsed), np.concatenate([*steps, scope.steps]), padded(scope.windows),
-        np.concatenate([*doubted, scope.times]), padded(in_seconds(seen_at)), rows.next_row - most, rows.next_row,
-        arrivals.window,
+        ready.kinds, times.times, times.stated, times.elapsed, scope.windows, in_seconds(seen_at),
+        signatures["row_id"].copy(), np.concatenate([*steps, scope.steps]), np.concatenate([*doubted, scope.times]),
+        settled, rows.next_row - most, rows.next_row, arrivals.window,
     )  # fmt: skip
     may_forget = any(len(delta.forgotten) for delta in earlier)
     found = find_candidates(keys, scope.windows, index, limit, may_forget, subjects.first_kept_row + len(signatures))
@@ -259,7 +247,7 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
             count_passages(boilerplate, delta, arrivals.window, done.log)
         while True:
             sides = Known(views_of(known.signatures, known.bodies), known.arrived)
-            j = _judge_from(j, settled, subjects, found, index.nearness, sides, news, *asks, done)
+            j = _judge_from(j, subjects, found, index.nearness, sides, news, *asks, done)
             if j == len(signatures):
                 break
             window = scope.windows[j - settled : j - settled + 1]
@@ -268,9 +256,9 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
             found.slot[len(found.slot) - len(again) :] = slots
     finally:
         undo(boilerplate.entries, done.log)
-    forgets, resolution = sum(len(delta.forgotten) for delta in earlier), done.resolution
-    additions = settled + np.flatnonzero(resolution.is_added[settled:])
-    return Decided(resolution, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
+    forgets = sum(len(delta.forgotten) for delta in earlier)
+    additions = settled + np.flatnonzero(done.is_added[settled:])
+    return Decided(done, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
 
 
 def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log | None = None) -> None:
@@ -298,47 +286,48 @@ def policy_of(settings: Settings) -> Policy:
     return Policy(updates == "drop", _ON_VERSION[updates], np.float32(settings.decision.cosmetic))
 
 
-def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequence[Delta]) -> Progress:
+def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequence[Delta]) -> Resolution:
     """The settled items are remembered, unless one of them forgot another. passages: of all items."""
-    m, settled = len(subjects.kind), sum(map(len, earlier))
+    m, settled = len(subjects.id_hash), sum(map(len, earlier))
     most, logged = m + sum(len(one.forgotten) for one in earlier), passages + sum(len(one.passages) for one in earlier)
     flags, numbers, codes = np.zeros((2, m), np.bool_), np.zeros((2, m), np.int64), np.zeros((2, m), np.int8)
-    resolution = Resolution(
-        codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers[0],
-        flags[0], np.zeros(most, np.int64), np.zeros(most, np.uint64), unknown(m + MAX_CANDIDATES),
-    )  # fmt: skip
+    befores, forgotten = np.zeros(most, np.int64), np.zeros(most, np.uint64)
     numbers[1, :settled] = subjects.next_row + np.arange(settled)
     flags[0, :settled] = True
     first, deletions = 0, 0
     for delta in earlier:
         for before, gone in delta.forgotten.tolist():
             flags[1, : first + before] |= subjects.id_hash[: first + before] == gone
-            resolution.before[deletions], resolution.forgotten[deletions] = first + before, gone
+            befores[deletions], forgotten[deletions] = first + before, gone
             deletions += 1
         first += len(delta)
-    counts = np.array([settled, deletions])
-    return Progress(counts, found.previous.copy(), flags[1], numbers[1], log_for(logged), resolution)
+    return Resolution(
+        codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers[0],
+        unknown(m + MAX_CANDIDATES), flags[0], numbers[1], flags[1], befores, forgotten,
+        np.array([settled, deletions]), found.previous.copy(), log_for(logged),
+    )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)
-def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, bucket_limit, done):
+def _judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_limit, done):
     """Judge the items from j on. Return the number of items, or the item for which the index has to be asked again.
 
     That is an item with a key whose newest rows were forgotten, so that older ones take their place. near: of the
-    index; t: Thresholds. `news` has nothing of the settled items: item j is number j - settled there.
+    index; t: Thresholds. `news` has nothing of the settled items: item j is number `new` there.
     """
-    r, s, m = done.resolution, done.resolution.similar, subjects.kind.size
+    s, m = done.similar, subjects.id_hash.size
     rows = slots = np.zeros(0, np.int64)
     forgotten_ids = {NO_ID}
     for k in range(done.counts[DELETED]):
-        forgotten_ids.add(r.forgotten[k])
+        forgotten_ids.add(done.forgotten[k])
     while j < m:
         if candidates.is_related[j]:
             for column in range(done.link.shape[0]):
                 node = candidates.previous[column, j]
                 i, other = node >> ROW_SHIFT, node & COLUMN
-                done.link[column, j] = node if node < 0 or r.is_added[i] else done.link[other, i]
-        if subjects.kind[j] == EMPTY:
+                done.link[column, j] = node if node < 0 or done.is_added[i] else done.link[other, i]
+        new = j - subjects.settled
+        if subjects.kind[new] == EMPTY:
             j += 1
             continue
         # 1. The candidates that count now.
@@ -350,7 +339,7 @@ def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, 
             if not is_known:
                 return j
             n = rows.size
-        r.candidate_count[j] = n
+        done.candidate_count[j] = n
 
         # 2. Decide: by id, by text, by what is new.
         forgets_its_id, is_retained, best = False, False, -1
@@ -358,68 +347,68 @@ def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, 
             if known.views.row_id[slots[k]] == subjects.id_hash[j]:
                 best = k
                 break
-        is_item = subjects.kind[j] == ITEM
+        is_item = subjects.kind[new] == ITEM
         if is_item and n > 0:
             low, high = (best, best + 1) if best >= 0 else (0, n)
             for k in range(low, high):
-                s[m + k].apart = _hours_apart(j, slots[k], subjects, known)
-            measure(s, m + low, news, j - settled, j, known.views, known.views, slots[low:high])
+                s[m + k].apart = _hours_apart(new, slots[k], subjects, known)
+            measure(s, m + low, news, new, j, known.views, known.views, slots[low:high])
         if not is_item:
-            r.outcome[j] = SAME_ID if best >= 0 else NEW
+            done.outcome[j] = SAME_ID if best >= 0 else NEW
             forgets_its_id = best >= 0
         elif n == 0:
-            r.outcome[j] = NEW
+            done.outcome[j] = NEW
             is_retained = True
         elif best >= 0:
-            r.outcome[j] = SAME_ID
-            r.version[j] = _new_version(
+            done.outcome[j] = SAME_ID
+            done.version[j] = _new_version(
                 s[m + best], known.views.body_size[j] < known.views.body_size[slots[best]], policy
             )
-            forgets_its_id = is_retained = r.version[j] == _FORWARDED or r.version[j] == _MATERIAL
+            forgets_its_id = is_retained = done.version[j] == _FORWARDED or done.version[j] == _MATERIAL
         else:
             for k in range(n):
                 if best < 0 and is_repeat(s[m + k]):
                     best = k
             if best >= 0:
-                r.outcome[j] = SAME_TEXT
+                done.outcome[j] = SAME_TEXT
             else:
-                best, r.outcome[j], r.logit[j] = _decide(s, m, n, t)
-            is_retained = r.outcome[j] == DIFFERENT or (r.outcome[j] == REVISED and not policy.drops_updates)
+                best, done.outcome[j], done.logit[j] = _decide(s, m, n, t)
+            is_retained = done.outcome[j] == DIFFERENT or (done.outcome[j] == REVISED and not policy.drops_updates)
         # 3. Record what the item leaves behind.
         if best >= 0:
-            r.row[j], r.slot[j] = rows[best], slots[best]
+            done.row[j], done.slot[j] = rows[best], slots[best]
             if is_item:
                 s[j] = s[m + best]
         if forgets_its_id:
             gone, at = known.views.row_id[slots[best]], done.counts[DELETED]
-            r.before[at], r.forgotten[at] = done.counts[ADDED], gone
+            done.before[at], done.forgotten[at] = done.counts[ADDED], gone
             done.counts[DELETED] += 1
             forgotten_ids.add(gone)
             for i in range(j):
                 done.is_forgotten[i] |= subjects.id_hash[i] == gone
         if is_retained:
-            r.is_added[j] = True
+            done.is_added[j] = True
             done.row_number[j] = subjects.next_row + done.counts[ADDED]
             done.counts[ADDED] += 1
-        if is_retained and (r.outcome[j] == NEW or r.outcome[j] == DIFFERENT):
-            texts, i = news.texts, j - settled
-            first, last = texts.firsts[i, 0], texts.lasts[i, 0]
-            add_original(news.entries, texts.passages.hashes, first, last, subjects.seen_at[j], done.log)
+        if is_retained and (done.outcome[j] == NEW or done.outcome[j] == DIFFERENT):
+            texts = news.texts
+            first, last = texts.firsts[new, 0], texts.lasts[new, 0]
+            add_original(news.entries, texts.passages.hashes, first, last, subjects.seen_at[new], done.log)
         j += 1
     return m
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _hours_apart(j, slot, subjects, known):
+def _hours_apart(new, slot, subjects, known):
     """If the effective times are more than a window apart, the item's stated time counts if it is not, and otherwise
     the time between the two arrivals.
     """
     time = known.views.time[slot]
-    gap = abs(subjects.times[j] - time)
+    gap = abs(subjects.times[new] - time)
     if gap > subjects.window:
-        gap = abs(subjects.stated[j] - time)
+        gap = abs(subjects.stated[new] - time)
     if gap > subjects.window:
-        gap = min(max(subjects.elapsed[j] - known.arrived[slot], 0), subjects.window)
+        gap = min(max(subjects.elapsed[new] - known.arrived[slot], 0), subjects.window)
     return gap / HOUR
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
@@ -76,7 +77,7 @@ def outcome(
     """Verdicts with evidence, and all that the index is told to remember. restores: each batch by another process."""
     dedup = Deduplicator(settings)
     dedup.max_originals = most  # fewer than the settings allow
-    deltas, verdicts = [], []
+    blocks, verdicts = [], []
     remembered: list[object] = []
     for batch in cuts(items, sizes):
         judged = dedup.judge(batch, 10_000 * HOUR)
@@ -84,13 +85,13 @@ def outcome(
         remembered += zip(
             judged.delta.ids, as_bytes(judged.delta.signatures).tolist(), judged.delta.keys.tolist(), strict=True
         )
-        deltas.append(judged.delta)
+        blocks.append(encode(judged.delta, dedup.scheme_id))
         if restores:
             dedup.close()
             dedup = Deduplicator(settings)
             dedup.max_originals = most
-            for delta in deltas:
-                dedup.restore(delta)
+            for block in blocks:
+                dedup.restore(decode(block, dedup.scheme_id, dedup.scheme.signature_dtype))
         else:
             dedup.apply(judged)
     return verdicts, remembered

@@ -297,32 +297,6 @@ def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
     assert (beside == 7).all()
 
 
-class _Counted(list):
-    """A list that counts how many of its members are iterated over."""
-
-    walked = 0
-
-    def __iter__(self):
-        for one in super().__iter__():
-            self.walked += 1
-            yield one
-
-
-def test_adding_later_does_not_walk_over_what_waits():
-    """Otherwise a restore is quadratic in its blocks: 8,000 blocks of one row took 1.4 s, mostly in sums."""
-    index = HybridIndex(range(2), background=False)
-    waiting = index._unsorted = _Counted()
-    for row in range(200):
-        index.add(keys_of([row + 1, 0]), at(row), defer_sort=True)
-    assert index.unsorted_rows == 200
-    assert waiting.walked == 0
-    index.catch_up()
-    assert index.unsorted_rows == 0
-    assert waiting.walked <= 200
-    assert index.lookup(keys_of([7, 0]), at(0))[1].tolist() == [6]
-    check(index)
-
-
 def test_keys_that_reach_the_bucket_limit_are_counted() -> None:
     """Both in the tree and in a run; a key of fewer rows, and key 0, are not."""
     index = HybridIndex(range(2), limits=IndexSettings(bucket_limit=3, recent_limit=16), background=False)

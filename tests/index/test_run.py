@@ -81,10 +81,3 @@ def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(par
     assert same(left, right)
     assert left.rows == np.count_nonzero(alive)
     assert held(left) == entries_of(np.concatenate(lines), parts[1], alive)
-
-
-def test_the_directory_takes_at_most_a_quarter_of_the_tables():
-    for rows in (64, 100, 127, 1000, 4096):
-        keys = np.arange(1, 2 * rows + 1, dtype=np.uint32).reshape(rows, 2)
-        run = build_run(0, keys, np.arange(3), newest=0)
-        assert run.directory.nbytes <= (run.keys.nbytes + run.offsets.nbytes) / 4 + 2 * 4

@@ -45,18 +45,10 @@ def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypa
         now += int(rng.integers(0, 20))
         calls = ["add", "bulk", "later", "settle", "lookup", "windows", "forget", "expire", "evict", "merge"]
         match rng.choice(calls, p=[0.35, 0.07, 0.03, 0.01, 0.18, 0.18, 0.11, 0.05, 0.01, 0.01]):
-            case "add":
-                n = int(rng.integers(0, 7))
+            case "add" | "bulk" | "later" as call:
+                n = int(rng.integers(*{"add": (0, 7), "bulk": (7, 80), "later": (0, 40)}[call]))
                 keys, times = some_keys(n), some_times(n)
-                assert index.add(keys, times) == model.add(keys, times)
-            case "bulk":
-                n = int(rng.integers(7, 80))
-                keys, times = some_keys(n), some_times(n)
-                assert index.add(keys, times) == model.add(keys, times)
-            case "later":
-                n = int(rng.integers(0, 40))
-                keys, times = some_keys(n), some_times(n)
-                assert index.add(keys, times, defer_sort=True) == model.add(keys, times)
+                assert index.add(keys, times, defer_sort=call == "later") == model.add(keys, times)
             case "lookup":
                 n = int(rng.integers(0, 9))
                 keys, horizons = some_keys(n), now - rng.integers(0, 6000, n)
