@@ -19,7 +19,7 @@ from kafka import errors as kafka_errors
 from stream_dedup import Deduplicator, Item, errors, load_settings
 from stream_dedup.batch.filter import filter_files
 from stream_dedup.cli.main import exit_code
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.errors import not_reached, translate
@@ -91,8 +91,8 @@ def merge_without_memory(_: Path) -> None:
         raise MemoryError("no room")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiers, "_AT_ONCE", 10)
-        patch.setattr(tiers, "merge_runs", no_room)
+        patch.setattr(runs, "_AT_ONCE", 10)
+        patch.setattr(runs, "merge_runs", no_room)
         index = HybridIndex([0])
         for i in range(0, 100, 20):
             index.add(np.full((20, 1), 7, np.uint32), np.arange(i, i + 20))

@@ -216,9 +216,9 @@ def _rows(passages: "list[Passage]") -> Iterator[tuple[Text, Text]]:
     styles = {Side.BOTH: "dim", Side.FIRST: "bold red", Side.SECOND: "bold green"}
     row = Text(), Text()
     for place, passage in enumerate(passages):
-        style = styles[passage.side]
-        if passage.side != Side.BOTH:
-            side = row[0] if passage.side == Side.FIRST else row[1]
+        style = styles[passage.where]
+        if passage.where != Side.BOTH:
+            side = row[0] if passage.where == Side.FIRST else row[1]
             side.append(" ".join(_shorten(passage.first or passage.second, passage.words)), style)
             continue
         before = _CONTEXT if place else 0
