@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from stream_dedup.phrases import SECRETS_READ
+
 if TYPE_CHECKING:  # the import takes time, and most commands log nothing
     from stream_dedup.settings import Settings
 
@@ -43,10 +45,7 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
     """Replace these secrets, and those that were read from files, by stars."""
-    # None before the settings are imported, which takes time. A file may have got a new secret since the last line.
-    module = sys.modules.get("stream_dedup.settings.values")
-    from_files = module.read_from_files() if module is not None else ()
-    for secret in sorted({*secrets, *from_files} - {""}, key=len, reverse=True):  # one may contain another
+    for secret in sorted({*secrets, *SECRETS_READ} - {""}, key=len, reverse=True):  # one may contain another
         text = text.replace(secret, STARS)
     return text
 
