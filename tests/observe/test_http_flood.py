@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.observe import listener
+from stream_dedup.observe import http as serving
 from stream_dedup.observe.health import HealthState, Status
-from stream_dedup.observe.http import Answer, ObserveServer
-from stream_dedup.observe.listener import most_connections
+from stream_dedup.observe.http import Answer, ObserveServer, most_connections
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import ObserveSettings, load_settings
 from tests.certificates import Authority
@@ -125,7 +124,7 @@ BODY = b"x" * 20_000_000
     ids=["silent", "slow to ask", "slow to read"],
 )
 def test_a_connection_ends_whatever_it_does(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "SECONDS", 0.2)
+    monkeypatch.setattr(serving, "SECONDS", 0.2)
     with (
         ObserveServer(
             ANY_PORT, CollectorRegistry(), lambda: STATE, lambda *_: Answer("text/plain", BODY, {})
@@ -178,7 +177,7 @@ def test_a_listener_that_breaks_ends_nothing_else(
     async def broken(self: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("uvicorn.Server.main_loop", broken)
+    monkeypatch.setattr("stream_dedup.observe.http._Listener._accept", broken)
     with ObserveServer(ANY_PORT, CollectorRegistry(), lambda: STATE):
         while threading.active_count() > before:
             time.sleep(0.01)
@@ -190,4 +189,4 @@ def test_the_limit_of_connections_follows_from_that_of_descriptors(
     descriptors: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (descriptors, descriptors))
-    assert most_connections(1 / 8) == most
+    assert most_connections() == most
