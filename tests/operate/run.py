@@ -58,12 +58,9 @@ class Stage:
 
     def active(self) -> tuple[Member, Member]:
         """Wait for one active member and one standby; return both."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            for one, other in ((self.a, self.b), (self.b, self.a)):
-                if one.status == "ok" and other.status == "standby":
-                    return one, other
-            time.sleep(0.2)
+        both = [(self.a, self.b), (self.b, self.a)]
+        if _wait(lambda: any((one.status, other.status) == ("ok", "standby") for one, other in both), PATIENCE):
+            return next(pair for pair in both if pair[0].status == "ok")
         raise AssertionError(
             f"not one active and one standby: {self.a.status}, {self.b.status}\n{self.a.log()[-3000:]}"
         )
@@ -176,10 +173,7 @@ def frozen_restore(stage: Stage) -> Iterator[None]:
     order = members[0].faults / "freeze-broker"
     order.write_text(str(stage.kafka.pid))
     members[0].start()
-    deadline = time.monotonic() + PATIENCE
-    while order.exists():
-        assert time.monotonic() < deadline, f"the changelog is not read:\n{members[0].log()[-3000:]}"
-        time.sleep(0.1)
+    assert _wait(lambda: not order.exists(), PATIENCE), f"the changelog is not read:\n{members[0].log()[-3000:]}"
     yield
     stage.thaw_broker()
     members[0].wait_until("ok")
@@ -195,10 +189,7 @@ def recreated_changelog(stage: Stage) -> Iterator[None]:
         admin.delete_topics([stage.settings.topics.changelog])
     finally:
         admin.close()
-    deadline = time.monotonic() + PATIENCE
-    while not create_topics(stage.settings):
-        assert time.monotonic() < deadline, "the changelog is not deleted"
-        time.sleep(0.1)
+    assert _wait(lambda: bool(create_topics(stage.settings)), PATIENCE), "the changelog is not deleted"
     yield
     # The first member to take over reports the loss of older state; the next one has nothing to report.
     for _ in range(2):
@@ -260,9 +251,7 @@ FAULTS = [
     Fault("the broker freezes during a restore", ("RestoreLong",), more=frozen_restore),
     Fault("the changelog is recreated", ("StateLost",), more=recreated_changelog),
     Fault("a member has half of the memory it needs", ("MemoryNearLimit",), more=little_memory),
-    Fault(
-        "more comes than a member can process", ("LagGrowing",), {"rate": 800.0, "shares": {"new": 1.0}}, more=overload
-    ),
+    Fault("more comes than a member takes", ("LagGrowing",), {"rate": 800.0, "shares": {"new": 1.0}}, more=overload),
 ]
 
 
