@@ -119,7 +119,7 @@ class Deduplicator(deduplicator.Deduplicator):
         ...     dedup.judge([None])
         Traceback (most recent call last):
         stream_dedup.errors.UsageError: item 0 of those given: None is no item; Item.of(...) makes one of \
-values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
+values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         """
         given = items if isinstance(items, Prepared) else self._checked(items)
         ready = given if isinstance(given, Prepared) else super().prepare(given)

@@ -29,7 +29,7 @@ from stream_dedup.batch.pairs import (
 from stream_dedup.errors import StreamDedupWarning, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import counted
-from stream_dedup.settings import Settings
+from stream_dedup.settings import Settings, load_settings
 from stream_dedup.spark import tasks
 from stream_dedup.spark.tasks import BLOCK, FILE, INPUT, PLACE, ROW, Places
 
@@ -67,7 +67,7 @@ class Archive:
             raise UsageError(
                 f"{df!r:.80} is no DataFrame of Spark; read one with spark.read, such as spark.read.text(PATH)"
             )
-        settings = settings or Settings()
+        settings = settings or load_settings()
         # Executors receive what decides, the salt instead of a file of this machine, and no password of a broker.
         self._settings = Settings.model_construct(**{name: getattr(settings, name) for name in _DECIDING})
         if salt := settings.fingerprint.secret("salt"):

@@ -41,7 +41,7 @@ TARGETS_OF = {
     "observe/page.py": ["request"],
     "observe/probe.py": ["health check"],
     "observe/http.py": ["request"],
-    "settings/load.py": ["settings", "environment"],
+    "settings/__init__.py": ["settings", "environment"],
     "worker/resume.py": ["note"],
 }
 NEEDS_NONE = {

@@ -15,7 +15,8 @@ from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry, no_deadline
 from stream_dedup.kafka.errors import Distrusted
-from stream_dedup.settings import load_settings, read_from_files
+from stream_dedup.phrases import SECRETS_READ
+from stream_dedup.settings import load_settings
 from stream_dedup.worker import cluster_watch
 from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch, TopicWatch
 from stream_dedup.worker.context import WorkerContext
@@ -42,8 +43,8 @@ def test_only_the_last_secrets_of_a_file_are_remembered(tmp_path: Path) -> None:
     for i in range(1000):
         path.write_text(f"token-{i}", "utf-8")
         assert kafka.secret("sasl_oauth_token") == f"token-{i}"
-    assert {f"token-{i}" for i in range(901, 1000)} <= read_from_files()
-    assert len(read_from_files()) == 100
+    assert {f"token-{i}" for i in range(901, 1000)} <= SECRETS_READ.keys()
+    assert len(SECRETS_READ) == 100
 
 
 def test_brokers_that_are_no_longer_distrusted_are_forgotten() -> None:
