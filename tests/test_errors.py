@@ -192,7 +192,7 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], None], tuple
 }
 # Class -> the test that raises it on a real Kafka.
 ON_KAFKA = {
-    errors.ChangelogError: "tests/worker/test_state_store.py::test_it_refuses_the_changelog_of_another_group",
+    errors.ChangelogError: "tests/worker/test_restore.py::test_a_lost_entry_is_refused",
 }
 
 
