@@ -4,8 +4,10 @@ import http.client
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import unquote
 
 import h11
 import msgspec
@@ -20,7 +22,7 @@ from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.sample import Sample, Strata, _decision, _row
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
-from stream_dedup.observe.http import Routes, head_of
+from stream_dedup.observe.http import Routes
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import PREFIX, load_settings
@@ -126,10 +128,23 @@ def _request(data: bytes) -> None:
         return
     if not isinstance(event, h11.Request):
         return
+    path, _, query = event.target.partition(b"?")
+    scope = {
+        "method": event.method.decode(), "path": unquote(path.decode()), "query_string": query,
+        "headers": list(event.headers),
+    }  # fmt: skip
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
     for routes in _ROUTES:
-        answer = routes.everything(event)
-        head_of(answer)  # raises if it cannot be sent
-        assert _TOKEN.encode() not in answer.body
+        sent.clear()
+        with suppress(StopIteration):  # it never waits
+            routes(scope, None, send).__await__().send(None)
+        assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+        h11.Response(status_code=sent[0]["status"], headers=sent[0]["headers"])  # raises if it cannot be sent
+        assert _TOKEN.encode() not in sent[1]["body"]
 
 
 def _probe(data: bytes) -> None:

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from stream_dedup.observe import http as serving
-from stream_dedup.observe.http import most_connections
+from stream_dedup.observe import listener
+from stream_dedup.observe.listener import most_connections
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
 from tests.certificates import Authority
@@ -104,7 +104,7 @@ BODY = b"x" * 20_000_000
     ids=["silent", "slow to ask", "slow to read"],
 )
 def test_a_connection_ends_whatever_it_does(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "SECONDS", 0.2)
+    monkeypatch.setattr(listener, "SECONDS", 0.2)
     with (
         Served(body=BODY) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=30) as peer,
@@ -155,7 +155,7 @@ def test_a_listener_that_breaks_ends_nothing_else(
     async def broken(self: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("stream_dedup.observe.http._Listener._accept", broken)
+    monkeypatch.setattr("uvicorn.Server.main_loop", broken)
     with Served():
         while threading.active_count() > before:
             time.sleep(0.01)
@@ -167,4 +167,4 @@ def test_the_limit_of_connections_follows_from_that_of_descriptors(
     descriptors: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (descriptors, descriptors))
-    assert most_connections() == most
+    assert most_connections(1 / 8) == most

@@ -1,0 +1,192 @@
+"""A listening socket whose connections are bounded in number and time, so that no flood harms the process, and its TLS.
+
+In: connections from anybody. Out: to the event loop that accepts from it, at most `most` at a time. One more ends the
+oldest of the address that has the most, and each is ended after `SECONDS`. A reader is done in milliseconds, so both
+hit only those who send or read slowly, and a reader that comes in the middle of a flood is served. An address that
+floods gets room for itself only fifty times a second; its other connections are closed at once, which costs a tenth.
+
+No server does this: with 256 descriptors and 300 sockets that send a byte a second, uvicorn (`limit_concurrency`) and
+tornado ran out of descriptors, and waitress (`connection_limit`) answered no request. It is a socket, so it bounds TLS
+handshakes, headers, bodies and unread responses alike.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import resource
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from stream_dedup.errors import ConfigError
+from stream_dedup.settings import ObserveSettings
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0
+"""A connection ends after this time, whatever it does. A scrape takes milliseconds, a page on a slow line a second."""
+BACKLOG = 1024
+"""Connections that the kernel holds until they are accepted; they take no descriptor. With 128 there was no room for a
+reader while 1,500 clients came at once, and its kernel tried again after a second."""
+# How often a connection is cut for a newcomer of the same address.
+_CUT_SECONDS = 0.02
+# Connections that are being closed; more are accepted only after them.
+_SPARE = 8
+# Connections accepted in one turn of the event loop, which would otherwise take up to BACKLOG. A plain request takes
+# five turns; it is answered before as many others have come that it is the oldest one and is cut.
+_BURST = 2
+# Until descriptors are free again: the event loop would ask a thousand times a second, and log each.
+_PAUSE_SECONDS = 0.05
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+def most_connections(share: float) -> int:
+    """Return how many connections a listener may hold: a share of the descriptors of this process, from 8 to 128.
+
+    The rest is for Kafka's sockets and files, of which a worker has some 50.
+    """
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return 128
+    return min(max(int(descriptors * share), 8), 128)
+
+
+class Listener(socket.socket):
+    """Listens on an address from its construction. Raises OSError if it cannot. `most`: connections at a time."""
+
+    def __init__(self, host: str, port: int, most: int) -> None:
+        super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        self._most = most
+        self._open: dict[_Connection, asyncio.TimerHandle] = {}  # the oldest first
+        self._counts: Counter[str] = Counter()  # address -> connections
+        self._accepted = 0  # in this turn of the event loop
+        self._cut_at = 0.0  # when a connection was last cut for one of the same address, monotonic seconds
+        try:
+            self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a restart need not wait for TIME_WAIT
+            self.bind((host, port))
+            self.listen(BACKLOG)
+            self.setblocking(False)
+        except OSError:
+            self.close()
+            raise
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection, in an event loop. Raises BlockingIOError for "not now", which the loop expects."""
+        if self._accepted == _BURST or len(self._open) >= self._most + _SPARE:
+            self._accepted = 0
+            raise BlockingIOError
+        for _ in range(BACKLOG):
+            accepted, address = self._next()
+            peer = str(address[0])
+            if len(self._open) < self._most or self._makes_room(peer):
+                break
+            accepted.close()
+        else:
+            raise BlockingIOError
+        self._accepted += 1
+        connection = _Connection(accepted.detach(), peer, self._forget)
+        self._open[connection] = asyncio.get_running_loop().call_later(SECONDS, connection.cut)
+        self._counts[peer] += 1
+        return connection, address
+
+    def _next(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().accept()
+        except OSError as error:
+            self._accepted = 0
+            if error.errno not in _EXHAUSTED:
+                raise
+            self.cut_all()
+            time.sleep(_PAUSE_SECONDS)
+            raise BlockingIOError from error
+
+    def _makes_room(self, newcomer: str) -> bool:
+        """Cut the oldest connection of the address that has the most; return whether the newcomer may stay."""
+        busiest = max(self._counts, key=self._counts.__getitem__)
+        if self._counts[newcomer] == self._counts[busiest]:
+            now, busiest = time.monotonic(), newcomer
+            if now - self._cut_at < _CUT_SECONDS:
+                return False
+            self._cut_at = now
+        for connection in self._open:
+            if connection.address == busiest and not connection.is_cut:
+                connection.cut()
+                break
+        return True
+
+    def cut_all(self) -> None:
+        """Cut every connection; in the thread of the event loop."""
+        for connection in self._open:
+            connection.cut()
+
+    def _forget(self, connection: "_Connection") -> None:
+        timer = self._open.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+            self._counts[connection.address] -= 1
+            if not self._counts[connection.address]:
+                del self._counts[connection.address]
+
+
+class _Connection(socket.socket):
+    """A connection that says when it is closed."""
+
+    def __init__(self, descriptor: int, address: str, closed: "Callable[[_Connection], None]") -> None:
+        super().__init__(fileno=descriptor)
+        self.address, self.is_cut, self._when_closed = address, False, closed
+
+    def cut(self) -> None:
+        """End it both ways, so that the event loop sees its end and closes it, whether it reads or writes."""
+        self.is_cut = True
+        with contextlib.suppress(OSError):  # the peer has gone
+            self.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._when_closed(self)
+        super().close()
+
+
+class Certificate:
+    """Serves the certificate of [observe] tls_certfile, also after a renewal. Raises ConfigError if it is unusable.
+
+    `context` is the context for the listeners. At each handshake it looks whether the files have changed.
+    """
+
+    def __init__(self, settings: ObserveSettings) -> None:
+        if settings.tls_certfile is None:
+            raise ValueError("[observe] tls_certfile is not set")
+        self._certfile, self._keyfile = settings.tls_certfile, settings.tls_keyfile
+        try:
+            self.context = self._newest = self._load()
+            self._version = self._current_version()
+        except (OSError, ValueError) as error:
+            key = self._keyfile or "the key in it"
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            raise ConfigError(
+                f"[observe] tls_certfile, tls_keyfile: {self._certfile} and {key} cannot be used ({reason}): both must "
+                "be readable PEM files, the key without a password, and belong to each other"
+            ) from None
+        self.context.sni_callback = self._renew
+
+    def _renew(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        try:
+            version = self._current_version()
+            if version != self._version:
+                self._newest, self._version = self._load(), version
+                log.info("uses the renewed certificate %s", self._certfile)
+        except (OSError, ValueError) as error:  # one of the two files is replaced after the other
+            log.warning("the certificate %s was replaced and cannot be used (%s); the former one is", self._certfile,
+                        getattr(error, "reason", None) or error)  # fmt: skip
+        connection.context = self._newest
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self._certfile, self._keyfile, password="")  # or OpenSSL asks for one # nosec B106
+        return context
+
+    def _current_version(self) -> tuple[int, ...]:
+        return tuple(path.stat().st_mtime_ns for path in (self._certfile, self._keyfile) if path is not None)
