@@ -179,28 +179,27 @@ class Deduplicator:
         """
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         with self._alone():
-            return self._judge(ready, latest, one_clock)
-
-    def _judge(self, ready: Prepared, latest: int, one_clock: bool) -> Batch:
-        self._forget()
-        clocks = deepcopy(self._clocks) if self._pending else self._clocks
-        for delta in self._pending:
-            clocks.set(delta.clocks, delta.watermark, delta.elapsed)
-        signatures = ready.prints.signatures
-        partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
-        times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
-        memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
-        decided = decide(ready, times, memory, self.max_originals, self.settings)
-        settled_ids = [name for delta in self._pending for name in delta.ids]
-        subject_verdicts = iter(verdicts_of(ready, decided, settled_ids, self.rows.id, self.settings.policy))
-        empty = str(self.scheme.empty_item)
-        verdicts = [
-            _bad(item.id, str(item)) if isinstance(item, BadItem) else next(subject_verdicts) or _bad(item.id, empty)
-            for item in ready.items
-        ]
-        odd = np.zeros(len(ready.items), np.int8)
-        odd[[not isinstance(item, BadItem) for item in ready.items]] = times.odd
-        return Batch(verdicts, _delta_of(ready, decided, times, clocks), odd)
+            self._forget()
+            clocks = deepcopy(self._clocks) if self._pending else self._clocks
+            for delta in self._pending:
+                clocks.set(delta.clocks, delta.watermark, delta.elapsed)
+            signatures = ready.prints.signatures
+            partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
+            times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
+            memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
+            decided = decide(ready, times, memory, self.max_originals, self.settings)
+            settled_ids = [name for delta in self._pending for name in delta.ids]
+            subject_verdicts = iter(verdicts_of(ready, decided, settled_ids, self.rows.id, self.settings.policy))
+            empty = str(self.scheme.empty_item)
+            verdicts = [
+                _bad(item.id, str(item))
+                if isinstance(item, BadItem)
+                else next(subject_verdicts) or _bad(item.id, empty)
+                for item in ready.items
+            ]
+            odd = np.zeros(len(ready.items), np.int8)
+            odd[[not isinstance(item, BadItem) for item in ready.items]] = times.odd
+            return Batch(verdicts, _delta_of(ready, decided, times, clocks), odd)
 
     # -- apply -------------------------------------------------------------------------------------------
 
@@ -240,21 +239,18 @@ class Deduplicator:
         arrivals and for impossible times, before anything is added.
         """
         with self._alone():
-            self._restore(delta)
-
-    def _restore(self, delta: Delta) -> None:
-        self._require_none_pending("restore")
-        columns, arrivals = delta.keys.shape[1], len(delta.arrivals)
-        if columns != self.scheme.key_columns or arrivals != len(delta):
-            raise CorruptBlock(
-                f"a block of {len(delta)} rows has {columns} keys a row and {arrivals} arrivals; "
-                f"its scheme has {self.scheme.key_columns} keys, and each row arrives once"
-            )
-        times = delta.signatures["time"][delta.arrivals["doubted"] == 0]
-        if len(times) and times.min() < EARLIEST:
-            raise CorruptBlock(f"a block has a time of {times.min()}, which only an item of doubtful time can have")
-        self._add(delta, defer_sort=True)
-        self._expire_and_evict()
+            self._require_none_pending("restore")
+            columns, arrivals = delta.keys.shape[1], len(delta.arrivals)
+            if columns != self.scheme.key_columns or arrivals != len(delta):
+                raise CorruptBlock(
+                    f"a block of {len(delta)} rows has {columns} keys a row and {arrivals} arrivals; "
+                    f"its scheme has {self.scheme.key_columns} keys, and each row arrives once"
+                )
+            times = delta.signatures["time"][delta.arrivals["doubted"] == 0]
+            if len(times) and times.min() < EARLIEST:
+                raise CorruptBlock(f"a block has a time of {times.min()}, which only an item of doubtful time can have")
+            self._add(delta, defer_sort=True)
+            self._expire_and_evict()
 
     def export(self, rows: int) -> Iterator[Delta]:
         """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
