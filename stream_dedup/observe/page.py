@@ -253,8 +253,8 @@ def _marked(first: str, second: str, cut: tuple[bool, bool]) -> tuple[Segments, 
     passages = compare_texts(first, second).passages
     # A last passage of one text alone is no difference if the other text was cut there.
     cut_off = {Side.FIRST: cut[1], Side.SECOND: cut[0], Side.BOTH: False}
-    unsure = passages[-1] if passages and cut_off[passages[-1].side] else None
-    marked = [(passage, passage.side is not Side.BOTH and passage is not unsure) for passage in passages]
+    unsure = passages[-1] if passages and cut_off[passages[-1].where] else None
+    marked = [(passage, passage.where is not Side.BOTH and passage is not unsure) for passage in passages]
     return (
         [(passage.first, differs) for passage, differs in marked if passage.first],
         [(passage.second, differs) for passage, differs in marked if passage.second],

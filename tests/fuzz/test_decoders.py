@@ -45,14 +45,13 @@ TARGETS_OF = {
     "worker/resume.py": ["note"],
 }
 NEEDS_NONE = {
-    "batch/corpus.py": "arrays that the same process has just written",
-    "batch/outputs.py": "the schema of an input that tables.py reads",
+    "batch/pair_search.py": "arrays that the same process has just written",
     "dedup/passages.py": "code points of a text that was decoded before",
     "fingerprint/fingerprint.py": "the bytes of texts that were decoded before; target verdicts",
     "fingerprint/characters.py": "tables of its own",
     "fingerprint/packed_sets.py": "sets in a block; target block, restored",
     "fingerprint/scheme.py": "a digest of its own",
-    "spark/items.py": "what an executor of the same job has made",
+    "spark/tasks.py": "what an executor of the same job has made",
     "kafka/errors.py": "an address in the settings",
     "phrases.py": "what pip has written about its own installation",
     "precompile/kernels.py": "random numbers of its own",
