@@ -16,12 +16,13 @@ from tests.batch.feed import feed, write
 
 ITEMS = 400  # 80 batches of 5
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tests.batch.kernels"])
+# A process has one forkserver, so all tests preload the same; a kill then hits a run's work and not its start.
+FORKS.set_forkserver_preload(["tests.worker.preload"])
 pytestmark = pytest.mark.slow
 
 
 def filter_in(directory: Path, inputs: list[Path], kill: tuple[FilterStep, int] | None) -> None:
-    assert "tests.batch.kernels" in sys.modules
+    assert "tests.worker.preload" in sys.modules
     announce = stop_at(*kill, end=lambda: os.kill(os.getpid(), signal.SIGKILL)) if kill else lambda _: None
     settings, state = load_settings(worker={"batch_items": 5}), directory.with_name("state")
     outputs = directory / "unique.jsonl", directory / "duplicates.jsonl"
