@@ -27,9 +27,8 @@ from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import PREFIX, load_settings
 from stream_dedup.worker.records import EVIDENCE
+from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW
-from tests.fuzz.target import Target
-from tests.fuzz.words import JSON, scratch, scratch_file
 
 
 def _toml(data: bytes) -> None:

@@ -24,11 +24,10 @@ from stream_dedup.news.fields import PRESETS
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, load_settings
+from tests.fuzz.loop import JSON, Target, scratch_file
 from tests.fuzz.outside import outside_targets
 from tests.fuzz.records import NOW, record_targets
 from tests.fuzz.stored import stored_targets
-from tests.fuzz.target import Target
-from tests.fuzz.words import JSON, scratch_file
 
 _MARKUP = [
     b"<", b">", b"</", b"/>", b"<p>", b"</p>", b"<b", b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<script>", b"</script>",
