@@ -7,9 +7,9 @@ import pytest
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
+from tests.batch.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
 from tests.batch.feed import feed, line, prose, write
 from tests.batch.test_pairs import one_site
-from tests.figures.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
 
 WIDE = {"window": {"length": "3650d"}}
 FAMILIES = {

@@ -11,18 +11,30 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
 from stream_dedup.kafka import client
+from tests.benchmarks import corpus
 from tests.benchmarks.kafka_texts import fill, fresh_topics
+from tests.broker import EmbeddedKafka
 from tests.load.process import processor, resident
 
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
 
-def measure_partitions(bootstrap: str, languages: Sequence[Sequence[bytes]]) -> dict[str, float]:
+
+def measure(run: "Run") -> dict[str, float]:
     """Return for N workers `partitions_items_per_second_N`, `partitions_cpu_us_N` (an item) and `partitions_mib_N`."""
+    news = [corpus.news([path], run.items) for path in run.corpora] or [run.news, run.news]
+    languages = [corpus.lengthened([record for record, _ in each], 4) for each in news]
+    with EmbeddedKafka(say=run.say) as kafka:
+        return _measured(kafka.bootstrap, languages)
+
+
+def _measured(bootstrap: str, languages: list[list[bytes]]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for count in (1, len(languages)):
         settings = fresh_topics(bootstrap, f"bench-partitions-{count}", partitions=len(languages))

@@ -337,7 +337,7 @@ REFUSED: list[Case] = [
     *((lambda _, h=(name, value): RestoreResult().add_headers([h]), CorruptBlock, name)
       for name in ("offsets", "standing", "migration") for value in HEADERS),
     (lambda _: SequenceRange.parse(b"1-" + b"9" * 5000), CorruptBlock, ""),
-    (lambda _: list(csv_rows("a.csv", iter([b"id,title", b'1,"' + b"x" * MEGABYTE]), FileFormat.CSV, 2**25)),
+    (lambda tmp: in_file(tmp / "a.csv", b'id,title\n1,"' + b"x" * MEGABYTE, lambda path: list(read_lines(path))),
      InputError, "not valid CSV"),
     *((lambda _, n=name, v=value: in_environment(n, v), ConfigError, name)
       for name in ("STREAM_DEDUP_ITEM", "STREAM_DEDUP_ITEM__FIELDS") for value in DEEP),

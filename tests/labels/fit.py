@@ -37,7 +37,7 @@ from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, StreamDedupError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
-from stream_dedup.evaluate.novelty import Rates, counts, rates
+from stream_dedup.evaluate.rates import Rates, counts, rates
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
 from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
@@ -213,7 +213,7 @@ def rates_of(labels: Sequence[Label], logits: Floats, threshold: float) -> Rates
     """Compute missed and repeated of the pairs that count; novelty below `threshold` is held back."""
     held = logits < rule.logit(threshold)
     chosen = [i for i, label in enumerate(labels) if measures(label)]
-    return rates([labels[i] for i in chosen], [bool(held[i]) for i in chosen], [], draws=0)
+    return rates([labels[i] for i in chosen], [bool(held[i]) for i in chosen])
 
 
 def repeated_at(labels: Sequence[Label], logits: Floats, missed: float) -> float:
