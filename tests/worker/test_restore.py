@@ -274,7 +274,7 @@ def test_a_store_after_failures_equals_a_fresh_one(
     restored_by_fresh = fresh.complete(lambda done, total: None)
     assert restored_by_fresh.offsets == store.restored.offsets == {0: len(some)}
     assert restored_by_fresh.task_summary == store.restored.task_summary
-    mine, its = store._builder.snapshot(), fresh._builder.snapshot()
+    mine, its = store._builder.state, fresh._builder.state
     assert [one for one, _ in mine.waiting] == [one for one, _ in its.waiting]
     assert mine._replace(waiting=()) == its._replace(waiting=())
     again = [decode(value, b"again-" + key, None, 0, 400) for key, value in made_up(400, seed)]
