@@ -49,7 +49,7 @@ class Broker(BrokerProbe):
         pass
 
 
-def a_watch(broker: Broker, recorder: Recorder) -> BrokerWatch:
+def a_watch(broker: Broker, recorder: Observer) -> BrokerWatch:
     return BrokerWatch(load_settings(), recorder, clock=lambda: broker.now, make_probe=lambda settings: broker)
 
 
@@ -147,7 +147,7 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
         def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
             seen.append(dict(problems))
 
-    watch = BrokerWatch(load_settings(), Noting(), clock=lambda: broker.now, make_probe=lambda settings: broker)
+    watch = a_watch(broker, Noting())
     with caplog.at_level(logging.INFO, "stream_dedup"):
         for _ in range(20):
             brokers.add("stream-dedup-stream-dedup", "b:9093", "b:9093: expired")
@@ -163,13 +163,12 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
 # -- the real thing ------------------------------------------------------------------------------------------
 
 
-def status_after(member: Member, word: str, seconds: float) -> float:
-    """Seconds until /healthz reports this status."""
-    began = time.monotonic()
+def wait_for_status(member: Member, word: str, seconds: float) -> None:
+    """Wait until /healthz reports this status."""
+    deadline = time.monotonic() + seconds
     while member.status != word:
-        assert time.monotonic() - began < seconds, f"{member.status!r}, not {word}:\n{member.log()}"
+        assert time.monotonic() < deadline, f"{member.status!r}, not {word}:\n{member.log()}"
         time.sleep(0.1)
-    return time.monotonic() - began
 
 
 @pytest.mark.kafka
@@ -184,15 +183,15 @@ def test_a_broker_that_dies_under_an_idle_worker(
             member.start().wait_until("ok")
             own.kill()
             # Ten on a machine that is not busy.
-            status_after(member, "degraded", 25)
+            wait_for_status(member, "degraded", 25)
             lines = [line for line in member.log().splitlines() if "has answered for" in line]
             assert len(lines) == 1
             assert f"no broker at {own.bootstrap} has" in lines[0]
-            status_after(member, "stalled", 45)
+            wait_for_status(member, "stalled", 45)
             with urllib.request.urlopen(f"http://{member.health_address}/livez", timeout=10) as answer:
                 assert answer.status == 200, "a restart would not help"
             own.restart()
-            status_after(member, "ok", 60)
+            wait_for_status(member, "ok", 60)
             assert "the brokers answer again, after" in member.log()
 
 
@@ -203,6 +202,6 @@ def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[
     settings = make_settings(f"127.0.0.1:{port}", topic_name)
     with Member("lost", settings, tmp_path) as member:
         member.start()
-        status_after(member, "degraded", 60)
+        wait_for_status(member, "degraded", 60)
         assert f"no broker at 127.0.0.1:{port} has answered" in member.log()
         assert "check [kafka] bootstrap_servers" in member.log()
