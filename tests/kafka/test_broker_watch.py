@@ -163,7 +163,7 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
 # -- the real thing ------------------------------------------------------------------------------------------
 
 
-def wait_for_status(member: Member, word: str, seconds: float) -> None:
+def status_after(member: Member, word: str, seconds: float) -> None:
     """Wait until /healthz reports this status."""
     deadline = time.monotonic() + seconds
     while member.status != word:
@@ -183,15 +183,15 @@ def test_a_broker_that_dies_under_an_idle_worker(
             member.start().wait_until("ok")
             own.kill()
             # Ten on a machine that is not busy.
-            wait_for_status(member, "degraded", 25)
+            status_after(member, "degraded", 25)
             lines = [line for line in member.log().splitlines() if "has answered for" in line]
             assert len(lines) == 1
             assert f"no broker at {own.bootstrap} has" in lines[0]
-            wait_for_status(member, "stalled", 45)
+            status_after(member, "stalled", 45)
             with urllib.request.urlopen(f"http://{member.health_address}/livez", timeout=10) as answer:
                 assert answer.status == 200, "a restart would not help"
             own.restart()
-            wait_for_status(member, "ok", 60)
+            status_after(member, "ok", 60)
             assert "the brokers answer again, after" in member.log()
 
 
@@ -202,6 +202,6 @@ def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[
     settings = make_settings(f"127.0.0.1:{port}", topic_name)
     with Member("lost", settings, tmp_path) as member:
         member.start()
-        wait_for_status(member, "degraded", 60)
+        status_after(member, "degraded", 60)
         assert f"no broker at 127.0.0.1:{port} has answered" in member.log()
         assert "check [kafka] bootstrap_servers" in member.log()

@@ -19,7 +19,6 @@ from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Record, content_bytes
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
-from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -39,23 +38,11 @@ def test_a_rebalance_is_not_forgotten_between_two_polls(
 
 
 def test_a_batch_is_bounded_however_much_input_waits(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    sizes: list[int] = []
-    stop = threading.Event()
-
-    class Sizes(Observer):
-        def batch(self, report: BatchReport) -> None:
-            sizes.append(len(report.verdicts))
-            if sum(sizes) >= len(sent):
-                stop.set()
-
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}), partitions=3)
     sent = [one for partition in range(3) for one in feed(settings, made_up(150, seed=partition), partition)]
-    timer = threading.Timer(60, stop.set)
-    timer.start()
-    Worker(settings, observer=Sizes()).run(stop)
-    timer.cancel()
-    assert sum(sizes) == 450
-    assert max(sizes) == 50
+    watching = run_until(settings, len(sent))
+    assert watching.judged == 450
+    assert max(len(report.verdicts) for report in watching.reports) == 50
 
 
 def test_the_group_is_not_polled_while_offsets_are_sent(
@@ -156,5 +143,5 @@ def test_an_iteration_polls_no_further_than_the_bytes_of_a_batch(size: int, expe
     )
     working = Worker(make_settings("127.0.0.1:1", str, worker={"batch_bytes": BATCH_BYTES}))
     working._applied_change = 0
-    polled, _, failed = working._poll(group)
+    polled, failed = working._poll(group)
     assert (len(polled), failed) == (expected, None)
