@@ -106,7 +106,7 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
         settings, decode.read, is_record=True, place=lambda partition, offset: f"{topic}/{partition}/{offset}"
     )
     with progress_bars() as bars, TopicReader(settings) as reader:
-        for count, record in enumerate(reader.last(topic, items), 1):
+        for count, record in enumerate(reader.all(topic, items), 1):
             place = record.partition, record.offset
             survey.add(decode(record.value, record.key, record.timestamp, *place), record.value, *place)
             bars("records", count)

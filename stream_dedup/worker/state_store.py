@@ -139,7 +139,7 @@ class StateStore:
 
         They use up sequence numbers, so the caller must apply the batch, then confirm it or roll it back.
         """
-        self._pending.append(_PendingBatch(self._builder.snapshot(), headers))
+        self._pending.append(_PendingBatch(self._builder.state, headers))
         # The record's time is the time of writing, never the items': retention depends on it.
         now, owner, scheme = self._context.now_ms(), self.owner.encode(), self.dedup.scheme_id
         records = []
@@ -174,7 +174,7 @@ class StateStore:
         if self._is_consistent:
             self.dedup.rollback()
             if self._pending:
-                self._builder.rollback(self._pending[0].before)
+                self._builder.state = self._pending[0].before
                 self._pending.clear()
         return self._is_consistent and self._reader.knows_position
 

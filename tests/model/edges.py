@@ -22,7 +22,7 @@ from stream_dedup.kafka import bounded, client
 from stream_dedup.worker import worker
 from tests.model.broker import Broker
 from tests.model.clients import maker
-from tests.model.simulation import Queue, Result, Threads, Time, waiter
+from tests.model.simulation import Queue, Result, threads_of, time_of, waiter
 
 assert worker  # its imports are patched
 _PACKAGES = ("stream_dedup.kafka", "stream_dedup.worker", "stream_dedup.changelog")
@@ -35,14 +35,14 @@ def under(broker: Broker) -> Iterator[None]:
     """Replace the edges of the worker (see the module docstring)."""
     simulation = broker.simulation
     everywhere: list[tuple[Any, Any]] = [
-        (time, Time(simulation)),
+        (time, time_of(simulation)),
         (client.make, maker(broker)),
         (concurrent.futures.wait, waiter(simulation)),
         (concurrent.futures.Future, partial(Result, simulation)),
         (queue.SimpleQueue, partial(Queue, simulation)),
     ]
     replaced: list[tuple[Any, str, Any]] = [
-        (bounded, "threading", Threads(simulation)),
+        (bounded, "threading", threads_of(simulation)),
         (deduplicator, "Boilerplate", lambda: _BOILERPLATE),
         (entries, "MAX_BLOCKS", 4),  # a task has only dozens of batches in a schedule
         (entries, "_LARGE_ROWS", 8),

@@ -99,8 +99,7 @@ class Simulation:
 
     def sleep(self, seconds: float) -> None:
         """Let other fibers run for this long. Raises Killed if the process has died."""
-        fiber = self._current
-        assert fiber is not None
+        fiber = self.current
         if fiber.process.dead_since is None:
             self._push(self.now + seconds, fiber)
             self._hub.switch()
@@ -109,8 +108,7 @@ class Simulation:
 
     def park(self, seconds: float) -> None:
         """Sleep until `wake`, for this long at most."""
-        fiber = self._current
-        assert fiber is not None
+        fiber = self.current
         fiber.parked = True
         try:
             self.sleep(seconds)
@@ -236,36 +234,21 @@ class Queue:
         return self._items.popleft()
 
 
-class Threads:
+def time_of(simulation: Simulation) -> Any:
+    """The replacement of the module `time`."""
+    return SimpleNamespace(
+        monotonic=lambda: simulation.now, perf_counter=lambda: simulation.now, time=simulation.wall,
+        time_ns=lambda: int(simulation.wall() * 1e9), sleep=simulation.sleep,
+    )  # fmt: skip
+
+
+def threads_of(simulation: Simulation) -> Any:
     """The replacement of the module `threading` where threads are started: each is a fiber of the same process."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-
-    def Thread(self, target: Callable[[], object], name: str, daemon: bool) -> Any:  # noqa: N802 - its name there
-        simulation = self._simulation
+    def thread(target: Callable[[], object], name: str, daemon: bool) -> Any:
         return SimpleNamespace(start=lambda: simulation.spawn(name, simulation.current.process, target))
 
-
-class Time:
-    """The replacement of the module `time`."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-
-    def monotonic(self) -> float:
-        return self._simulation.now
-
-    perf_counter = monotonic
-
-    def time(self) -> float:
-        return self._simulation.wall()
-
-    def time_ns(self) -> int:
-        return int(self._simulation.wall() * 1e9)
-
-    def sleep(self, seconds: float) -> None:
-        self._simulation.sleep(seconds)
+    return SimpleNamespace(Thread=thread)
 
 
 class Stop(threading.Event):

@@ -59,4 +59,4 @@ def _groups(kafka: EmbeddedKafka) -> set[str]:
 
 def _ends(settings: object, topic: str) -> list[int]:
     with TopicReader(settings) as reader:  # type: ignore[arg-type]
-        return [record.offset for record in reader.last(topic, 1)]
+        return [record.offset for record in reader.all(topic, 1)]
