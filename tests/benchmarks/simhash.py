@@ -24,8 +24,8 @@ from stream_dedup.evaluate.planner import UNRELATED
 from stream_dedup.evaluate.scurve import bit_difference, within
 from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.layout import distances
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import distances
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 from tests.benchmarks.corpus import news

@@ -13,8 +13,8 @@ from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.planner import Traffic, advise, evaluate
 from stream_dedup.evaluate.scurve import anchored, proposed
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.minhash import Bands, anchor_keys, band_keys
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.shingles import Bands, anchor_keys, band_keys
 from stream_dedup.index import tiers
 from stream_dedup.index.footprint import BOOKKEEPING, Footprint, footprint, peak_bytes, table_bytes
 from stream_dedup.index.hybrid import HybridIndex

@@ -10,8 +10,8 @@ from stream_dedup.errors import ConfigError
 from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, UNRELATED, Plan, Traffic, advise, evaluate, layouts_of
 from stream_dedup.evaluate.scurve import bit_difference, recall_at, within
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index.footprint import ROWS_OF_AN_INDEX, table_bytes
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.news.item import Item
