@@ -80,8 +80,7 @@ def check_command(
 
 
 def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
-    from stream_dedup.batch.judge import item_of
-    from stream_dedup.batch.lines import LineReader
+    from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.batch.outputs import check_inputs
     from stream_dedup.batch.state import as_text
     from stream_dedup.cli.console import progress_bars

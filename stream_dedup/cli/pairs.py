@@ -14,7 +14,7 @@ from stream_dedup.cli.pipes import FormatOption, InputsArgument, display_name, e
 from stream_dedup.errors import UsageError
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.corpus import BadLine
+    from stream_dedup.batch.pair_search import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
 
 # With less, a single batch of items does not fit.
@@ -150,8 +150,6 @@ def pairs_command(
 
 def _check_engine(engine: Engine, master: str | None, memory: str | None, threads: int | None) -> None:
     """Raise UsageError for options of the other engine, or that come too late."""
-    from stream_dedup.spark.session import is_submitted
-
     if engine is Engine.LOCAL:
         if master is not None:
             raise UsageError("--master is for --engine spark")
@@ -162,13 +160,14 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
         raise UsageError(
             "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit"
         )
+    from stream_dedup.spark.files import is_submitted
+
     if memory is not None and is_submitted():
         raise UsageError("spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory")
 
 
 def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> "PairsResult":
-    from stream_dedup.spark.files import find_pairs_on_spark
-    from stream_dedup.spark.session import open_session
+    from stream_dedup.spark.files import find_pairs_on_spark, open_session
 
     stderr = new_console(stderr=True)
     heap = {"spark.driver.memory": f"{memory // 2**20}m"} if (master or "").startswith("local") else {}

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from stream_dedup.batch.judge import item_of, judge_batches
-from stream_dedup.batch.lines import Line
+from stream_dedup.batch.filter import judge_batches
+from stream_dedup.batch.lines import Line, item_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
@@ -73,7 +73,7 @@ def evaluate(
     total = len(lines)
     verdicts: list[Verdict] = []
     with closing(Deduplicator(settings)) as dedup:
-        for _, batch in judge_batches(dedup, lines):
+        for batch in judge_batches(dedup, lines):
             verdicts += batch.verdicts
             progress("decide", len(verdicts), total)
     if all(verdict.kind is Kind.BAD for verdict in verdicts):

@@ -30,8 +30,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from stream_dedup.batch.judge import LineJudge, batched, item_of
-from stream_dedup.batch.lines import Line, LineReader, read_lines
+from stream_dedup.batch.filter import LineJudge, batched
+from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.errors import InputError

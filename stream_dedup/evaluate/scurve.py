@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stream_dedup.batch.clusters import cluster_of, unite
+from stream_dedup.batch.pairs import cluster_of, unite
 from stream_dedup.evaluate.exact import ShingleSets, alike_pairs
 from stream_dedup.evaluate.intervals import Interval, effective_size, wilson
 from stream_dedup.fingerprint.fingerprint import Fingerprinter

@@ -15,6 +15,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import encode
@@ -188,11 +189,8 @@ class StateStore:
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         def ends() -> Mapping[TopicPartition, int]:
-            admin = client.make(KafkaAdminClient, client.connection(self._context.settings))
-            try:
+            with closing(client.make(KafkaAdminClient, client.connection(self._context.settings))) as admin:
                 return log_end_offsets(admin, self.places)
-            finally:
-                admin.close()
 
         return self._context.call_once("looking for the changelog's end", ends)
 

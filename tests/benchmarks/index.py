@@ -18,7 +18,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import IndexSettings, load_settings
-from tests.index.check import merge
+from tests.index.check import merge, rows_held
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
 LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
@@ -154,12 +154,12 @@ def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
         times[name].append((time.perf_counter() - start) * 1e3)
 
     for turn in range(_MERGES):
-        merges, stored = index.stats().merges, index.stats().rows_held
+        merges, stored = index._tiers.merges, rows_held(index)
         new_keys = family.keys(family.items(-(-stored // 4), 10**9 + turn))
         index.add(new_keys, np.full(len(new_keys), stored), defer_sort=True)
         index.lookup(lookup_keys[0], horizons)  # sorts the new rows, which starts the merge
         start = time.perf_counter()
-        while index.stats().merges == merges:
+        while index._tiers.merges == merges:
             timed("merge")
             index.lookup(lookup_keys[0][:1], horizons[:1])  # adopts the merged run when it is finished
         timed("merge")  # the first lookup in the new run

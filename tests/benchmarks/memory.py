@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.changelog.block import decode, encode
-from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint
@@ -44,7 +44,9 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
         signatures["time"] = np.linspace(start, start + n, n) / originals * _DAY
         keys = random.integers(1, 2**32, (n, scheme.key_columns), np.uint32)
         ids = [f"{original:0{ID_BYTES}x}" for original in range(start, start + n)]
-        yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), int(signatures["time"][-1]))
+        arrivals, latest = np.zeros(n, ARRIVAL), int(signatures["time"][-1])
+        arrivals["watermark"] = arrivals["elapsed"] = latest
+        yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), latest, arrivals=arrivals, elapsed=latest)
 
 
 def _resident() -> int:

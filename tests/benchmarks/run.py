@@ -86,6 +86,15 @@ def _worker(run: Run) -> Figures:
         return measure_worker(kafka.bootstrap, news, unique, run.rounds, run.say)
 
 
+def _partitions(run: Run) -> Figures:
+    from tests.benchmarks.partitions import measure_partitions
+
+    with EmbeddedKafka(say=run.say) as kafka:
+        languages = [corpus.news([path], run.items) for path in run.corpora] or [run.news, run.news]
+        records = [corpus.lengthened([record for record, _ in news], 4) for news in languages]
+        return measure_partitions(kafka.bootstrap, records)
+
+
 def _latency(run: Run) -> Figures:
     from tests.benchmarks.latency import measure_latency
 
@@ -132,6 +141,7 @@ SECTIONS: dict[str, Callable[[Run], Figures]] = {
     "restore": _restore,
     "pairs": _pairs,
     "worker": _worker,
+    "partitions": _partitions,
     "latency": _latency,
 }
 QUICK = ("fingerprint", "engine", "worker", "latency")

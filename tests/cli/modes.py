@@ -331,7 +331,7 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
         counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": ()}
         return PairsResult(**counts)  # type: ignore[arg-type]
 
-    patch.setattr("stream_dedup.spark.session.open_session", session)
+    patch.setattr("stream_dedup.spark.files.open_session", session)
     patch.setattr("stream_dedup.spark.files.find_pairs_on_spark", find)
 
 

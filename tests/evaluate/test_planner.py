@@ -15,11 +15,11 @@ from stream_dedup.evaluate.scurve import anchored, proposed
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.shingles import Bands, anchor_keys, band_keys
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from stream_dedup.index.footprint import BOOKKEEPING, Footprint, footprint, peak_bytes, table_bytes
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
-from stream_dedup.index.run import Run
+from stream_dedup.index.runs import Run
 from stream_dedup.index.times import AliveMask
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
@@ -146,7 +146,7 @@ def test_merges_never_take_more_than_was_planned(batch: int, monkeypatch: pytest
     """A window slides over six times its originals; a merge writes its run while the replaced ones still exist."""
     window, tables, highest = 20_000, 6, 0
     index = HybridIndex(range(tables), background=False)
-    merged = tiers._merged
+    merged = runs._merged
 
     def counted(runs: Sequence[Run], alive: AliveMask) -> tuple[Run, float]:
         nonlocal highest
@@ -154,7 +154,7 @@ def test_merges_never_take_more_than_was_planned(batch: int, monkeypatch: pytest
         highest = max(highest, sum(one.nbytes for one in index._tiers.runs) + made[0].nbytes)
         return made
 
-    monkeypatch.setattr(tiers, "_merged", counted)
+    monkeypatch.setattr(runs, "_merged", counted)
     random = np.random.default_rng(1)
     for now in range(0, 6 * window, batch):
         index.add(random.integers(1, 2**32, (batch, tables), np.uint32), np.arange(now, now + batch))

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from stream_dedup.batch.judge import numbered
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.evaluate.evaluation import Evaluation, evaluate
 from stream_dedup.evaluate.labels import Label
 from stream_dedup.evaluate.novelty import novelty_report
 from stream_dedup.evaluate.report import figures, page, sections
 from stream_dedup.settings import Settings
+from tests.batch.feed import numbered
 from tests.evaluate.news import copies
 
 ITEMS = copies(12, [0.02, 0.3])

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from stream_dedup.batch.judge import judge_lines
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.evaluate.exact import (
@@ -34,6 +33,7 @@ from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.batch.feed import judge_lines
 from tests.figures.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
 from tests.figures.results import ROOT, File, file_of

@@ -21,8 +21,7 @@ import zstandard
 from kafka import errors as kafka_errors
 from kafka.record.memory_records import MemoryRecords
 
-from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.tables import FileFormat, csv_rows
+from stream_dedup.batch.lines import read_lines
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.changelog.records import RestoreResult, SequenceRange
@@ -338,7 +337,7 @@ REFUSED: list[Case] = [
     *((lambda _, h=(name, value): RestoreResult().add_headers([h]), CorruptBlock, name)
       for name in ("offsets", "standing", "migration") for value in HEADERS),
     (lambda _: SequenceRange.parse(b"1-" + b"9" * 5000), CorruptBlock, ""),
-    (lambda _: list(csv_rows("a.csv", iter([b"id,title", b'1,"' + b"x" * MEGABYTE]), FileFormat.CSV, 2**25)),
+    (lambda tmp: in_file(tmp / "a.csv", b'id,title\n1,"' + b"x" * MEGABYTE, lambda path: list(read_lines(path))),
      InputError, "not valid CSV"),
     *((lambda _, n=name, v=value: in_environment(n, v), ConfigError, name)
       for name in ("STREAM_DEDUP_ITEM", "STREAM_DEDUP_ITEM__FIELDS") for value in DEEP),
@@ -384,9 +383,8 @@ def test_a_block_of_other_tables_is_refused() -> None:
 def test_unpacking_a_file_holds_one_chunk(tmp_path: Any) -> None:
     """A bomb of 64 MB of line feeds, packed in 64 KB, is read chunk by chunk."""
     path = tmp_path / "bomb.jsonl.gz"
-    path.write_bytes(gzip.compress(b"\n" * 2**26))
-    with InputLines(path) as lines:
-        assert sum(1 for _ in zip(range(1000), lines, strict=False)) == 1000
+    path.write_bytes(gzip.compress(b"1\n" * 2**25))
+    assert sum(1 for _ in zip(range(1000), read_lines(path), strict=False)) == 1000
 
 
 def test_dates_that_python_does_not_hold_stop_a_parquet_file_with_a_line(tmp_path: Any) -> None:
@@ -400,12 +398,11 @@ def test_dates_that_python_does_not_hold_stop_a_parquet_file_with_a_line(tmp_pat
         path = tmp_path / "a.parquet"
         path.write_bytes(out.getvalue())
         is_held = kind != "us"  # they are in the year 2262; the others hundreds of thousands of years away
-        with InputLines(path) as lines:
-            if is_held:
-                assert len(list(lines)) == 1
-            else:
-                with pytest.raises(InputError, match=r"cannot read .*a\.parquet as Parquet"):
-                    list(lines)
+        if is_held:
+            assert len(list(read_lines(path))) == 1
+        else:
+            with pytest.raises(InputError, match=r"cannot read .*a\.parquet as Parquet"):
+                list(read_lines(path))
 
 
 def test_a_marker_ends_what_was_aborted() -> None:

@@ -162,5 +162,5 @@ def test_an_iteration_polls_no_further_than_the_bytes_of_a_batch(size: int, expe
     )
     working = Worker(make_settings("127.0.0.1:1", str, worker={"batch_bytes": BATCH_BYTES}))
     working._applied_change = 0
-    polled, _, failed = working._poll(group)
+    polled, failed = working._poll(group)
     assert (len(polled), failed) == (expected, None)

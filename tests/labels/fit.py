@@ -29,7 +29,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import batched
+from stream_dedup.batch.filter import batched
 from stream_dedup.batch.lines import Line
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.clocks import fill_missing_times
