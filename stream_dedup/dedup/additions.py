@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, is_boilerplate, touch
 from stream_dedup.dedup.passages import word_spans
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
-from stream_dedup.fingerprint.minhash import sketch
 from stream_dedup.fingerprint.packed_sets import HASH_BITS
+from stream_dedup.fingerprint.shingles import sketch
 from stream_dedup.fingerprint.word_filter import (
     FILTER_BITS,
     FULL,

@@ -116,8 +116,7 @@ class Explanation:
     text: Comparison
 
     def as_json(self) -> dict[str, Any]:
-        texts = {"headline": self.headline.as_json(), "text": self.text.as_json()}
-        return asdict(self) | texts | {"verdict": self.verdict.as_json()}
+        return asdict(self) | {"verdict": self.verdict.as_json()}
 
 
 def explain(first: Item, second: Item, settings: Settings) -> Explanation:

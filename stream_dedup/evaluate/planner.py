@@ -44,10 +44,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.layout import Layout
-from stream_dedup.fingerprint.layout import layout as parse_layout
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import Layout
+from stream_dedup.fingerprint.simhash import layout as parse_layout
 from stream_dedup.index.footprint import BODY_SHINGLES, Footprint, footprint, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
 from stream_dedup.settings.judging import MOST_BANDS

@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from stream_dedup.batch.filter import judge_batches
+from stream_dedup.batch.filter import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage
@@ -294,14 +294,17 @@ def from_files(
             strata.add(row, ((earlier, row["original"]["offset"]), (later, row.get("line", 0)), False))
     seen = 0
     with closing(Deduplicator(settings)) as dedup:
-        for ready, batch in judge_batches(dedup, LineReader(names, None), lambda: _NO_LIMIT // 1000):
-            for item, verdict in zip(ready.items, batch.verdicts, strict=True):
+        judge = LineJudge(dedup, _NO_LIMIT)
+        for lines in batched(LineReader(names, None), settings):
+            batch = judge.judge(lines)
+            dedup.apply(batch)
+            for line, verdict in zip(lines, batch.verdicts, strict=True):
                 original, is_compared = verdict.original, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
                 # New versions of an id are not compared.
-                if isinstance(item, Item) and original and is_compared and original.id != verdict.id:
-                    places = (original.partition, original.offset), (item.partition, item.offset)
+                if original and is_compared and original.id != verdict.id:
+                    places = (original.partition, original.offset), (line.input, line.number)
                     strata.add(verdict.as_json(), (*places, True))
-            report(seen := seen + len(ready))
+            report(seen := seen + len(lines))
     return _with_items(names, strata.draw(), settings, len(strata), lost)
 
 

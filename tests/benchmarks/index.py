@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import IndexSettings, load_settings
 from tests.index.check import merge, rows_held

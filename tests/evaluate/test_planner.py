@@ -25,9 +25,9 @@ from stream_dedup.evaluate.planner import (
     within,
 )
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.layout import distances, layout
-from stream_dedup.fingerprint.minhash import Bands, anchor_keys, band_keys
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.shingles import Bands, anchor_keys, band_keys
+from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index import runs
 from stream_dedup.index.footprint import ROWS_OF_AN_INDEX, Footprint, footprint, peak_bytes, table_bytes
 from stream_dedup.index.hybrid import HybridIndex

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -275,7 +276,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
     with closing(Deduplicator(settings)) as dedup:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
             ready = dedup.prepare([decode(one.value, None, None, one.input, one.number) for one in batch])
-            prints = ready.prints.with_copied_signatures()
+            prints = replace(ready.prints, signatures=ready.prints.signatures.copy())
             fill_missing_times(prints.signatures["time"], max(dedup.watermark, 0))
             horizons = np.minimum(prints.signatures["time"], now) - window
             judged = dedup.judge(ready, now)
