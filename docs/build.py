@@ -70,7 +70,6 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
     return {
         "README.md": {"speeds": lambda: speeds(measured)},
         "docs/decision.md": {
-            "entries": lambda: tables.entries(found["entries"]),
             "readers": lambda: tables.readers(found["readers"]),
             "families": lambda: tables.families(found["families"]),
             "proposed": lambda: tables.proposed(found["families"]),
@@ -78,8 +77,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "exactness": lambda: tables.exactness(found["exactness"]),
         },
         "docs/spark.md": {"spark": lambda: tables.spark(spark)},
-        "docs/labels.md": {"curve": lambda: tables.curve(found["curve"])},
-        "deploy/README.md": {"sizing": tables.sizing, "plans": tables.plans},
+        "deploy/README.md": {"sizing": tables.sizing},
     }
 
 

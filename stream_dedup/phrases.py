@@ -9,6 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+SECRETS_READ: dict[str, None] = {}
+"""Secrets that this process has read from files, the oldest first; no message shows them. Settings add them, logs read
+them without an import of the settings, which takes time."""
 _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
 

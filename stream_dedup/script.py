@@ -119,11 +119,11 @@ class Deduplicator(deduplicator.Deduplicator):
         ...     dedup.judge([None])
         Traceback (most recent call last):
         stream_dedup.errors.UsageError: item 0 of those given: None is no item; Item.of(...) makes one of \
-values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
+values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         """
         given = items if isinstance(items, Prepared) else self._checked(items)
         ready = given if isinstance(given, Prepared) else super().prepare(given)
-        with self._alone:
+        with self._alone():
             return replace(super().judge(ready, latest, one_clock=one_clock), judged_at=self._generation)
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
@@ -146,7 +146,7 @@ values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
             raise UsageError("this batch was judged by another Deduplicator; apply it there, or judge its items here")
         if judged_at.applied is batch.delta:
             raise UsageError("this batch was applied before; apply each batch once")
-        with self._alone:
+        with self._alone():
             if judged_at is not self._generation:
                 raise UsageError(
                     "another batch was applied after this one was judged, so its verdicts may be wrong; judge its "
@@ -195,7 +195,7 @@ values, Decoder(Settings().item)(line, None, None, 0, number) of JSON
         """Write the state to a file with a checksum; it replaces an existing file atomically.
 
         A Deduplicator that `load` makes of it gives the same verdicts as this one. Raises InputError if the file cannot
-        be written, RuntimeError while a batch is pending.
+        be written, UsageError while a batch is pending.
 
         A million originals with default settings and ids of 40 bytes make a file of 394 MiB. Saving them takes 2.5 s of
         processor time and 200 MiB of memory, loading them 2.3 s.

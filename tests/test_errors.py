@@ -19,13 +19,13 @@ from kafka import errors as kafka_errors
 from stream_dedup import Deduplicator, Item, errors, load_settings
 from stream_dedup.batch.filter import filter_files
 from stream_dedup.cli.main import exit_code
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.errors import not_reached, translate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import ItemSettings
-from stream_dedup.worker import task_slot, worker
+from stream_dedup.worker import task, worker
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.observer import Observer
@@ -91,8 +91,8 @@ def merge_without_memory(_: Path) -> None:
         raise MemoryError("no room")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiers, "_AT_ONCE", 10)
-        patch.setattr(tiers, "merge_runs", no_room)
+        patch.setattr(runs, "_AT_ONCE", 10)
+        patch.setattr(runs, "merge_runs", no_room)
         index = HybridIndex([0])
         for i in range(0, 100, 20):
             index.add(np.full((20, 1), 7, np.uint32), np.arange(i, i + 20))
@@ -155,8 +155,8 @@ def stopped_opening(_: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         FakeStore.made = []
-        patch.setattr(task_slot, "StateStore", FakeStore)
-        patch.setattr(task_slot, "PartitionTask", FakeTask)
+        patch.setattr(task, "StateStore", FakeStore)
+        patch.setattr(task, "PartitionTask", FakeTask)
         is_stopping = threading.Event()
         slot = TaskSlot("global", 0, context(), is_stopping)
         patch.setattr(FakeTask, "how", staticmethod(until_stopped), raising=False)
@@ -192,7 +192,7 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], None], tuple
 }
 # Class -> the test that raises it on a real Kafka.
 ON_KAFKA = {
-    errors.ChangelogError: "tests/worker/test_state_store.py::test_it_refuses_the_changelog_of_another_group",
+    errors.ChangelogError: "tests/worker/test_restore.py::test_a_lost_entry_is_refused",
 }
 
 

@@ -102,7 +102,7 @@ def test_values_other_than_lists_of_items_are_refused(given: Any, message: str, 
 
 def test_the_error_for_a_file_s_record_names_the_decoder(dedup: Deduplicator) -> None:
     record = {"id": "1", "title": "Elm bridge", "text": "It opened.", "published": "2026-03-01"}
-    with pytest.raises(UsageError, match=r"no field 'published'.* Decoder\(Settings\(\).item\)\(line, None, None, 0, "):
+    with pytest.raises(UsageError, match=r"no field 'published'.* Decoder\(load_settings\(\).item\)\(line, None"):
         next(dedup.filter([record]))
 
 

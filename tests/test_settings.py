@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from stream_dedup.errors import ConfigError
 from stream_dedup.kafka import topics
 from stream_dedup.news.fields import paths_of
-from stream_dedup.settings import PREFIX, Settings, load_settings, read_from_files, secrets_of
+from stream_dedup.phrases import SECRETS_READ
+from stream_dedup.settings import PREFIX, Settings, load_settings, secrets_of
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
@@ -27,24 +28,15 @@ def write_settings(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_a_copy_of_a_table_takes_no_name_or_value_that_a_file_may_not_have(name: str) -> None:
-    table = getattr(Settings(), name)
+@pytest.mark.parametrize("name", [None, *Settings.model_fields])
+def test_a_copy_takes_no_name_or_value_that_a_file_may_not_have(name: str | None) -> None:
+    table = getattr(Settings(), name) if name else Settings()
     with pytest.raises(ValidationError, match="nothing_of_this_name"):
         table.model_copy(update={"nothing_of_this_name": 1})
     first = next(iter(type(table).model_fields))
     with pytest.raises(ValidationError, match=first):
         table.model_copy(update={first: object()})
     assert table.model_copy(update={first: getattr(table, first)}) == table
-
-
-def test_a_copy_of_the_settings_takes_tables_only() -> None:
-    settings = load_settings(policy={"shadow": True})
-    assert Settings().model_copy(update={"policy": settings.policy}) == settings
-    with pytest.raises(TypeError, match=r"no table \[policies\]"):
-        settings.model_copy(update={"policies": settings.policy})
-    with pytest.raises(TypeError, match=r"\[policy\] is a PolicySettings, not a dict"):
-        settings.model_copy(update={"policy": {"shadow": False}})
 
 
 # -- precedence of sources --------------------------------------------------------------------------------
@@ -293,7 +285,7 @@ def test_a_secret_comes_from_its_file_and_again_when_the_file_is_replaced(
     assert settings.kafka.secret("sasl_password") == SECRET
     path.write_text("another", "utf-8")
     assert secrets_of(settings) == ["another"]
-    assert {SECRET, "another"} <= read_from_files()
+    assert {SECRET, "another"} <= SECRETS_READ.keys()
     path.unlink()
     assert settings.kafka.secret("sasl_password") == "another"
     assert "the secret that it had before is used" in caplog.text

@@ -7,6 +7,11 @@ original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `p
 (from 0, counted through all runs of a state) and `offset` the number of the line. Blank lines are skipped. The verdicts
 are those of the Kafka worker for the same items in the same order, however they are cut into batches.
 
+Everything else that works on files judges lines as here, too. A Kafka record has a timestamp; a line has only the date
+in its item (`published`). A line without a date, or with one in the future, takes the watermark (`Deduplicator.judge`),
+so the wall clock never changes a verdict: the same file gives the same verdicts today and tomorrow. Undated lines at
+the head of a dated file count as of 1970 and are soon forgotten, while a file without any dates never forgets.
+
 With a state directory each item is written exactly once. The fault tests use the same step numbers and kill the process
 at each step; a step is announced before it is done.
 
@@ -27,8 +32,8 @@ or a Parquet file.
 import base64
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
@@ -38,16 +43,17 @@ from typing import Any
 
 import msgspec
 
-from stream_dedup.batch.judge import LineJudge, batched
-from stream_dedup.batch.lines import Line, LineReader, Position
-from stream_dedup.batch.outputs import LineWriter, Output, check_free, check_inputs, check_outputs, target
-from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
+from stream_dedup.batch.lines import Line, LineReader, Position, item_of
+from stream_dedup.batch.outputs import LineWriter, Output, check_free, check_inputs, check_outputs, file_errors, target
+from stream_dedup.batch.state import Begin, Commit, FilterState, Source, settings_digest
 from stream_dedup.batch.tables import CsvRow, FileFormat
+from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.news.survey import Summary
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.survey import Summary, Survey
 from stream_dedup.settings import Settings
 
 
@@ -120,10 +126,9 @@ def filter_files(
     started = time.monotonic()
     names = [str(path) for path in inputs]
     targets = {"--output": target(Path(output))}
-    formats = {"--output": list(FileFormat)}
+    formats = {"--output": list(FileFormat), "--duplicates": [FileFormat.JSONL]}
     if duplicates is not None:
         targets["--duplicates"] = target(Path(duplicates))
-        formats["--duplicates"] = [FileFormat.JSONL]
     directory = Path(state) if state is not None else None
     check_inputs(names)
     check_outputs(names, {option: (to, formats[option]) for option, to in targets.items()}, directory)
@@ -132,93 +137,79 @@ def filter_files(
         journal = stack.enter_context(closing(FilterState(directory, dedup))) if directory else None
         paths = [*(str(to.path) for to in targets.values()), ""]
         sources, digest, now = [Source.of(name) for name in names], settings_digest(settings), int(clock() * 1000)
-        wanted = Begin(sources, paths[0], paths[1], digest, now, str(file_format or ""))
-        point = journal.resume_point(wanted) if journal else ResumePoint(wanted, Commit(), False)
-        resumed = point.commit.items
-        run = _FilterRun(dedup, journal, point, progress, announce)
-        if point.is_finished:
-            _check_outputs_unchanged(point)
+        begin, commit, is_finished = (
+            Begin(sources, paths[0], paths[1], digest, now, str(file_format or "")),
+            Commit(),
+            False,
+        )
+        if journal:
+            begin, commit, is_finished = journal.resume_point(begin)
+        run, resumed = _FilterRun(dedup, journal, begin, commit), commit.items
+        if is_finished:
+            _check_outputs_unchanged(begin, commit)
         else:
             if not force:
                 check_free(targets, journal.unfinished_outputs if journal else ())
             # The main output is opened last, so a failed run discards it first.
             opened = [stack.enter_context(Output(to, in_place=journal is not None)) for to in [*targets.values()][::-1]]
-            run.filter(names, file_format, opened[::-1], stack)
+            run.filter(names, file_format, [LineWriter(file) for file in opened[::-1]], progress, announce)
         done = run.commit
         counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, resumed
-        return FilterResult(
-            *counts, time.monotonic() - started, dict(run.odd_times), dedup.evicted, run.judge.summary()
-        )  # fmt: skip
-
-
-@contextmanager
-def file_errors() -> Iterator[None]:
-    """Raise InputError where a file cannot be read or written; BrokenPipeError passes."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"cannot read or write: {error}") from None
+        seconds = time.monotonic() - started
+        return FilterResult(*counts, seconds, dict(run.odd_times), dedup.evicted, run.judge.summary())
 
 
 class _FilterRun:
-    """One run of `filter_files`. It continues behind the last Commit in the journal. `announce` precedes each step."""
+    """One run of `filter_files`. It continues behind the last Commit in the journal."""
 
-    def __init__(
-        self,
-        dedup: Deduplicator,
-        journal: FilterState | None,
-        point: ResumePoint,
-        progress: Callable[[FilterProgress], None],
-        announce: Callable[[FilterStep], None],
-    ) -> None:
+    def __init__(self, dedup: Deduplicator, journal: FilterState | None, begin: Begin, commit: Commit) -> None:
         self._dedup = dedup
         self._journal = journal
-        self._begin, self.commit = point.run, point.commit
-        self._progress = progress
-        self._announce = announce
-        self._names = {point.run.first + i: source.name for i, source in enumerate(point.run.sources)}
-        if journal:
-            self._names = journal.names  # of all runs; a new run adds its own
-        self.judge = LineJudge(dedup, point.run.now, lambda number, line: f"{self._names[number]}:{line}")
+        self._begin, self.commit = begin, commit
+        # Those of a state are of all its runs; a new run adds its own.
+        self._names = journal.names if journal else {i: source.name for i, source in enumerate(begin.sources)}
+        self.judge = LineJudge(dedup, begin.now, lambda number, line: f"{self._names[number]}:{line}")
         self.odd_times: Counter[str] = Counter()
 
     def filter(
-        self, inputs: Sequence[str], file_format: FileFormat | None, files: list[Output], stack: ExitStack
+        self,
+        inputs: Sequence[str],
+        file_format: FileFormat | None,
+        writers: list[LineWriter],
+        progress: Callable[[FilterProgress], None],
+        announce: Callable[[FilterStep], None],
     ) -> None:
-        """Do what is left of the run. `files`: the open outputs, the main one first."""
-        if self._journal is not None and self.commit == Commit():
-            self._announce(FilterStep.BEGIN)
+        """Do what is left of the run. `writers`: the main one first. `announce` is called before each step."""
+        self._writers = writers
+        if self._journal and self.commit == Commit():
+            announce(FilterStep.BEGIN)
             self._journal.begin(self._begin)
-        self._files = files
-        self._writers = [stack.enter_context(closing(LineWriter(file))) for file in files]
-        self._announce(FilterStep.CUT)
-        for file, length in zip(files, (self.commit.output, self.commit.duplicates), strict=False):
-            file.cut(length)
+        announce(FilterStep.CUT)
+        for writer, length in zip(writers, (self.commit.output, self.commit.duplicates), strict=False):
+            writer.output.cut(length)
         reader = LineReader(
             inputs,
             file_format,
             Position(self.commit.input, self.commit.line, self.commit.digest),
             first_number=self._begin.first,
-            on_header=self._writers[0].start_input,  # the header is in the output even if no row follows
+            on_header=writers[0].start_input,  # the header is in the output even if no row follows
             most=self._dedup.settings.worker.max_record_bytes,
         )
         bytes_total = reader.bytes_total
         for lines in batched(reader, self._dedup.settings):
-            self._announce(FilterStep.JUDGE)
+            announce(FilterStep.JUDGE)
             batch = self.judge.judge(lines)
-            self._announce(FilterStep.WRITE)
+            announce(FilterStep.WRITE)
             self._write(lines, batch)
             self.commit = self._next_commit(reader.position, batch)
             if self._journal:
-                self._announce(FilterStep.COMMIT)
+                announce(FilterStep.COMMIT)
                 self._journal.commit(self.commit, batch.delta)
-            self._announce(FilterStep.APPLY)
+            announce(FilterStep.APPLY)
             self._dedup.apply(batch)
             self.odd_times.update(batch.odd_times())
-            self._progress(FilterProgress(self.commit.items, self.commit.forwarded, reader.bytes_read, bytes_total))
-        self._announce(FilterStep.FINISH)
+            progress(FilterProgress(self.commit.items, self.commit.forwarded, reader.bytes_read, bytes_total))
+        announce(FilterStep.FINISH)
         self._finish()
 
     def _finish(self) -> None:
@@ -226,8 +217,8 @@ class _FilterRun:
             for writer in reversed(self._writers):
                 writer.publish()  # the output last: once it is there, everything is
             return
-        for file in reversed(self._files):
-            file.complete()
+        for writer in reversed(self._writers):
+            writer.output.complete()
         output, duplicates = self._lengths()
         if (output, duplicates) != (self.commit.output, self.commit.duplicates):
             self.commit = msgspec.structs.replace(self.commit, output=output, duplicates=duplicates)
@@ -244,23 +235,17 @@ class _FilterRun:
         for writer in duplicates:
             writer.write([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
         if self._journal:
-            for file in self._files:
-                file.sync()
+            for writer in self._writers:
+                writer.output.sync()
 
     def _next_commit(self, position: Position, batch: Batch) -> Commit:
-        counts, before = batch.counts(), self.commit
-        return Commit(
-            *position,
-            *self._lengths(),
-            before.forwarded + sum(verdict.forward for verdict in batch.verdicts),
-            before.unique + counts[Kind.UNIQUE],
-            before.duplicate + counts[Kind.DUPLICATE],
-            before.update + counts[Kind.UPDATE],
-            before.bad + counts[Kind.BAD],
-        )
+        before, counts = self.commit, batch.counts()
+        kinds = (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD)
+        forwarded = before.forwarded + sum(verdict.forward for verdict in batch.verdicts)
+        return Commit(*position, *self._lengths(), forwarded, *(getattr(before, kind) + counts[kind] for kind in kinds))
 
     def _lengths(self) -> tuple[int, int]:
-        output, *duplicates = (file.length for file in self._files)
+        output, *duplicates = (writer.output.length for writer in self._writers)
         return output, sum(duplicates)
 
     def _row(self, line: Line, verdict: Verdict) -> Line:
@@ -275,8 +260,7 @@ class _FilterRun:
         return Line(msgspec.json.encode(row), line.input, line.number)
 
 
-def _check_outputs_unchanged(point: ResumePoint) -> None:
-    run, commit = point.run, point.commit
+def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
     for name, length in ((run.output, commit.output), (run.duplicates, commit.duplicates)):
         path = Path(name)
         if name and (not path.is_file() or path.stat().st_size != length):
@@ -284,3 +268,51 @@ def _check_outputs_unchanged(point: ResumePoint) -> None:
                 f"these inputs were filtered already, but {path} is no longer what was written then; "
                 "name other inputs, or start over with another state directory (which remembers nothing)"
             )
+
+
+# -- judge lines -------------------------------------------------------------------------------------------------------
+
+
+class LineJudge:
+    """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may claim to be.
+
+    `place` makes the text that names a line of an input in the survey.
+    """
+
+    def __init__(
+        self,
+        dedup: Deduplicator,
+        now: int,
+        place: Callable[[int, int], str] = lambda number, line: f"{number}:{line}",
+    ) -> None:
+        self._dedup = dedup
+        self._decode = Decoder(dedup.settings.item)
+        self._latest = dedup.settings.window.latest(now)
+        self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
+
+    def judge(self, lines: Sequence[Line]) -> Batch:
+        """The verdicts in the order of the lines. Nothing is remembered before `Deduplicator.apply`."""
+        items = [item_of(self._decode, line) for line in lines]
+        for line, item in zip(lines, items, strict=True):
+            self._survey.add(item, line.value, line.input, line.number)
+        return self._dedup.judge(items, self._latest, one_clock=True)
+
+    def summary(self) -> Summary | None:
+        """How the lines so far were understood; None if there were none."""
+        return summary if (summary := self._survey.summary()).items else None
+
+
+def judge_batches(
+    dedup: Deduplicator, lines: Iterable[Line], clock: Callable[[], float] = time.time
+) -> Iterator[Batch]:
+    """Each batch of lines, judged. It is applied when the next one is asked for."""
+    judge = LineJudge(dedup, int(clock() * 1000))
+    for chunk in batched(lines, dedup.settings):
+        batch = judge.judge(chunk)
+        yield batch
+        dedup.apply(batch)
+
+
+def batched(lines: Iterable[Line], settings: Settings) -> Iterator[list[Line]]:
+    """Cut lines into batches as the Kafka worker cuts records: bounded in number and in bytes."""
+    return batches(lines, attrgetter("size"), settings.worker.batch_items, settings.worker.batch_bytes)

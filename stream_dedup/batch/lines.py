@@ -1,10 +1,10 @@
-"""Read inputs line by line: files and pipes, packed or not, JSON Lines or tables; several of them as one sequence.
+"""Read inputs line by line: files and pipes, packed or not, in any format; several of them as one sequence.
 
 Out: the bytes of each line without its line feed (of a table each row as a JSON object, tables.py), with its place. A
 run that must find its place again stores the reader's position: the number of the line, and a digest of all lines up to
 it. Memory holds one line, never the file. A line of more than `most` bytes is a bad item, of which only the beginning
 is kept. The first bytes show how a file is packed, so pipes and misnamed files are read correctly; the name or the
-caller says which format the lines have.
+caller says which format the lines have, and `READERS` which function reads it.
 """
 
 import re
@@ -12,33 +12,34 @@ import sys
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple
 
 import xxhash
 import zstandard
 
-from stream_dedup.batch.packing import Packing, Readable, recognise, unpacked
+from stream_dedup.batch.packing import CHUNK, Packing, recognise, unpacked
 from stream_dedup.batch.tables import (
     TOO_LARGE,
     CutLine,
     FileFormat,
     Row,
+    Source,
     SourceRow,
     csv_rows,
     format_of,
-    json_row,
     parquet_rows,
 )
 from stream_dedup.errors import BadItem, InputError
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings.memory import LARGEST_RECORD
 
 STDIN = "-"
 # The longest magic number that is recognised.
 _HEAD_BYTES = 8
-_PARQUET = b"PAR1"
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
 _NAME = re.compile(rb'\s*"?[a-z_@][\w@:-]*(?: [\w@:-]+){0,2}"?\s*', re.ASCII)
 _NAMES = frozenset(
@@ -71,8 +72,15 @@ class Line(NamedTuple):
         return len(self.value)
 
 
+def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
+    """The item of a line, or what is wrong with it."""
+    if line.fault is not None:
+        return line.fault
+    return decode(line.value, None, None, line.input, line.number)
+
+
 class Position(NamedTuple):
-    """The place behind `line` lines of the input number `input`; `digest` is theirs, "" if it need not be checked."""
+    """The place behind `line` lines of the input number `input`; `digest` is theirs."""
 
     input: int = 0
     line: int = 0
@@ -85,14 +93,15 @@ _START = Position()
 class LineReader:
     """An iterator over the lines that hold items, behind `start`.
 
-    Input i has the number `first_number` + i in the lines. `on_header` receives the header line of each table. Raises
-    InputError where the skipped lines are not the former ones.
+    `file_format` overrides what the names say. Input i has the number `first_number` + i in the lines. `on_header`
+    receives the header line of each table. Raises InputError where an input cannot be opened, read or unpacked, or
+    where the skipped lines are not the former ones.
     """
 
     def __init__(
         self,
         inputs: Sequence[str],
-        file_format: FileFormat | None,
+        file_format: FileFormat | None = None,
         start: Position = _START,
         *,
         first_number: int = 0,
@@ -105,19 +114,19 @@ class LineReader:
         self._first_number = first_number
         self._on_header = on_header
         self._most = most
-        self._input = start.input
-        self._current: InputLines | None = None
+        self._input, self._number, self._digest = start.input, 0, xxhash.xxh3_128()
         self._bytes_before = sum(size_of(name) or 0 for name in inputs[: start.input])
+        self._bytes_of_input: Callable[[], int] = lambda: 0
 
     @property
     def position(self) -> Position:
         """The position behind the line that was read last."""
-        return Position(self._input, self._current.number, self._current.digest()) if self._current else self._start
+        return Position(self._input, self._number, self._digest.hexdigest())
 
     @property
     def bytes_read(self) -> int:
-        """The bytes of all inputs up to the position, packed as they are."""
-        return self._bytes_before + (self._current.bytes_read if self._current else 0)
+        """The bytes of all inputs up to the position, packed as they are; of a pipe only the unpacked are known."""
+        return self._bytes_before + self._bytes_of_input()
 
     @property
     def bytes_total(self) -> int | None:
@@ -126,154 +135,93 @@ class LineReader:
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def __iter__(self) -> Iterator[Line]:
-        for index in range(self._start.input, len(self._inputs)):
-            if self._current:
-                self._bytes_before += self._current.bytes_read
-            self._input = index
-            with InputLines(self._inputs[index], self._file_format, self._most) as self._current:
-                values = iter(self._current)
+        for index, name in list(enumerate(self._inputs))[self._start.input :]:
+            self._input, self._number, self._digest = index, 0, xxhash.xxh3_128()
+            with _opened(name) as (file, head):
+                rows = self._numbered(self._rows(name, file, head))
                 if index == self._start.input and self._start.line:
-                    self._skip(self._current, values)
-                for value in values:
-                    line = self._current.line(value, self._first_number + index)
-                    if line.fault is not None or not is_blank(value):
+                    self._skip(name, rows)
+                for row in rows:
+                    line = Line(row.value, self._first_number + index, self._number, row.source_row, row.fault)
+                    if line.fault is not None or not is_blank(line.value):
                         yield line
                     elif line.source_row is not None:
                         self._on_header(line)
+                self._bytes_before = self.bytes_read
+                self._bytes_of_input = lambda: 0
 
-    def _skip(self, current: "InputLines", values: Iterator[bytes]) -> None:
-        for _ in islice(values, self._start.line):
+    def _numbered(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            self._number += 1
+            self._digest.update(row.value)
+            self._digest.update(b"\n")
+            yield row
+
+    def _skip(self, name: str, rows: Iterator[Row]) -> None:
+        for _ in islice(rows, self._start.line):
             pass
-        if self._start.digest and current.digest() != self._start.digest:
+        if self._digest.hexdigest() != self._start.digest:
             raise InputError(
-                f"the first {self._start.line} lines of {self._inputs[self._start.input]} are not those the killed run "
+                f"the first {self._start.line} lines of {name} are not those the killed run "
                 "judged; bring the former input back, or start over with another state directory"
             )
 
-
-class InputLines:
-    """The lines of one input, from its beginning; `file_format` overrides what its name says.
-
-    `number` is the number of the last line handed out (from 1), `digest()` covers all lines up to it. Raises InputError
-    where the input cannot be opened, read or unpacked.
-    """
-
-    def __init__(self, path: str | Path, file_format: FileFormat | None = None, most: int = LARGEST_RECORD) -> None:
-        self._path = str(path)
-        self._most = most
-        self._asked_format = file_format
-        self._digest = xxhash.xxh3_128()
-        self._bytes_taken = 0
-        self._is_parquet = False
-        self._row = Row(b"")
-        self.number = 0
-        self._is_stdin = self._path == STDIN
-        self.name = "standard input" if self._is_stdin else self._path
-        try:
-            self._file: BinaryIO = sys.stdin.buffer if self._is_stdin else Path(path).open("rb")  # noqa: SIM115 - __exit__
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}") from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if not self._is_stdin:
-            self._bytes_taken = self.bytes_read
-            self._file.close()
-
-    def __iter__(self) -> Iterator[bytes]:
-        for row in self._rows():
-            self._row = row
-            self.number += 1
-            self._digest.update(row.value)
-            self._digest.update(b"\n")
-            yield row.value
-
-    def line(self, value: bytes, input: int) -> Line:
-        """The line that was just handed out as `value`."""
-        return Line(value, input, self.number, self._row.source_row, self._row.fault)
-
-    def digest(self) -> str:
-        """The digest of the lines handed out so far."""
-        return self._digest.hexdigest()
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of the file, packed as they are; of a pipe only the unpacked bytes are known."""
-        if self._file.closed or self._is_parquet or not self._file.seekable():
-            return self._bytes_taken
-        return self._file.tell()
-
-    def _rows(self) -> Iterator[Row]:
-        try:
-            head = self._file.read(_HEAD_BYTES)
-        except OSError as error:
-            raise InputError(f"cannot read {self.name}: {error.strerror}") from None
-        packing = recognise(self.name, head)
-        file_format = self._asked_format or format_of(self._path)
-        if head.startswith(_PARQUET) or file_format is FileFormat.PARQUET:
-            return self._parquet_rows(head)
-        lines = _split(self._chunks(head, packing), self._most)
-        if file_format is not FileFormat.JSONL:
-            return csv_rows(self.name, lines, file_format, self._most)
-        if self._asked_format is None:
-            cure = "say --format csv" if self._is_stdin else "give it the suffix .csv"
-            lines = check_json_lines(self.name, cure, lines)
-        return map(json_row, lines)
-
-    def _parquet_rows(self, head: bytes) -> Iterator[Row]:
-        if not head.startswith(_PARQUET) or self._asked_format not in (None, FileFormat.PARQUET):
+    def _rows(self, path: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
+        name, taken = _display_name(path), 0
+        packing = recognise(name, head)
+        shown = next((one for one, (_, magic) in READERS.items() if magic and head.startswith(magic)), None)
+        file_format = self._file_format or shown or format_of(path)
+        read, magic = READERS[file_format]
+        if shown is not (file_format if magic else None):
             raise InputError(
-                f"{self.name} does not hold what its name or --format says: a Parquet file begins with PAR1, any other "
+                f"{name} does not hold what its name or --format says: a Parquet file begins with PAR1, any other "
                 "does not, and it is not packed again"
             )
-        if not self._file.seekable():
-            raise InputError(
-                f"{self.name} is a Parquet file in a pipe; Parquet is read from its end, so name the file itself"
-            )
-        size = self._file.seek(0, 2)
-        self._file.seek(0)
-        self._is_parquet = True
+
+        def chunks() -> Iterator[bytes]:
+            nonlocal taken
+            for chunk in self._unpacked(name, file, head, packing):
+                taken += len(chunk)
+                yield chunk
 
         def report(share: float) -> None:
-            self._bytes_taken = int(share * size)
+            size = size_of(path) or 0
+            self._bytes_of_input = lambda: int(share * size)
 
-        return parquet_rows(self.name, self._file, report, self._most)
+        self._bytes_of_input = file.tell if file.seekable() else lambda: taken
+        return read(Source(name, file_format, self._file_format is not None, file, chunks(), self._most, report))
 
-    def _chunks(self, head: bytes, packing: Packing | None) -> Iterator[bytes]:
+    def _unpacked(self, name: str, file: BinaryIO, head: bytes, packing: Packing | None) -> Iterator[bytes]:
         try:
-            for chunk in unpacked(_FileWithHead(head, self._file), packing):
-                self._bytes_taken += len(chunk)
-                yield chunk
+            yield from unpacked(chain([head], iter(lambda: file.read(CHUNK), b"")), packing)
         except EOFError:
-            raise InputError(
-                f"{self.name} is cut short: its packed data end too early, after line {self.number}"
-            ) from None
+            raise InputError(f"{name} is cut short: its packed data end too early, after line {self._number}") from None
         except (OSError, zlib.error, zstandard.ZstdError) as error:
-            raise InputError(f"cannot read {self.name} further, after line {self.number}: {error}") from None
+            raise InputError(f"cannot read {name} further, after line {self._number}: {error}") from None
 
 
-class _FileWithHead:
-    """A file whose first bytes were read already; a pipe cannot seek back to them."""
+@contextmanager
+def _opened(name: str) -> Iterator[tuple[BinaryIO, bytes]]:
+    """An input and its first bytes; a pipe cannot seek back to them."""
+    try:
+        file: BinaryIO = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - closed below
+        head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise InputError(f"cannot read {_display_name(name)}: {error.strerror}") from None
+    try:
+        yield file, head
+    finally:
+        if name != STDIN:
+            file.close()
 
-    def __init__(self, head: bytes, file: Readable) -> None:
-        self._head = head
-        self._file = file
 
-    def read(self, size: int, /) -> bytes:
-        if not self._head:
-            return self._file.read(size)
-        head, self._head = self._head[:size], self._head[size:]
-        return head
+def _display_name(name: str) -> str:
+    return "standard input" if name == STDIN else name
 
 
-def read_lines(path: str | Path, file_format: FileFormat | None = None, most: int = LARGEST_RECORD) -> Iterator[bytes]:
-    """The lines of one input that are not blank; of one with more than `most` bytes the beginning."""
-    with InputLines(path, file_format, most) as lines:
-        for line in lines:
-            if not is_blank(line):
-                yield line
+def read_lines(path: str | Path, file_format: FileFormat | None = None) -> Iterator[bytes]:
+    """The lines of one input that hold items; of one that is too large the beginning."""
+    return (line.value for line in LineReader([str(path)], file_format))
 
 
 def is_blank(line: bytes) -> bool:
@@ -284,6 +232,15 @@ def is_blank(line: bytes) -> bool:
 def size_of(name: str) -> int | None:
     """The bytes of an input, packed as it is; None if it is no regular file."""
     return Path(name).stat().st_size if name != STDIN and Path(name).is_file() else None
+
+
+def json_rows(source: Source) -> Iterator[Row]:
+    """The lines of JSON Lines."""
+    lines = source.lines()
+    if not source.is_declared:
+        cure = "say --format csv" if source.name == _display_name(STDIN) else "give it the suffix .csv"
+        lines = check_json_lines(source.name, cure, lines)
+    return (Row(line, None, line.fault if isinstance(line, CutLine) else None) for line in lines)
 
 
 def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[bytes]:
@@ -309,41 +266,10 @@ def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[b
     yield from lines
 
 
-def _split(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """Split chunks into lines, in linear time even if a line spans thousands of chunks; too large ones as `CutLine`."""
-    line = _Unfinished(most)
-    for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        line.add(first)
-        if others:
-            yield line.take()
-            line.add(others.pop())
-            for other in others:
-                yield other if len(other) <= most else CutLine.of(other, len(other), other.count(b'"'))
-    if last := line.take():
-        yield last
-
-
-class _Unfinished:
-    """The parts of a line; of one with more than `most` bytes only the beginning is kept."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._parts: list[bytes] = []
-        self._size = self._quotes = 0
-        self._is_cut = False
-
-    def add(self, part: bytes) -> None:
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._most:
-            self._quotes += sum(one.count(b'"') for one in self._parts[self._is_cut :])
-            self._parts = [CutLine.of(b"".join(self._parts), 0, 0)]
-            self._is_cut = True
-
-    def take(self) -> bytes:
-        line = b"".join(self._parts)
-        if self._is_cut:
-            line = CutLine.of(line, self._size, self._quotes)
-        self._parts, self._size, self._quotes, self._is_cut = [], 0, 0, False
-        return line
+READERS: dict[FileFormat, tuple[Callable[[Source], Iterator[Row]], bytes]] = {
+    FileFormat.JSONL: (json_rows, b""),
+    FileFormat.CSV: (csv_rows, b""),
+    FileFormat.TSV: (csv_rows, b""),
+    FileFormat.PARQUET: (parquet_rows, b"PAR1"),
+}
+"""What reads each format, and the bytes that its files begin with, if they always do; such a file is never packed."""

@@ -13,17 +13,18 @@ The name of the output says which format it has.
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from types import SimpleNamespace, TracebackType
+from typing import Any, Self
 
 import msgspec
 
 from stream_dedup.batch.lines import STDIN, Line
-from stream_dedup.batch.packing import Packer, packer, packing_of
+from stream_dedup.batch.packing import packer, packing_of
 from stream_dedup.batch.tables import CsvRow, FileFormat, ParquetRow, format_of, pyarrow
 from stream_dedup.changelog.files import open_locked, sync_directory
 from stream_dedup.errors import InputError, UsageError
@@ -61,6 +62,17 @@ def target(path: Path) -> Target:
     return Target(path.resolve())
 
 
+@contextmanager
+def file_errors(to: Target | None = None) -> Iterator[None]:
+    """Raise InputError where a file cannot be read or written; BrokenPipeError passes."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot write {to}: {error.strerror}" if to else f"cannot read or write: {error}") from None
+
+
 class Output:
     """An output that is open; a file is locked while it is. `in_place`: it grows under its final name.
 
@@ -74,20 +86,15 @@ class Output:
         """Its bytes, packed as they are, up to the last `sync`."""
         self._to = to
         self._packing = packing_of(to.path)
-        self._packer: Packer | None = None
+        self._packer: Any = None
         self._grows_at = to.path if in_place or to.is_stream else _temporary_path(to.path)
-        try:
-            self._file = self._open()
-        except OSError as error:
-            raise self._error(error) from None
-
-    def _open(self) -> BinaryIO | Any:
-        if self._to.is_stream:
-            # Unbuffered: when the reader is gone, Python would complain at exit about what is left in a buffer.
-            return open(os.dup(1) if self._to.is_stdout else self.path, "wb", buffering=0)  # noqa: PTH123 - a descriptor
-        file = open_locked(self._grows_at)
-        self.length = os.fstat(file.fileno()).st_size
-        return file
+        with file_errors(to):
+            if to.is_stream:
+                # Unbuffered: when the reader is gone, Python would complain at exit about what is left in a buffer.
+                self._file: Any = os.fdopen(os.dup(1) if to.is_stdout else os.open(to.path, os.O_WRONLY), "wb", 0)
+            else:
+                self._file = open_locked(self._grows_at)
+                self.length = os.fstat(self._file.fileno()).st_size
 
     def cut(self, length: int) -> None:
         """Drop everything after the first `length` bytes, and continue there; a stream has nothing to drop."""
@@ -103,12 +110,10 @@ class Output:
         self.length = length
 
     def write(self, data: bytes) -> int:
-        """Append the bytes; returns their number."""
-        if data and self._packing:
+        """Append the bytes; returns their number. After the end of the context they are dropped."""
+        if self._packing and data:
             self._packer = self._packer or packer(self._packing)
-            self._append(self._packer.compress(data))
-        else:
-            self._append(data)
+        self._append(self._packer.compress(data) if self._packer else data)
         return len(data)
 
     def sync(self) -> None:
@@ -118,11 +123,9 @@ class Output:
             self._packer = None
         if self._to.is_stream:
             return
-        try:
+        with file_errors(self._to):
             self._file.flush()
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._error(error) from None
 
     def complete(self) -> None:
         """End the output: a packed one gets an empty member, because the tools call one without bytes truncated."""
@@ -150,32 +153,26 @@ class Output:
                 raise
 
     def _append(self, data: bytes) -> None:
-        try:
-            with memoryview(data) as left:
-                done = 0
-                while done < len(data):  # a pipe may take only a part
-                    done += self._file.write(left[done:]) or 0
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise self._error(error) from None
+        if self._file.closed:  # pyarrow writes the end of a table when it is collected, after a failed run, too
+            return
+        with file_errors(self._to), memoryview(data) as left:
+            done = 0
+            while done < len(data):  # a pipe may take only a part
+                done += self._file.write(left[done:]) or 0
         self.length += len(data)
-
-    def _error(self, error: OSError) -> InputError:
-        return InputError(f"cannot write {self._to}: {error.strerror}")
 
 
 class LineWriter:
-    """Writes lines. They are on the disk after the output's `sync`. Leave it with `close`, after `publish` or without.
+    """Writes lines. They are on the disk after the output's `sync`.
 
     As a table it begins with the header of the first input, which a resumed run finds there.
     """
 
     def __init__(self, output: Output) -> None:
-        self._output = output
+        self.output = output
         self._format = format_of(output.path)
         self._header: Any = None  # what all rows must have in common: format and header, or the schema
-        self._parquet: ParquetFile | None = None
+        self._parquet: Any = None
 
     def start_input(self, first: Line) -> None:
         """Write the header if none is there; `first`: a line of the next input, forwarded or not.
@@ -187,43 +184,38 @@ class LineWriter:
         row, header = first.source_row, None
         if isinstance(row, CsvRow) and row.file_format is self._format:
             header = row.header.strip()
-            if self._header is None and self._output.length == 0:
-                self._output.write(row.header + b"\n")
+            if self._header is None and self.output.length == 0:
+                self.output.write(row.header + b"\n")
         elif isinstance(row, ParquetRow) and self._format is FileFormat.PARQUET:
             header = row.batch.schema
-            self._parquet = self._parquet or ParquetFile(self._output, header)
+            self._parquet = self._parquet or parquet_writer(self.output, header)
         if header is None or self._header not in (None, header):
             raise InputError(
-                f"{self._output.path} can hold only rows of .{self._format} inputs that all have the same columns; "
+                f"{self.output.path} can hold only rows of .{self._format} inputs that all have the same columns; "
                 "name it .jsonl for one JSON object a row"
             )
         self._header = header
 
     def write(self, lines: Sequence[Line]) -> None:
         """Append the lines."""
-        if self._format is FileFormat.JSONL:
-            self._output.write(b"".join(part for line in lines for part in (line.value, b"\n")))
-        elif self._parquet is None:
-            rows = [line.source_row for line in lines if isinstance(line.source_row, CsvRow)]
-            self._output.write(b"".join(part for row in rows for part in (row.raw, b"\n")))
-        else:
-            batches = [line.source_row for line in lines if isinstance(line.source_row, ParquetRow)]
-            for _, group in groupby(batches, key=lambda row: id(row.batch)):
+        if self._format is FileFormat.PARQUET:
+            rows = [line.source_row for line in lines if isinstance(line.source_row, ParquetRow)]
+            for _, group in groupby(rows, key=lambda row: id(row.batch)):
                 rows_of_batch = list(group)
-                self._parquet.writer.write_batch(rows_of_batch[0].batch.take([row.position for row in rows_of_batch]))
+                self._parquet.write_batch(rows_of_batch[0].batch.take([row.position for row in rows_of_batch]))
+        else:
+            values = [line.value for line in lines]
+            if self._format is not FileFormat.JSONL:
+                values = [line.source_row.raw for line in lines if isinstance(line.source_row, CsvRow)]
+            self.output.write(b"".join(part for value in values for part in (value, b"\n")))
 
     def publish(self) -> None:
         """Write what follows the last line, and give the file its final name."""
         if self._format is FileFormat.PARQUET:
             # Without any input row there is no schema, and a table needs a column.
             arrow, _ = pyarrow()
-            (self._parquet or ParquetFile(self._output, arrow.schema([("id", arrow.string())]))).writer.close()
-        self._output.publish()
-
-    def close(self) -> None:
-        """Release all resources."""
-        if self._parquet:
-            self._parquet.abandon()
+            (self._parquet or parquet_writer(self.output, arrow.schema([("id", arrow.string())]))).close()
+        self.output.publish()
 
 
 class TableWriter:
@@ -234,55 +226,34 @@ class TableWriter:
         self._row = msgspec.defstruct("Row", [(name, Any) for name in columns], gc=False)
         self._names = list(columns)
         self._encode = msgspec.json.Encoder().encode_lines
-        self._parquet: ParquetFile | None = None
+        self._parquet: Any = None
         output.cut(0)
         if format_of(output.path) is FileFormat.PARQUET:
             arrow, _ = pyarrow()
             types = {str: arrow.string(), float: arrow.float64(), int: arrow.int32(), bool: arrow.bool_()}
-            self._parquet = ParquetFile(output, arrow.schema([(name, types[kind]) for name, kind in columns.items()]))
+            self._schema = arrow.schema([(name, types[kind]) for name, kind in columns.items()])
+            self._parquet = parquet_writer(output, self._schema)
 
     def write(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Append rows; all columns have the same length."""
         if self._parquet:
             arrow, _ = pyarrow()
-            self._parquet.writer.write_table(arrow.table(dict(columns), schema=self._parquet.schema))
+            self._parquet.write_table(arrow.table(dict(columns), schema=self._schema))
         else:
             self._output.write(self._encode(list(map(self._row, *(columns[name] for name in self._names)))))
 
     def publish(self) -> None:
         """Complete the file and give it its final name."""
         if self._parquet:
-            self._parquet.writer.close()
+            self._parquet.close()
         self._output.publish()
 
 
-class ParquetFile:
-    """A Parquet file in the making; its bytes go to the output, which opens, syncs and closes the real file."""
-
-    def __init__(self, output: Output, schema: Any) -> None:
-        arrow, parquet = pyarrow()
-        self.schema = schema
-        self._sink = _Sink(output)
-        self.writer = parquet.ParquetWriter(arrow.PythonFile(self._sink, mode="w"), schema, compression="zstd")
-
-    def abandon(self) -> None:
-        """Write nothing more unless it is closed; else pyarrow writes the footer at garbage collection."""
-        self._sink.write = len
-        self.writer.close()
-
-
-class _Sink:
-    """The file interface that pyarrow needs."""
-
-    closed = False
-
-    def __init__(self, output: Output) -> None:
-        self.write: Any = output.write
-
-    def flush(self) -> None:
-        """Do nothing: the owner of the output syncs it."""
-
-    close = flush
+def parquet_writer(output: Output, schema: Any) -> Any:
+    """A pyarrow.parquet.ParquetWriter on an output, which syncs and closes the real file."""
+    arrow, parquet = pyarrow()
+    sink = SimpleNamespace(write=output.write, flush=lambda: None, close=lambda: None, closed=False)
+    return parquet.ParquetWriter(arrow.PythonFile(sink, mode="w"), schema, compression="zstd")
 
 
 # -- checks before a run -------------------------------------------------------------------------------------
@@ -301,8 +272,17 @@ def check_outputs(
         if (a.is_stdout and b.is_stdout) or (not a.is_stream and (a.path == b.path or _is_same(a.path, b.path))):
             raise UsageError(f"{one} and {other} are both {a}; write one of them elsewhere, or leave {other} out")
     for option, (to, allowed) in outputs.items():
-        _check_format(option, to, allowed)
-        if state is not None and (to.is_stream or format_of(to.path) is FileFormat.PARQUET):
+        file_format = format_of(to.path)
+        if file_format not in allowed or to.path.suffix.lower() in UNWRITABLE:
+            names = " or ".join(f".{name}" for name in allowed)
+            raise UsageError(
+                f"{option} cannot be written as {to}; name it {names}; also packed (.gz, .zst), but for .parquet"
+            )
+        if file_format is FileFormat.PARQUET:
+            pyarrow()
+            if packing_of(to.path):
+                raise UsageError(f"{to} would be packed twice: Parquet packs its columns itself; name it .parquet")
+        if state is not None and (to.is_stream or file_format is FileFormat.PARQUET):
             raise UsageError(
                 f"{to} cannot be cut after a kill, so a run with --state cannot write it: name a .jsonl, .jsonl.zst or "
                 f".csv file for {option}, or leave --state out"
@@ -320,19 +300,6 @@ def check_outputs(
         for name in inputs:
             if name != STDIN and (_is_same(Path(name), to.path) or _is_same(Path(name), _temporary_path(to.path))):
                 raise UsageError(f"{to} is an input ({name}); writing to it would destroy it")
-
-
-def _check_format(option: str, to: Target, allowed: Sequence[FileFormat]) -> None:
-    file_format = format_of(to.path)
-    if file_format not in allowed or to.path.suffix.lower() in UNWRITABLE:
-        names = " or ".join(f".{name}" for name in allowed)
-        raise UsageError(
-            f"{option} cannot be written as {to}; name it {names}; also packed (.gz, .zst), but for .parquet"
-        )
-    if file_format is FileFormat.PARQUET:
-        pyarrow()
-        if packing_of(to.path):
-            raise UsageError(f"{to} would be packed twice: Parquet packs its columns itself; name it .parquet")
 
 
 def check_free(outputs: Mapping[str, Target], own: Collection[str] = ()) -> None:

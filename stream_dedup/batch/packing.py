@@ -1,16 +1,15 @@
 """Compress and decompress: gzip and zstd.
 
-In: a file and its first bytes, which show how it is packed whatever its name says; or bytes to pack. Out: the unpacked
-chunks; or gzip members and zstd frames, which can be joined, cut between, and read by `gzip -d` and `zstd -d`. A file
-that is cut short is an error, never a shorter file; python-zstandard's own stream reader would not notice.
+In: chunks of a file, whose first bytes show how it is packed, whatever its name says; or bytes to pack. Out: the
+unpacked chunks; or gzip members and zstd frames, which can be joined, cut between, and read by `gzip -d` and `zstd -d`.
+A file that is cut short is an error, never a shorter file; python-zstandard's own stream reader would not notice.
 """
 
-import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import zstandard
 
@@ -20,9 +19,10 @@ from stream_dedup.settings.memory import available
 
 # Large enough that the calls cost little beside the chunk, small enough that many chunks fit in a cache.
 CHUNK = 2**18
-# Bytes of zstd that are unpacked at a time. They become 32 MiB at most, since a block of 128 KiB may take four bytes.
+# Bytes that are unpacked at a time. They become 32 MiB at most, since a block of 128 KiB of zstd may take four bytes.
 # Larger pieces are not faster.
-_ZSTD_CHUNK = 2**10
+_PIECE = 2**10
+_GZIP = zlib.MAX_WBITS + 16  # with the head and the checksum of gzip
 # Skippable frames, as pzstd and seekable zstd write them: 0x184D2A50 to 0x184D2A5F, little-endian.
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 # The first bytes of what cannot be read: what it is, and what to do.
@@ -43,20 +43,6 @@ class Packing(StrEnum):
 
     GZIP = ".gz"
     ZSTD = ".zst"
-
-
-class Readable(Protocol):
-    """A file to read from."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-
-class Packer(Protocol):
-    """Packs one member or frame: call `compress` any number of times, then `flush` once."""
-
-    def compress(self, data: bytes, /) -> bytes: ...
-
-    def flush(self) -> bytes: ...
 
 
 def packing_of(path: str | Path) -> Packing | None:
@@ -86,35 +72,18 @@ def recognise(path: str, head: bytes) -> Packing | None:
     return None
 
 
-def unpacked(file: Readable, packing: Packing | None) -> Iterator[bytes]:
+def unpacked(chunks: Iterable[bytes], packing: Packing | None) -> Iterator[bytes]:
     """The unpacked chunks. Raises EOFError where the file is cut short, OSError, zlib.error, zstandard.ZstdError."""
-    if packing is Packing.GZIP:
-        with gzip.GzipFile(fileobj=file) as members:  # type: ignore[call-overload] # `read` is all that it calls
-            while chunk := members.read(CHUNK):
-                yield chunk
-    elif packing is Packing.ZSTD:
-        yield from _unpacked_zstd(file)
-    else:
-        while chunk := file.read(CHUNK):
-            yield chunk
-
-
-def packer(packing: Packing) -> Packer:
-    """A packer of one member or frame, at the default level of the tools; equal input gives equal bytes."""
-    if packing is Packing.GZIP:
-        return zlib.compressobj(6, wbits=zlib.MAX_WBITS + 16)
-    return zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
-
-
-def _unpacked_zstd(file: Readable) -> Iterator[bytes]:
-    # Files of `zstd --long=31` have a window of 2 GiB, which the unpacker fills.
-    unpacker = zstandard.ZstdDecompressor(max_window_size=min(2**31, available() // 4))
-    frame = None
-    while chunk := file.read(CHUNK):
-        for start in range(0, len(chunk), _ZSTD_CHUNK):
-            piece = chunk[start : start + _ZSTD_CHUNK]
-            while piece:  # `cat a.zst b.zst` makes several frames
-                frame = frame or unpacker.decompressobj()
+    if packing is None:
+        yield from chunks
+        return
+    new, frame = _unpacker(packing), None
+    for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            piece = chunk[start : start + _PIECE]
+            # `cat a.zst b.zst` makes several frames; `gzip -d` skips zeros between members, too.
+            while piece := piece if frame else piece.lstrip(b"\0"):
+                frame = frame or new()
                 data = frame.decompress(piece)  # a thousand times as much as the piece, at most
                 yield from (data[at : at + CHUNK] for at in range(0, len(data), CHUNK))
                 if not frame.eof:
@@ -122,3 +91,20 @@ def _unpacked_zstd(file: Readable) -> Iterator[bytes]:
                 piece, frame = frame.unused_data, None
     if frame is not None:
         raise EOFError
+
+
+def _unpacker(packing: Packing) -> Callable[[], Any]:
+    if packing is Packing.GZIP:
+        return lambda: zlib.decompressobj(_GZIP)
+    # Files of `zstd --long=31` have a window of 2 GiB, which the unpacker fills.
+    return zstandard.ZstdDecompressor(max_window_size=min(2**31, available() // 4)).decompressobj
+
+
+def packer(packing: Packing) -> Any:
+    """A packer of one member or frame: call `compress` any number of times, then `flush` once.
+
+    It has the default level of the tools; equal input gives equal bytes.
+    """
+    if packing is Packing.GZIP:
+        return zlib.compressobj(6, wbits=_GZIP)
+    return zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()

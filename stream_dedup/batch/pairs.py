@@ -3,7 +3,7 @@
 In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment",
 "headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);
 and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
-the pairs and carries the id of its first item. With a choice of what to keep (clusters.py), such a row also has
+the pairs and carries the id of its first item. With a choice of what to keep (`Keep`), such a row also has
 "representative", the id of the item that stays, and "keep", whether it is this one. Two items are a pair if the stream
 would call them one article (its second question): the same fingerprints and rule. Whether `b` has something new for a
 reader is not asked. There is no window, an id is no evidence (an id that occurs twice is two items), and a cluster may
@@ -22,16 +22,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.batch.clusters import Keep, Merits, cluster_of, parse_keep, representatives, unite
-from stream_dedup.batch.corpus import Arrays, BadLine, BatchMaker, Corpus, map_in_order, spill, spilled_parts
-from stream_dedup.batch.filter import file_errors
 from stream_dedup.batch.lines import LineReader
 from stream_dedup.batch.outputs import (
     ROW_FORMATS,
@@ -41,20 +40,28 @@ from stream_dedup.batch.outputs import (
     check_free,
     check_inputs,
     check_outputs,
+    file_errors,
     target,
 )
 from stream_dedup.batch.pair_search import (
+    Arrays,
+    BadLine,
+    BatchMaker,
     Codes,
-    PairComparer,
+    Corpus,
     bucket_pairs,
-    bytes_per_pair,
+    map_in_order,
+    near_duplicates,
     pair_rows,
     row_ranges,
     sorted_ranges,
+    spill,
+    spilled_parts,
 )
 from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.decode import site_of
 from stream_dedup.news.survey import Summary
 from stream_dedup.settings import Settings
 
@@ -72,8 +79,119 @@ KEEP_COLUMNS: Columns = {**CLUSTER_COLUMNS, "representative": str, "keep": bool}
 """The same with a choice of what to keep."""
 # A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
 _BYTES_PER_CODE = 32
+# A pair while it is compared: two signatures of 259 bytes by default, and thirty numbers.
+_BYTES_PER_PAIR = 1024
+# With whole bodies: a packed body of 1,000 shingles.
+_BYTES_PER_BODY = 2**13
 # Rows of an output that are made at a time; 2^16 rows of JSON are some 10 MB.
-_OUTPUT_ROWS = 2**16
+OUTPUT_ROWS = 2**16
+
+
+# -- clusters, and what stays of each ---------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def unite(roots, a, b):  # type: ignore[no-untyped-def]
+    """Join the rows a[p] and b[p] for each p in the forest `roots` (n,) int64, which begins as arange(n).
+
+    Union-find with path halving. The smaller row becomes the root instead of the larger tree's, so the name of a
+    cluster does not depend on the order of the pairs. Source: Tarjan, van Leeuwen, "Worst-case analysis of set union
+    algorithms", JACM 1984.
+    """
+    for p in range(a.size):
+        x, y = a[p], b[p]
+        while roots[x] != x:
+            roots[x] = roots[roots[x]]
+            x = roots[x]
+        while roots[y] != y:
+            roots[y] = roots[roots[y]]
+            y = roots[y]
+        if x < y:
+            roots[y] = x
+        else:
+            roots[x] = y
+
+
+@njit(nogil=True, cache=True)
+def cluster_of(roots):  # type: ignore[no-untyped-def]
+    """The first row of each row's cluster, (n,). Flattens the forest in place and returns it. O(n)."""
+    # A root is smaller than its descendants, so it is flattened before them.
+    for row in range(roots.size):
+        roots[row] = roots[roots[row]]
+    return roots
+
+
+class Choice(StrEnum):
+    """What the representative is chosen by: the one item of a cluster that stays in an archive.
+
+    Whatever the choice, ties are broken by time, then by the order of the input. An item without a date counts as of
+    the latest date before it.
+    """
+
+    EARLIEST = "earliest"  # its date
+    FIRST = "first"  # the order of the input, whatever the dates are
+    LONGEST = "longest"  # the distinct shingles of its body
+    SOURCE = "source"  # the place of its source in a list; sources that are not in it come last
+
+
+class Merits(NamedTuple):
+    """What items are compared by, (n,) int64 each, smaller is better: rank, then time, then row."""
+
+    rank: NDArray[np.int64]
+    time: NDArray[np.int64]
+
+
+class Keep(NamedTuple):
+    """A choice as a user names it; `sources` are sites, the preferred one first."""
+
+    choice: Choice
+    sources: tuple[str, ...]
+
+    def merits(self, signatures: NDArray[np.void], scheme: Scheme) -> Merits:
+        """What the items with these signatures are compared by. O(n · sources)."""
+        rank = np.zeros(len(signatures), np.int64)
+        time = signatures["time"].astype(np.int64)
+        if self.choice is Choice.FIRST:
+            time[:] = 0
+        elif self.choice is Choice.LONGEST:
+            rank -= signatures["body_size"]
+        elif self.choice is Choice.SOURCE:
+            rank[:] = len(self.sources)
+            for place, name in enumerate(self.sources):
+                rank[signatures["source"] == np.uint64(scheme.identity(name))] = place
+        return Merits(rank, time)
+
+    def absent(self, ranks: set[int]) -> tuple[str, ...]:
+        """The listed sources that no item has, given all ranks that occur: misspelt, perhaps."""
+        return tuple(name for place, name in enumerate(self.sources) if place not in ranks)
+
+
+def parse_keep(text: str, scheme: Scheme) -> Keep:
+    """Parse "earliest", "first", "longest", or "source:NAME,NAME,..."; a name is a site, as in `Item.source`.
+
+    Raises UsageError for anything else, and where the scheme's signatures lack what the choice needs.
+    """
+    name, colon, names = text.partition(":")
+    sources = tuple(dict.fromkeys(site for one in names.split(",") if (site := site_of(one))))
+    if name not in set(Choice) or bool(colon) != (name == Choice.SOURCE) or bool(sources) != (name == Choice.SOURCE):
+        raise UsageError(f"keep = {text!r} is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,...'")
+    if name == Choice.LONGEST and scheme.is_given:
+        raise UsageError("keep = 'longest' compares texts, which family = 'given' does not read; keep 'earliest'")
+    return Keep(Choice(name), sources)
+
+
+def representatives(roots: NDArray[np.int64], merits: Merits) -> NDArray[np.int64]:
+    """The row of each row's representative, (n,). roots: as `cluster_of` returns them. O(n log n).
+
+    >>> representatives(np.array([0, 0, 2]), Merits(np.array([0, 0, 0]), np.array([9, 5, 7]))).tolist()
+    [1, 1, 2]
+    """
+    order = np.lexsort((merits.time, merits.rank, roots))  # stable, so of equal items the first one stays
+    clusters, first = np.unique(roots[order], return_index=True)
+    return order[first][np.searchsorted(clusters, roots)]
+
+
+# -- the run ----------------------------------------------------------------------------------------------------------
 
 
 class PairsStep(Enum):
@@ -193,9 +311,10 @@ def find_pairs(
 
         verified: list[Arrays] = []
         compared = 0
-        compare = PairComparer(corpus, settings.decision, scheme.settings.hamming)
+        compare = partial(near_duplicates, corpus, settings.decision)
         roots = np.arange(corpus.size)
-        ranges = list(row_ranges(codes, corpus.size, max(1, share // bytes_per_pair(scheme))))
+        bytes_per_pair = _BYTES_PER_PAIR + (_BYTES_PER_BODY if scheme.is_exact else 0)
+        ranges = list(row_ranges(codes, corpus.size, max(1, share // bytes_per_pair)))
         decided = map_in_order(executor, compare, (slices for _, slices in ranges), ahead)
         for (end, _), (count, found) in zip(ranges, decided, strict=True):
             compared += count
@@ -237,8 +356,8 @@ def requested_keep(keep: str | None, clusters: object, scheme: Scheme) -> Keep |
 def _write_pairs(output: Output, corpus: Corpus, verified: list[Arrays]) -> None:
     writer = TableWriter(output, PAIR_COLUMNS)
     for arrays in verified:
-        for start in range(0, len(arrays["later"]), _OUTPUT_ROWS):
-            chunk = {name: column[start : start + _OUTPUT_ROWS] for name, column in arrays.items()}
+        for start in range(0, len(arrays["later"]), OUTPUT_ROWS):
+            chunk = {name: column[start : start + OUTPUT_ROWS] for name, column in arrays.items()}
             writer.write(pair_rows(chunk, corpus.ids(chunk["earlier"]), corpus.ids(chunk["later"])))
     writer.publish()
 
@@ -248,7 +367,7 @@ def _write_clusters(
 ) -> tuple[str, ...]:
     """Write the rows of all items; returns the sources of `keep` that no item has."""
     writer = TableWriter(output, KEEP_COLUMNS if keep else CLUSTER_COLUMNS)
-    chunks = np.split(np.arange(corpus.size), range(_OUTPUT_ROWS, corpus.size, _OUTPUT_ROWS))
+    chunks = np.split(np.arange(corpus.size), range(OUTPUT_ROWS, corpus.size, OUTPUT_ROWS))
     kept, absent = roots, tuple[str, ...]()
     if keep:
         merits = [keep.merits(corpus.signatures(rows), scheme) for rows in chunks]

@@ -5,13 +5,14 @@ Deduplicator restored as it was there; then the directory takes the commit recor
 holds two files, `journal` (changelog/files.py) and `lock`.
 
 A journal is a sequence of runs: a Begin, any number of Commits, a Finish. A run without a Finish was killed; only the
-same arguments resume it, because its outputs are half written. A finished run that is asked for again on unchanged
-files is not repeated: all its items would be duplicates of themselves. Standard input and pipes cannot be recognised,
-so there a finished run is always followed by a new one.
+same arguments resume it, because its outputs are half written. Before its first Commit another run may take its place,
+if it left nothing in files that the other one does not cut: what it wrote is not remembered. A finished run that is
+asked for again on unchanged files is not repeated: all its items would be duplicates of themselves. Standard input and
+pipes cannot be recognised, so there a finished run is always followed by a new one.
 """
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
@@ -115,13 +116,12 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
     """The run of the last Begin is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResumePoint:
+class ResumePoint(NamedTuple):
     """The run to do, the commit behind which it continues, and whether nothing of it is left."""
 
     run: Begin
-    commit: Commit
-    is_finished: bool
+    commit: Commit = Commit()
+    is_finished: bool = False
 
 
 class _JournalSpan(NamedTuple):
@@ -143,7 +143,6 @@ class FilterState:
     def __init__(self, directory: Path, dedup: Deduplicator) -> None:
         self._dedup = dedup
         self._directory = directory
-        self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(Begin | Commit | Finish).decode
         self._run: Begin | None = None
         self._commit = Commit()
@@ -169,44 +168,41 @@ class FilterState:
         """Where the wanted run continues. Raises InputError where an unfinished run has to be finished first."""
         run = self._run
         if run is None:
-            return ResumePoint(wanted, Commit(), False)
-        if self._has_written_nothing():
-            return ResumePoint(msgspec.structs.replace(wanted, first=run.first), Commit(), False)
+            return ResumePoint(wanted)
         is_same = _arguments(run) == _arguments(wanted)
-        if self._is_finished:
-            if not (is_same and all(map(Source.is_unchanged, run.sources, wanted.sources))):
-                return ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)), Commit(), False)
-            self._check_settings(run, wanted)
-            return ResumePoint(run, self._commit, True)
+        if self._is_finished and not (is_same and all(map(Source.is_unchanged, run.sources, wanted.sources))):
+            return ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)))
+        kept = [path for path in self._outputs if path not in (wanted.output, wanted.duplicates)]
+        if not self._is_finished and self._commit == Commit() and not any(map(_size, kept)):
+            # As if it had never begun: nothing of it is remembered, and nothing of it is left but what this run cuts.
+            return ResumePoint(msgspec.structs.replace(wanted, first=run.first))
         if not is_same:
             raise InputError(
                 f"{self._directory} holds a run that was killed; finish it first, with its own arguments: "
-                f"{', '.join(source.name for source in run.sources)} to {run.output} {run.duplicates}"
+                f"{', '.join(source.name for source in run.sources)} to {' '.join(self._outputs)}"
+                + (", or delete what it wrote there" if self._commit == Commit() else "")
             )
-        self._check_settings(run, wanted)
+        if run.settings != wanted.settings:
+            raise InputError(
+                f"{self._directory} holds this very run under other settings; bring the former settings back, or "
+                f"{_START_OVER}"
+            )
         for before, now in list(zip(run.sources, wanted.sources, strict=True))[: self._commit.input]:
             if before.size >= 0 and not before.is_unchanged(now):
                 raise InputError(
                     f"{before.name} changed since the run that was killed read it; bring the former file back, or "
                     f"{_START_OVER}"
                 )
-        return ResumePoint(run, self._commit, False)
+        return ResumePoint(run, self._commit, self._is_finished)
 
     @property
-    def unfinished_outputs(self) -> set[str]:
+    def unfinished_outputs(self) -> Sequence[str]:
         """The files that a killed run has begun to fill."""
-        return {self._run.output, self._run.duplicates} if self._run is not None and not self._is_finished else set()
+        return () if self._is_finished else self._outputs
 
-    def _has_written_nothing(self) -> bool:
-        """Whether the last run was killed before its first commit, as if it had never begun."""
-        return not self._is_finished and self._commit == Commit()
-
-    def _check_settings(self, run: Begin, wanted: Begin) -> None:
-        if run.settings != wanted.settings:
-            raise InputError(
-                f"{self._directory} holds this very run under other settings; bring the former settings back, or "
-                f"{_START_OVER}"
-            )
+    @property
+    def _outputs(self) -> list[str]:
+        return [path for path in (self._run.output, self._run.duplicates) if path] if self._run else []
 
     def _replay(self, entry: Entry) -> None:
         try:
@@ -240,17 +236,17 @@ class FilterState:
     def begin(self, run: Begin) -> None:
         """Name a new run. Its outputs must not be touched before."""
         self._drop_expired()
-        self._journal.append(self._encode(run))
-        for path in filter(None, (run.output, run.duplicates)):
-            sync_directory(Path(path).parent)
+        self._journal.append(msgspec.json.encode(run))
         self._enter(run)
+        for path in self._outputs:
+            sync_directory(Path(path).parent)
 
     def commit(self, commit: Commit, delta: Delta) -> None:
         """The commit point: once this returns, the batch is done."""
-        self._journal.append(self._encode(commit), block.encode(delta, self._dedup.scheme_id))
+        self._journal.append(msgspec.json.encode(commit), block.encode(delta, self._dedup.scheme_id))
 
     def finish(self) -> None:
-        self._journal.append(self._encode(Finish()))
+        self._journal.append(msgspec.json.encode(Finish()))
 
     def _drop_expired(self) -> None:
         """Between two runs, drop the beginning of the journal as far as nothing in it matters any more.
@@ -271,3 +267,7 @@ class FilterState:
 
 def _arguments(run: Begin) -> tuple[list[str], str, str, str]:
     return [source.path for source in run.sources], run.output, run.duplicates, run.form
+
+
+def _size(path: str) -> int:
+    return Path(path).stat().st_size if Path(path).is_file() else 0

@@ -1,8 +1,9 @@
 """Parse tables (CSV, TSV, Parquet) into one JSON object a row; the names of the file formats.
 
-Out: each row as a line of JSON Lines, so field map and decision are the same; and the row as it was read, for an output
-in the same format. Empty cells and nulls are left out. A CSV row is one record with all line breaks within its quotes;
-its bytes stay unchanged. The header is handed out as a blank line, so rows have the numbers that a spreadsheet shows.
+In: an open input (`Source`). Out: each row as a line of JSON Lines, so field map and decision are the same; and the row
+as it was read, for an output in the same format. Empty cells and nulls are left out. A CSV row is one record with all
+line breaks within its quotes; its bytes stay unchanged. The header is handed out as a blank line, so rows have the
+numbers that a spreadsheet shows.
 
 A row with more or fewer cells than the header, or one that is not UTF-8, is a bad item. Quotes that do not match stop
 the run, because nothing behind them can be trusted. Python's csv (strict) and pyarrow (extra `parquet`) read the files.
@@ -55,18 +56,6 @@ def format_of(path: str | Path) -> FileFormat:
     return FileFormat(last) if last in list(FileFormat) else FileFormat.JSONL
 
 
-class CutLine(bytes):
-    """The beginning of a line that was too large to be read. `size`: bytes of the line; `quotes`: those in it."""
-
-    size = quotes = 0
-
-    @classmethod
-    def of(cls, start: bytes, size: int, quotes: int) -> "CutLine":
-        line = cls(start[:_KEPT])
-        line.size, line.quotes = size, quotes
-        return line
-
-
 class CsvRow(NamedTuple):
     """The bytes of a row and of its header, without the last line feed. Rows under one header fit into one output."""
 
@@ -93,50 +82,123 @@ class Row(NamedTuple):
     fault: BadItem | None = None
 
 
-def json_row(line: bytes) -> Row:
-    """The row of a line of JSON Lines."""
-    return Row(line, None, _too_large(line.size) if isinstance(line, CutLine) else None)
+class CutLine(bytes):
+    """The beginning of a line that was too large to be read. `size`: bytes of the line; `quotes`: those in it."""
+
+    size = quotes = 0
+
+    @property
+    def fault(self) -> BadItem:
+        return _too_large(self.size)
 
 
 def _too_large(size: int) -> BadItem:
     return BadItem(TOO_LARGE, f"it has {size} bytes, more than [worker] max_record_bytes; it was not read")
 
 
+class Source(NamedTuple):
+    """An open input, as the readers of formats take it."""
+
+    name: str
+    file_format: FileFormat
+    is_declared: bool  # the user said the format, and not the name
+    file: BinaryIO  # packed as it is, for a format that seeks
+    chunks: Iterator[bytes]  # unpacked
+    most: int  # bytes of a row
+    report: Callable[[float], None] = lambda _: None  # the share that was read, from a reader that leaves the chunks
+
+    def lines(self) -> Iterator[bytes]:
+        """Split the chunks into lines; too large ones come as `CutLine`.
+
+        In linear time even if a line spans thousands of chunks.
+        """
+        parts, size, quotes = list[bytes](), 0, 0
+        for chunk in self.chunks:
+            is_new = False
+            for part in chunk.split(b"\n"):
+                if is_new:
+                    yield self._line(parts, size, quotes)
+                    parts, size, quotes = [], 0, 0
+                is_new = True
+                parts.append(part)
+                size += len(part)
+                if size > self.most:
+                    whole = b"".join(parts)
+                    quotes += whole.count(b'"', _KEPT)
+                    parts = [whole[:_KEPT]]
+        if size:
+            yield self._line(parts, size, quotes)
+
+    def _line(self, parts: list[bytes], size: int, quotes: int) -> bytes:
+        if size <= self.most:
+            return b"".join(parts)
+        cut = CutLine(parts[0])
+        cut.size, cut.quotes = size, quotes + cut.count(b'"')
+        return cut
+
+
 # -- CSV and TSV -------------------------------------------------------------------------------------------
 
 
-def csv_rows(path: str, lines: Iterator[bytes], file_format: FileFormat, most: int) -> Iterator[Row]:
+def csv_rows(source: Source) -> Iterator[Row]:
     """The rows of a CSV or TSV file; the header comes first, as a blank line. Raises InputError for wrong quotes.
 
-    There is a limit of `most` bytes because a quote that stays open takes the rest of the file into one cell.
+    There is a limit to the bytes of a row because a quote that stays open takes the rest of the file into one cell.
 
-    >>> rows = csv_rows("a.csv", iter([b"id,title", b'1,"two', b'lines"']), FileFormat.CSV, 1000)
-    >>> [row.value for row in rows]
+    >>> data = b'id,title\\n1,"two\\nlines"'
+    >>> source = Source("a.csv", FileFormat.CSV, False, None, iter([data]), 1000)
+    >>> [row.value for row in csv_rows(source)]
     [b'', b'{"id":"1","title":"two\\\\nlines"}']
     """
-    skipped = 0
+    path, lines = source.name, source.lines()
+    start = 1
     while (first := next(lines, None)) is not None and not first.removeprefix(BOM_UTF8).strip():
-        skipped += 1
+        start += 1
         yield Row(b"")
     if first is None:
         return
     if isinstance(first, CutLine):
-        raise InputError(f"{path}:{skipped + 1}: the header has {first.size:,} bytes; a row may have {most:,} at most")
+        raise InputError(f"{path}:{start}: the header has {first.size:,} bytes; a row may have {source.most:,} at most")
     first = first.removeprefix(BOM_UTF8)
     if first.lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
-    recorder = _LineRecorder(chain([first], lines), most)
-    csv.field_size_limit(most)
-    rows = _cells(path, recorder, _delimiter(first, file_format), skipped)
-    names = _header(f"{path}:{skipped + 1}", rows)
-    header = recorder.take()
-    yield Row(b"", CsvRow(file_format, header, b""))
-    for cells in rows:
-        cut, source_row = recorder.cut, CsvRow(file_format, header, recorder.take())
-        yield _row(names, cells, source_row) if cut is None else Row(cut, source_row, _too_large(cut.size))
+    raw: list[bytes] = []  # the lines of the row that is read
+    cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
+
+    def texts() -> Iterator[str]:
+        nonlocal cut
+        size = 0
+        for line in chain([first], lines):
+            cut = line if isinstance(line, CutLine) else None
+            size = len(line) + 1 + (size if raw else 0)
+            if size > source.most or (cut and (raw or cut.quotes % 2)):
+                raise csv.Error(f"it has more than {source.most} bytes, [worker] max_record_bytes, in several lines")
+            raw.append(line)
+            # Bytes that are not UTF-8 are reported with the row that holds them, and cost only that row.
+            yield "\n" if cut else line.decode("utf-8", "surrogateescape") + "\n"
+
+    csv.field_size_limit(source.most)
+    reader = csv.reader(texts(), delimiter=_delimiter(first, source.file_format), strict=True)
+    names, header, at = list[str](), b"", start
+    try:
+        for cells in reader:
+            bytes_of_row = b"\n".join(raw)
+            raw.clear()
+            if not names:
+                names, header = _header(f"{path}:{start}", cells), bytes_of_row
+                yield Row(b"", CsvRow(source.file_format, header, b""))
+            else:
+                source_row = CsvRow(source.file_format, header, bytes_of_row)
+                yield Row(cut, source_row, cut.fault) if cut is not None else _csv_row(names, cells, source_row)
+            at = start + reader.line_num
+    except csv.Error as error:
+        raise InputError(
+            f"{path}:{at}: the row that begins here is not valid CSV ({error}); a cell with quotes or line breaks "
+            'must be quoted, and each quote in it doubled: "he said ""no"""'
+        ) from None
 
 
-def _row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
+def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
     if not any(cells):  # spreadsheets leave rows of commas only
         return Row(b"", source_row)
     fault = BadItem("row", "not UTF-8")
@@ -152,47 +214,6 @@ def _row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
     return Row(msgspec.json.encode(readable), source_row, fault)
 
 
-class _LineRecorder:
-    """Passes lines to the csv reader and records them, so that `take` gives the bytes of a row of several lines."""
-
-    def __init__(self, lines: Iterator[bytes], most: int) -> None:
-        self._lines, self._most = lines, most
-        self._recorded: list[bytes] = []
-        self._bytes = 0
-        self.cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            self.cut = line if isinstance(line, CutLine) else None
-            self._bytes += len(line) + 1
-            if self._bytes > self._most or (self.cut and (self._recorded or self.cut.quotes % 2)):
-                raise csv.Error(f"it has more than {self._most} bytes, [worker] max_record_bytes, in several lines")
-            self._recorded.append(line)
-            # Bytes that are not UTF-8 are reported with the row that holds them, and cost only that row.
-            yield "\n" if self.cut else line.decode("utf-8", "surrogateescape") + "\n"
-
-    def take(self) -> bytes:
-        raw = b"\n".join(self._recorded)
-        self._recorded.clear()
-        self._bytes = 0
-        return raw
-
-
-def _cells(path: str, lines: _LineRecorder, delimiter: str, skipped: int) -> Iterator[list[str]]:
-    """The cells of each row; `skipped`: the number of lines of the file before `lines`."""
-    reader = csv.reader(iter(lines), delimiter=delimiter, strict=True)
-    start = skipped + 1
-    try:
-        for cells in reader:
-            yield cells
-            start = skipped + reader.line_num + 1
-    except csv.Error as error:
-        raise InputError(
-            f"{path}:{start}: the row that begins here is not valid CSV ({error}); a cell with quotes or line breaks "
-            'must be quoted, and each quote in it doubled: "he said ""no"""'
-        ) from None
-
-
 def _delimiter(first: bytes, file_format: FileFormat) -> str:
     """A tab in TSV; else a comma, or what the header has instead: spreadsheets write `;` in many countries."""
     if file_format is FileFormat.TSV:
@@ -200,8 +221,8 @@ def _delimiter(first: bytes, file_format: FileFormat) -> str:
     return next((mark for mark in (",", ";", "\t", "|") if mark.encode() in first), ",")
 
 
-def _header(place: str, rows: Iterator[list[str]]) -> list[str]:
-    names = [name.strip() for name in next(rows)]
+def _header(place: str, cells: list[str]) -> list[str]:
+    names = [name.strip() for name in cells]
     if not any(names):
         raise InputError(f"{place}: there is no header; the first line must name the columns")
     repeated = [name for name, count in Counter(names).items() if count > 1]
@@ -224,19 +245,29 @@ def pyarrow(purpose: str = "writing .parquet", instead: str = "name a file .json
     return pyarrow, parquet
 
 
-def parquet_rows(path: str, file: BinaryIO, report: Callable[[float], None], most: int) -> Iterator[Row]:
-    """The rows of a Parquet file; `report` receives the share of them that was read."""
+def parquet_rows(source: Source) -> Iterator[Row]:
+    """The rows of a Parquet file."""
+    if not source.file.seekable():
+        raise InputError(
+            f"{source.name} is a Parquet file in a pipe; Parquet is read from its end, so name the file itself"
+        )
     arrow, parquet = pyarrow("reading .parquet", "give the items as .jsonl")
+    done = 0
     try:
-        for batch in _bounded_batches(arrow, parquet, path, file, most, report):
-            empty = arrow.RecordBatch.from_pylist([], batch.schema)
-            for index, value in enumerate(objects_of(arrow, batch)):
-                if len(value) <= most:
-                    yield Row(value, ParquetRow(batch, index))
-                else:  # many such lines may wait, so none holds its batch
-                    yield Row(value[:_KEPT], ParquetRow(empty, 0), _too_large(len(value)))
+        table = parquet.ParquetFile(source.file)
+        for group in range(table.metadata.num_row_groups):
+            size = _batch_size(arrow, parquet, table, group, source)
+            for batch in table.iter_batches(batch_size=size, row_groups=[group]):
+                done += batch.num_rows
+                source.report(done / table.metadata.num_rows)
+                for index, value in enumerate(objects_of(arrow, batch)):
+                    if len(value) <= source.most:
+                        yield Row(value, ParquetRow(batch, index))
+                    else:  # many such lines may wait, so none holds its batch
+                        empty = arrow.RecordBatch.from_pylist([], batch.schema)
+                        yield Row(value[:_KEPT], ParquetRow(empty, 0), _too_large(len(value)))
     except (arrow.ArrowException, OSError, OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"cannot read {path} as Parquet: {error}") from None
+        raise InputError(f"cannot read {source.name} as Parquet: {error}") from None
 
 
 def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
@@ -252,45 +283,36 @@ def objects_of(arrow: Any, batch: Any) -> Iterator[bytes]:
         yield msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
 
 
-def _bounded_batches(
-    arrow: Any, parquet: Any, path: str, file: BinaryIO, most: int, report: Callable[[float], None]
-) -> Iterator[Any]:
-    """Yield the rows of a Parquet file as RecordBatches of about `most` bytes, or of one row; `report`: the share read.
+def _batch_size(arrow: Any, parquet: Any, table: Any, group: int, source: Source) -> int:
+    """How many rows of a row group make a RecordBatch of about `most` bytes, or one row.
 
     A column chunk holds a repeated text once, in its dictionary, so the longest text there decides how many rows are
     read at a time. Raises InputError for a column that unpacks to far more than it has: it could not be read in parts.
     """
-    source = parquet.ParquetFile(file)
+    place, most = f"{source.name}: row group {group}", source.most
     cure = "If that is right, give the items as .jsonl, or raise [worker] max_record_bytes"
-    done = 0
-    for group in range(source.metadata.num_row_groups):
-        longest, chunks = 1, source.metadata.row_group(group)
-        for index in range(chunks.num_columns):
-            chunk, name, text = chunks.column(index), chunks.column(index).path_in_schema, 0
-            limit, unpacked, usual = 2 * most, chunk.total_uncompressed_size, _MOST_RATIO * chunk.total_compressed_size
-            if unpacked <= max(limit, usual) and chunk.physical_type == "BYTE_ARRAY":
-                text = _longest_text(arrow, parquet.ParquetFile(file, read_dictionary=[name]), group, name)
-            elif chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
-                text = source.schema.column(index).length
-            longest += text
-            if source.schema.column(index).max_repetition_level:
-                limit, unpacked = _LISTS * most, max(unpacked, max(text, _VALUE_BYTES) * chunk.num_values)
-            if unpacked > max(limit, usual):
-                raise InputError(
-                    f"{path}: row group {group}, column {name}: {chunk.total_compressed_size:,} bytes unpack to "
-                    f"{unpacked:,}. {cure}"
-                )
-        if longest > _LISTS * most:
-            raise InputError(f"{path}: row group {group}: a row may unpack to {longest:,} bytes. {cure}")
-        for batch in source.iter_batches(batch_size=min(max(most // longest, 1), _ROWS), row_groups=[group]):
-            done += batch.num_rows
-            report(done / source.metadata.num_rows)
-            yield batch
+    longest, chunks = 1, table.metadata.row_group(group)
+    for index in range(chunks.num_columns):
+        chunk, name, text = chunks.column(index), chunks.column(index).path_in_schema, 0
+        packed, unpacked = chunk.total_compressed_size, chunk.total_uncompressed_size
+        limit, usual = 2 * most, _MOST_RATIO * packed
+        if unpacked <= max(limit, usual) and chunk.physical_type == "BYTE_ARRAY":
+            text = _longest_text(arrow, parquet.ParquetFile(source.file, read_dictionary=[name]), group, name)
+        elif chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+            text = table.schema.column(index).length
+        longest += text
+        if table.schema.column(index).max_repetition_level:
+            limit, unpacked = _LISTS * most, max(unpacked, max(text, _VALUE_BYTES) * chunk.num_values)
+        if unpacked > max(limit, usual):
+            raise InputError(f"{place}, column {name}: {packed:,} bytes unpack to {unpacked:,}. {cure}")
+    if longest > _LISTS * most:
+        raise InputError(f"{place}: a row may unpack to {longest:,} bytes. {cure}")
+    return min(max(most // longest, 1), _ROWS)
 
 
-def _longest_text(arrow: Any, source: Any, group: int, column: str) -> int:
+def _longest_text(arrow: Any, table: Any, group: int, column: str) -> int:
     """Bytes of the longest text in the dictionary of a column chunk; of a chunk without one, of its first row."""
-    first = next(source.iter_batches(batch_size=1, row_groups=[group], columns=[column]), None)
+    first = next(table.iter_batches(batch_size=1, row_groups=[group], columns=[column]), None)
     if first is None:
         return 0
     values = first.column(0)

@@ -43,9 +43,9 @@ class ChangelogEntry(NamedTuple):
 
 
 class BuilderSnapshot(NamedTuple):
-    """The state of an `EntryBuilder`: `next`, the number of the next entry (0: not known yet); `last`, the last number
-    before it that is in use; `merged_to`: entries up to this number are merged, or have expired; and the entries that
-    wait to be merged.
+    """The state of an `EntryBuilder`, which is never changed but replaced: `next`, the number of the next entry (0: not
+    known yet); `last`, the last number before it that is in use; `merged_to`: entries up to this number are merged, or
+    have expired; and the entries that wait to be merged.
     """
 
     next: int = 0
@@ -66,55 +66,41 @@ class EntryBuilder:
     """Numbers the entries of one index, and retains the deltas of the blocks that are not merged yet.
 
     The reader of the changelog reports what it reads (`read_block`, `read_merged`), and the writer goes on from there
-    (`build`). If the transaction of the entries from `build` fails, `rollback` the `snapshot` from before.
+    (`build`). If the transaction of the entries from `build` fails, set `state` to what it was before.
     """
 
     def __init__(self) -> None:
-        self._state = BuilderSnapshot()
+        self.state = BuilderSnapshot()
 
     @property
     def next(self) -> int:
         """The number of the next entry; 0: not known yet."""
-        return self._state.next
-
-    @property
-    def waiting(self) -> int:
-        """The number of blocks that are not merged yet."""
-        return len(self._state.waiting)
+        return self.state.next
 
     def begin(self, number: int) -> None:
         """Start with this number; nothing before it will be merged."""
-        self._state = BuilderSnapshot(number, number - 1, number - 1)
+        self.state = BuilderSnapshot(number, number - 1, number - 1)
 
     def skip_to(self, number: int) -> None:
         """Give up the numbers before this one, which expired entries may have used."""
-        self._state = self._state._replace(next=max(self.next, number))
-
-    def snapshot(self) -> BuilderSnapshot:
-        """The present state, for `rollback`."""
-        return self._state
-
-    def rollback(self, state: BuilderSnapshot) -> None:
-        """Return to the state of the snapshot."""
-        self._state = state
+        self.state = self.state._replace(next=max(self.next, number))
 
     def read_block(self, span: SequenceRange, delta: Delta) -> None:
         """Note a block that was read, and was not known from a merged block. O(waiting blocks)."""
         if not self.next:
             self.begin(span.first)
-        state = self._state
-        waiting = state.waiting
+        state, waiting = self.state, self.state.waiting
         if span.last > state.merged_to:
             waiting = (*waiting, _Waiting(span.last, delta, size_of(delta)))
-        self._state = BuilderSnapshot(span.last + 1, span.last, state.merged_to, waiting)
+        self.state = BuilderSnapshot(span.last + 1, span.last, state.merged_to, waiting)
 
     def read_merged(self, span: SequenceRange) -> None:
         """Note a merged block that was read, whether its content was known or not."""
         if not self.next:
             self.begin(span.first)
-        state = self._state
+        state = self.state
         merged_to = max(state.merged_to, span.last)
-        self._state = BuilderSnapshot(
+        self.state = BuilderSnapshot(
             max(state.next, span.last + 1),
             max(state.last, span.last),
             merged_to,
@@ -133,13 +119,13 @@ class EntryBuilder:
         for part in split_delta(delta, limit) if is_large else [delta]:
             # A merged block covers no numbers that were given up: a reader that knows some of its numbers takes all of
             # them for known.
-            is_merged = is_large and self.next == self._state.last + 1
-            waiting = self._state.waiting
+            is_merged = is_large and self.next == self.state.last + 1
+            waiting = self.state.waiting
             if waiting and (is_merged or self._is_full(part, limit)):
-                span = SequenceRange(self._state.merged_to + 1, self._state.last)
+                span = SequenceRange(self.state.merged_to + 1, self.state.last)
                 entries.append(ChangelogEntry(span, True, merge_deltas([block.delta for block in waiting])))
                 self.read_merged(span)
-            span = SequenceRange(self._state.last + 1, self.next)
+            span = SequenceRange(self.state.last + 1, self.next)
             entries.append(ChangelogEntry(span, is_merged, part))
             if is_merged:
                 self.read_merged(span)
@@ -149,7 +135,7 @@ class EntryBuilder:
 
     def _is_full(self, delta: Delta, limit: int) -> bool:
         """Whether a merged block of the waiting deltas and this one would be too large."""
-        waiting = self._state.waiting
+        waiting = self.state.waiting
         return (
             len(waiting) >= MAX_BLOCKS
             or sum(len(block.delta) for block in waiting) + len(delta) > _MOST_ROWS

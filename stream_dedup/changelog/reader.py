@@ -18,7 +18,6 @@ only the last ones left to read.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,8 @@ from stream_dedup.changelog.records import (
     IndexPartitions,
     RestoreResult,
     blocks_start,
-    damaged,
     is_block,
+    placed,
     span_of,
 )
 from stream_dedup.dedup.batch import Delta
@@ -81,7 +80,7 @@ class ChangelogReader:
         self._resequencer: Resequencer[Any] = Resequencer()
         self._restore, self._builder = restore, builder
         self._owner = owner
-        self._decode = partial(_decode, scheme_id, signature_dtype)
+        self._scheme = scheme_id, signature_dtype
         self._ends, self._call, self._skipped = ends, call, skipped
         self._make_consumer = make_consumer
         self._consumer: Any = None
@@ -95,7 +94,6 @@ class ChangelogReader:
         self._gap_ends: Mapping[TopicPartition, int] = {}
         self._merged_end = 0  # of the merged blocks, when the reading began
         self._is_following = False  # both partitions are read, not the merged blocks alone
-        self._assigned: Sequence[TopicPartition] = [partitions.merged]
 
     @property
     def knows_position(self) -> bool:
@@ -107,9 +105,7 @@ class ChangelogReader:
         if self._consumer is not None:
             return
         self._consumer = consumer = self._call(self._make_consumer)
-        first_offsets: dict[TopicPartition, int] = self._call(
-            lambda: _as_ints(consumer.beginning_offsets(list(self.partitions)))
-        )
+        first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
             self._first_offsets, self._positions = first_offsets, dict(first_offsets)
             self.restored.begin = max(first_offsets.values())
@@ -119,7 +115,7 @@ class ChangelogReader:
                     f"{place.topic}-{place.partition} begins at offset {first} now, and {self._positions[place]} was "
                     "to be read next"
                 )
-        ends = self._assign(self._assigned)
+        ends = self._assign()
         if not self._is_following:
             self._merged_end = ends[self.partitions.merged]
             self._follow_once_merged_are_read()
@@ -194,7 +190,7 @@ class ChangelogReader:
         """The number of committed offsets that are not read yet; asks the broker."""
         self.connect()
         consumer = self._consumer
-        return self._remaining(self._call(lambda: _as_ints(consumer.end_offsets(list(self.partitions)))))
+        return self._remaining(self._call(lambda: consumer.end_offsets(list(self.partitions))))
 
     def release(self) -> Callable[[], None]:
         """Give the consumer up; the returned function closes it and is not bounded. The state stays."""
@@ -213,29 +209,30 @@ class ChangelogReader:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _assign(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Read these partitions from their positions on; returns their present ends."""
-        consumer = self._consumer
+    @property
+    def _assigned(self) -> Sequence[TopicPartition]:
+        return self.partitions if self._is_following else [self.partitions.merged]
 
-        def assign() -> dict[TopicPartition, int]:
+    def _assign(self) -> Mapping[TopicPartition, int]:
+        """Read on from the positions; returns the present ends of the partitions that are read."""
+        consumer, places = self._consumer, self._assigned
+
+        def assign() -> Any:
             # Not by pause and resume: kafka-python 3.0.12 may never fetch a resumed partition again.
             consumer.assign(places)
             for place in places:
                 consumer.seek(place, self._positions[place])
-            return _as_ints(consumer.end_offsets(places))
+            return consumer.end_offsets(places)
 
-        self._assigned = places
-        ends: dict[TopicPartition, int] = self._call(assign)
+        ends: Mapping[TopicPartition, int] = self._call(assign)
         return ends
 
     def _poll(self, milliseconds: int) -> Mapping[TopicPartition, Sequence[Any]]:
         consumer, assigned = self._consumer, self._assigned
-
-        def poll() -> tuple[Any, dict[TopicPartition, int]]:
-            return consumer.poll(milliseconds), {place: consumer.position(place) for place in assigned}
-
         polled: Mapping[TopicPartition, Sequence[Any]]
-        polled, positions = self._call(poll)
+        polled, positions = self._call(
+            lambda: (consumer.poll(milliseconds), {place: consumer.position(place) for place in assigned})
+        )
         self._positions |= positions
         return polled
 
@@ -246,7 +243,7 @@ class ChangelogReader:
             return
         first = self._first_offsets[blocks]
         consumer = self._consumer
-        end = int(self._call(lambda: consumer.end_offsets([blocks]))[blocks])
+        end = self._call(lambda: consumer.end_offsets([blocks]))[blocks]
         # Beyond the end it is of another topic's copy: all blocks are read, which costs time only.
         start = self._blocks_start if self._blocks_start <= end else 0
         if start < first:
@@ -255,7 +252,7 @@ class ChangelogReader:
             self._non_empty.add(blocks)  # merged blocks repeat those before, and none has expired since
         self._positions[blocks] = start
         self._is_following = True
-        self._assign(self.partitions)
+        self._assign()
 
     # -- records -----------------------------------------------------------------------------------------
 
@@ -266,24 +263,16 @@ class ChangelogReader:
                 continue
             self._non_empty.add(place)
             self._check_owner(record)
-            try:
+            with placed(record):
                 span = span_of(record)
                 if place == self.partitions.merged:
                     self._blocks_start = blocks_start(record)
-            except ChangelogError as error:
-                raise damaged(record, error) from None
             if place == self.partitions.merged:
                 self._resequencer.add_merged(span, record)
                 continue
             if self._oldest_number < 0:
                 self._oldest_number = span.first
             self._resequencer.add_block(span, record)
-
-    def _add_block(self, record: Any) -> None:
-        try:
-            self.restored.add_block(record)
-        except ChangelogError as error:
-            raise damaged(record, error) from None
 
     def _check_owner(self, record: Any) -> None:
         if record.key != self._owner:
@@ -298,9 +287,11 @@ class ChangelogReader:
         """Restore the entries that follow without a gap."""
         for span, is_merged, is_redundant, record in self._resequencer.ready():
             if not is_redundant:
-                delta = self._decode(record)
+                with placed(record):
+                    delta = decode(record.value or b"", *self._scheme)
                 self._restore(delta)
-                self._add_block(record)
+                with placed(record):
+                    self.restored.add_block(record)
             if is_merged:
                 self._builder.read_merged(span)
             else:
@@ -364,14 +355,3 @@ class ChangelogReader:
                 f"in its partitions {blocks.partition} and {merged.partition}: records were deleted, or a partition "
                 f"was lost. {CURE}"
             )
-
-
-def _as_ints(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
-    return {place: int(offset) for place, offset in offsets.items()}
-
-
-def _decode(scheme_id: int, signature_dtype: np.dtype[np.void], record: Any) -> Delta:
-    try:
-        return decode(record.value or b"", scheme_id, signature_dtype)
-    except ChangelogError as error:
-        raise damaged(record, error) from None

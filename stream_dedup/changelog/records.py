@@ -10,8 +10,8 @@ Records of other programs are skipped. A damaged record of a worker ends the wor
 without it; the error has its place and the cure that keeps the most.
 """
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -167,11 +167,16 @@ def blocks_start(record: Any) -> int:
     return int(value)
 
 
-def damaged(record: Any, error: ChangelogError) -> ChangelogError:
-    """The error with the place of the record; where the record is damaged, with what to do, too."""
-    place = f"{record.topic}-{record.partition} at offset {record.offset}"
-    cure = f". `stream-dedup state verify` names every damaged record. {CURE}" if type(error) is CorruptBlock else ""
-    return type(error)(f"{place}: {error}{cure}")
+@contextmanager
+def placed(record: Any) -> Iterator[None]:
+    """Add the record's place to an error about it; where the record is damaged, what to do, too."""
+    try:
+        yield
+    except ChangelogError as error:
+        is_damaged = type(error) is CorruptBlock
+        cure = f". `stream-dedup state verify` names every damaged record. {CURE}" if is_damaged else ""
+        place = f"{record.topic}-{record.partition} at offset {record.offset}"
+        raise type(error)(f"{place}: {error}{cure}") from None
 
 
 def _header(record: Any, name: str) -> bytes:

@@ -10,7 +10,7 @@ from stream_dedup.cli import common
 from stream_dedup.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from stream_dedup.evaluate.report import Section
+    from stream_dedup.evaluate.evaluation import Section
 
 
 def evaluate_command(
@@ -47,9 +47,8 @@ def evaluate_command(
     """
     from stream_dedup.batch.lines import LineReader
     from stream_dedup.batch.outputs import check_free, target
-    from stream_dedup.evaluate.evaluation import evaluate
+    from stream_dedup.evaluate.evaluation import evaluate, figures, page, require_matplotlib, sections
     from stream_dedup.evaluate.labels import read_labels
-    from stream_dedup.evaluate.report import figures, page, require_matplotlib, sections
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)

@@ -74,19 +74,18 @@ def explain_command(
 
 
 def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[Item]":
-    from stream_dedup.batch.lines import InputLines, is_blank
+    from stream_dedup.batch.lines import LineReader
     from stream_dedup.news.item import Item
 
     items: dict[str, Item] = {}
     if corpus is not None:
-        with InputLines(corpus) as lines:
-            for line in lines:
-                # The id of an item without one is its position, as in the output of `filter` and `pairs` for one input.
-                item = None if is_blank(line) else decode(line, None, None, 0, lines.number)
-                if isinstance(item, Item) and item.id in names:
-                    items[item.id] = item
-                if len(items) == len(set(names)):
-                    break
+        for line in LineReader([str(corpus)]):
+            # The id of an item without one is its position, as in the output of `filter` and `pairs` for one input.
+            item = decode(line.value, None, None, line.input, line.number)
+            if isinstance(item, Item) and item.id in names:
+                items[item.id] = item
+            if len(items) == len(set(names)):
+                break
     return [
         items.get(name) or _item(name, corpus, decode, default_id)
         for name, default_id in zip(names, _DEFAULT_IDS, strict=True)
@@ -208,8 +207,8 @@ def _rows(passages: "list[Passage]") -> Iterator[tuple[Text, Text]]:
 
     row = Text(), Text()
     for place, passage in enumerate(passages):
-        if passage.side != Side.BOTH:
-            side, style = (row[0], "bold red") if passage.side == Side.FIRST else (row[1], "bold green")
+        if passage.where != Side.BOTH:
+            side, style = (row[0], "bold red") if passage.where == Side.FIRST else (row[1], "bold green")
             start, end = _shorten(passage.first or passage.second, passage.words, _DIFFERENCE, _DIFFERENCE)
             side.append(f"{start} {end}" if end else start, style)
             continue

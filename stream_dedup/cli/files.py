@@ -11,12 +11,12 @@ from rich.console import Console
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, print_table, progress_bars
-from stream_dedup.errors import InputError
+from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
-    from stream_dedup.batch.corpus import BadLine
     from stream_dedup.batch.filter import FilterProgress, FilterResult
+    from stream_dedup.batch.pair_search import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
 
 # -- filter ----------------------------------------------------------------------------------------------
@@ -241,8 +241,6 @@ def pairs_command(
 
 def _check_engine(engine: Engine, master: str | None, memory: str | None, threads: int | None) -> None:
     """Raise UsageError for options of the other engine, or that come too late."""
-    from stream_dedup.spark.session import is_submitted
-
     on_spark = engine is Engine.SPARK
     wrong = {
         "--master is for --engine spark": master is not None and not on_spark,
@@ -252,16 +250,18 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
         "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit": (
             memory is not None and on_spark and not (master or "").startswith("local")
         ),
-        "spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory": (
-            memory is not None and on_spark and is_submitted()
-        ),
     }
     common.refuse_all(wrong)
+    if memory is not None and on_spark:
+        from stream_dedup.spark.files import is_submitted
+
+        if is_submitted():
+            text = "spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory"
+            raise UsageError(text)
 
 
 def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> "PairsResult":
-    from stream_dedup.spark.files import find_pairs_on_spark
-    from stream_dedup.spark.session import open_session
+    from stream_dedup.spark.files import find_pairs_on_spark, open_session
 
     stderr = common.CleanConsole(stderr=True)
     heap = {"spark.driver.memory": f"{memory // 2**20}m"} if (master or "").startswith("local") else {}

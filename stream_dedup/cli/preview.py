@@ -88,8 +88,7 @@ def check_command(
 
 
 def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
-    from stream_dedup.batch.judge import item_of
-    from stream_dedup.batch.lines import LineReader
+    from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.batch.outputs import check_inputs
     from stream_dedup.batch.state import as_text
     from stream_dedup.news.decode import Decoder
@@ -112,7 +111,7 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
         return decode(record.value, record.key, record.timestamp, *place), record.value, *place
 
     with TopicReader(settings) as reader:
-        records = map(decoded, reader.last(topic, items))
+        records = map(decoded, reader.all(topic, items))
         return _summarize(settings, decode, records, is_record=True, place=lambda *at: "/".join(map(str, (topic, *at))))
 
 

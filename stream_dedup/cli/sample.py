@@ -180,32 +180,34 @@ def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
 
 def _report(sample: "Sample", settings: "Settings", console: "Console") -> None:
     from stream_dedup.cli.evaluate import print_section
-    from stream_dedup.evaluate.report import advice_section, with_interval
+    from stream_dedup.evaluate.evaluation import advice_section, with_interval
+    from stream_dedup.evaluate.rates import DECISION, agreement, novelty_report
 
-    agreement, left = sample.agreement(), len(sample.open_pairs())
+    pairs, left = sample.judged(), len(sample.open_pairs())
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
     if left:
         console.print("Run the same command again to continue.")
-    if agreement is None:
+    if not pairs:
         return
-    if math.isnan(agreement.precision):
+    found = agreement(pairs)
+    if math.isnan(found.precision):
         console.print("No labelled pair was held back, so there is no precision yet.")
         return
     updates = any(pair.forward and pair.decision["verdict"] == Kind.UPDATE for pair in sample.pairs)
     population = "items held back or named updates" if updates else "items held back"
     console.print(
         f"precision of all {population}, estimated with weights: "
-        f"{with_interval(agreement.precision, agreement.precision_interval)}"
+        f"{with_interval(found.precision, found.precision_interval)}"
     )
-    novelty = sample.novelty()
-    if not math.isnan(novelty.missed):
+    present = settings.decision.threshold
+    novelty, advice = novelty_report(pairs, {}, present) or (None, None)
+    if novelty and not math.isnan((rates := novelty.rates[DECISION]).missed):
         console.print(
             "missed, the share of the items held back that have something new or are another article: "
-            f"{with_interval(novelty.missed, novelty.missed_interval)}, of {counted(novelty.held, 'pair')}"
+            f"{with_interval(rates.missed, rates.missed_interval)}, of {counted(rates.held, 'pair')}"
         )
-    for label in sorted(agreement.another_article, key=lambda label: -label.weight):
+    for label in sorted(found.another_article, key=lambda label: -label.weight):
         text = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
         console.print(Text(one_line(text)), soft_wrap=True)
-    present = settings.decision.threshold
-    if (advice := sample.advice(present)).pairs:
+    if advice and advice.pairs:
         print_section(console, advice_section(advice, present))

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, is_boilerplate, touch
 from stream_dedup.dedup.passages import word_spans
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
-from stream_dedup.fingerprint.minhash import sketch
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS
-from stream_dedup.fingerprint.shingles import distinct, slots_for
+from stream_dedup.fingerprint.packed_sets import HASH_BITS
+from stream_dedup.fingerprint.shingles import sketch
 from stream_dedup.fingerprint.word_filter import (
     FILTER_BITS,
     FULL,
@@ -57,36 +56,24 @@ class News(NamedTuple):
     starts: NDArray[np.uint32]
 
 
-class Scratch(NamedTuple):
-    """The article of the item at hand, and room to work in.
+class Article(NamedTuple):
+    """What an item is asked for: its article, or its whole text if it has hardly any article.
 
-    item: whose article it is, or -1; decoded: whose body `left` holds; counts: see below; recurs: passages that are
-    boilerplate; touched: of no use. places: of its tokens in a filter; lacks: the places that the known item lacks;
-    ends: of its sentences; numbers, in_prose: its figures; sketch, or prose as a set: its shingles.
+    tokens: of the whole text; length: tokens of the article. places: in a filter, of the tokens asked for; ends: of
+    their sentences; figures: each once, with 1 in the lowest bit if no prose has it. sketch, or members as a set: the
+    shingles of the article; shingles: their number, in a sketch with repeats, which hardly count. lacks: room for the
+    places that a known item lacks.
     """
 
-    item: NDArray[np.int64]
-    decoded: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    recurs: NDArray[np.bool_]
-    touched: NDArray[np.uint32]
+    tokens: int
+    length: int
     places: NDArray[np.uint16]
-    lacks: NDArray[np.uint8]
-    ends: NDArray[np.int32]
-    numbers: NDArray[np.uint32]
-    in_prose: NDArray[np.bool_]
+    ends: NDArray[np.int64]
+    figures: NDArray[np.int64]
     sketch: NDArray[np.uint8]
-    shingles: NDArray[np.uint64]
-    slots: NDArray[np.uint32]
-    minima: NDArray[np.uint64]
-    prose: NDArray[np.uint32]
-    left: NDArray[np.uint32]
-    right: NDArray[np.uint32]
-
-
-# Positions in `Scratch.counts`: tokens, of the whole text, of its article and of what is asked; sentences and distinct
-# figures of what is asked; shingles of the article.
-_TOKENS, _ARTICLE, _ASKED, _SENTENCES, _NUMBERS, SHINGLES = range(6)
+    members: NDArray[np.uint32]
+    shingles: int
+    lacks: NDArray[np.uint8]
 
 
 def news_of(
@@ -104,48 +91,23 @@ def news_of(
     return News(new.words, marks, new.hamming, new.texts, True, table.entries, in_seconds(horizons))
 
 
-def scratch_for(news: News, sketch_bytes: int, is_exact: bool) -> Scratch:
-    """`Scratch` for `similarity.measure`."""
-    ends, firsts, lasts = news.texts.passages.ends, news.texts.firsts, news.texts.lasts
-    starts = np.append(0, ends)
-    has = lasts[:, 0] > firsts[:, 0]
-    most = int((ends[lasts[has, 0] - 1] - starts[firsts[has, 0]]).max(initial=0))
-    figures = int((lasts[:, 1] - firsts[:, 1]).max(initial=0))
-    passages = news.texts.passages
-    runs = passages.last_shingles[lasts[has, 0] - 1] - passages.first_shingles[firsts[has, 0]]
-    shingles = int(runs.max(initial=0))
-    bins, members = 2 * sketch_bytes, MAX_MEMBERS if is_exact else 0
-    return Scratch(
-        np.full(1, -1),
-        np.full(1, -1),
-        np.zeros(6, np.int64),
-        np.empty(int((lasts[:, 0] - firsts[:, 0]).max(initial=0)), np.bool_),
-        np.zeros(1, np.uint32),
-        np.empty(most, np.uint16),
-        np.zeros(FILTER_BITS + 1, np.uint8),
-        np.empty(most, np.int32),
-        np.empty(figures, np.uint32),
-        np.empty(figures, np.bool_),
-        np.zeros(bins // 2, np.uint8),
-        np.empty(shingles, np.uint64),
-        np.empty(slots_for(max(figures, shingles)), np.uint32),
-        np.empty(bins, np.uint64),
-        np.empty(shingles if members else 0, np.uint32),
-        np.empty(members, np.uint32),
-        np.empty(members, np.uint32),
-    )
+@njit(nogil=True, cache=True, inline="always")
+def _text_bounds(texts, i):
+    """The first passage of text i, the one after its last, and its first token."""
+    first, last = texts.firsts[i, 0], texts.lasts[i, 0]
+    return first, last, texts.passages.ends[first - 1] if first else 0
 
 
 @njit(nogil=True, cache=True, inline="always")
-def find_new(s, news, i, known, scratch):
+def find_new(s, news, i, known, article):
     """Count the words and figures of the item that `known`, the filter of a known item, lacks."""
-    counts, places, lacks = scratch.counts, scratch.places, scratch.lacks
+    places, lacks = article.places, article.lacks
     write_absent(known, lacks)
     each_word, each_number = absence(known)
-    is_article = counts[_ARTICLE] >= _FEW
+    is_article = article.length >= _FEW
     new, new_sentences, start = 0.0, 0.0, 0
-    for sentence in range(counts[_SENTENCES]):
-        end, absent = scratch.ends[sentence], 0
+    for end in article.ends:
+        absent = 0
         for k in range(start, end):
             absent += lacks[places[k]]
         new += absent
@@ -153,14 +115,14 @@ def find_new(s, news, i, known, scratch):
             new_sentences += end - start
         start = end
     if each_word >= FULL:  # a longer text has nearly all words: ask its shingles
-        new = new_sentences = (1 - s.article_coverage) * counts[_ASKED]
+        new = new_sentences = (1 - s.article_coverage) * places.size
         each_word = 1.0
     s.new_sentences = new_sentences if is_article else 0
     numbers, anywhere, in_prose = 0, 0, 0
-    for k in range(counts[_NUMBERS]):
-        is_absent = not has_number(known, scratch.numbers[k])
+    for figure in article.figures:
+        is_absent = not has_number(known, np.uint32(figure >> 1))
         anywhere += is_absent
-        if scratch.in_prose[k] or not is_article:
+        if figure & 1 == 0 or not is_article:
             numbers += 1
             in_prose += is_absent
     s.numbers, s.new_numbers, s.new_numbers_anywhere = numbers, in_prose * each_number, anywhere * each_number
@@ -170,7 +132,7 @@ def find_new(s, news, i, known, scratch):
             of_headline += 1
             new_of_headline += not has_word(known, h)
     s.new_headline_words = new_of_headline
-    s.words, s.new_words = counts[_ASKED], new * each_word
+    s.words, s.new_words = places.size, new * each_word
     if not is_article:
         s.words += of_headline
         s.new_words += new_of_headline
@@ -182,88 +144,79 @@ def find_new(s, news, i, known, scratch):
             of_headline += 1
             new_of_headline += not has_number(known, h)
     s.headline_numbers, s.new_headline_numbers = of_headline, new_of_headline
-    s.article_tokens, s.article_share = counts[_ARTICLE], counts[_ARTICLE] / max(counts[_TOKENS], 1)
+    s.article_tokens, s.article_share = article.length, article.length / max(article.tokens, 1)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _recognise(news, item, first, last, of_prose, recurs, scratch):
-    """Find out which passages of the item recur, of its prose or of the rest."""
+def _recognise(news, item, first, last, of_prose, recurs):
+    """Find out which passages of the item recur, of its prose or of the rest. The result is of no use, see `touch`."""
     passages, start = news.texts.passages, news.starts[item]
     touched = np.uint32(0)
     for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
         if passages.is_prose[p] == of_prose:
             touched |= touch(news.entries, passages.hashes[p])
-    scratch.touched[0] = touched
     for p in range(first, last):
         if passages.is_prose[p] == of_prose:
             recurs[p - first] = is_boilerplate(news.entries, passages.hashes[p], start)
+    return touched
 
 
 @njit(nogil=True, cache=True)
-def gather(news, item, is_exact, scratch):
-    """Fill in what the item is asked for: tokens, figures and shingles of its article.
+def article_of(news, item, sketch_bytes, is_exact):
+    """The `Article` of an item.
 
-    The article is sketched like a body and compared with the known body: the share follows from their Jaccard and
-    sizes. So it needs no additional bytes per original.
+    It is sketched like a body and compared with the known body: the share follows from their Jaccard and sizes. So it
+    needs no additional bytes per original.
     """
-    texts, passages, counts = news.texts, news.texts.passages, scratch.counts
-    first, last = texts.firsts[item, 0], texts.lasts[item, 0]
-    begin = passages.ends[first - 1] if first else 0
-    counts[:] = 0
-    recurs = scratch.recurs[: last - first]
-    article, start = 0, begin
-    _recognise(news, item, first, last, True, recurs, scratch)
+    texts, passages = news.texts, news.texts.passages
+    first, last, begin = _text_bounds(texts, item)
+    recurs, lacks = np.empty(last - first, np.bool_), np.zeros(FILTER_BITS + 1, np.uint8)
+    length, start = 0, begin
+    touched = _recognise(news, item, first, last, True, recurs)
     for p in range(first, last):
-        article += (passages.ends[p] - start) * (passages.is_prose[p] and not recurs[p - first])
+        length += (passages.ends[p] - start) * (passages.is_prose[p] and not recurs[p - first])
         start = passages.ends[p]
-    is_article = article >= _FEW
+    is_article = length >= _FEW
     if not is_article:
-        _recognise(news, item, first, last, False, recurs, scratch)
-    counts[_TOKENS], counts[_ARTICLE] = start - begin, article
-    start, asked, sentences, shingles = begin, 0, 0, 0
+        touched |= _recognise(news, item, first, last, False, recurs)
+    lacks[0] = touched & 1  # use the reads ahead; it is overwritten
+    tokens, most = start - begin, 0
+    if last > first:
+        most = passages.last_shingles[last - 1] - passages.first_shingles[first]
+    places, ends, shingles = np.empty(tokens, np.uint16), np.empty(last - first, np.int64), np.empty(most, np.uint64)
+    start, asked, sentences, count = begin, 0, 0, 0
     for p in range(first, last):
         end = passages.ends[p]
         if (passages.is_prose[p] or not is_article) and not recurs[p - first]:
             for k in range(start, end):
-                scratch.places[asked] = texts.words[k]
+                places[asked] = texts.words[k]
                 asked += 1
             if is_article:
                 for k in range(passages.first_shingles[p], passages.last_shingles[p]):
-                    scratch.shingles[shingles] = texts.shingles[k]
-                    shingles += 1
-        if passages.is_last[p] and asked > (scratch.ends[sentences - 1] if sentences else 0):
-            scratch.ends[sentences] = asked
+                    shingles[count] = texts.shingles[k]
+                    count += 1
+        if passages.is_last[p] and asked > (ends[sentences - 1] if sentences else 0):
+            ends[sentences] = asked
             sentences += 1
         start = end
-    counts[_ASKED], counts[_SENTENCES] = asked, sentences
-    slots = scratch.slots
-    size = slots_for(scratch.numbers.size)
-    mask = size - 1
-    # -- figures
-    slots[:size] = 0
-    p, found = first, 0
-    for k in range(texts.firsts[item, 1], texts.lasts[item, 1]):
+    first_figure, last_figure = texts.firsts[item, 1], texts.lasts[item, 1]
+    figures, found, p = np.empty(last_figure - first_figure, np.int64), 0, first
+    for k in range(first_figure, last_figure):
         while p < last - 1 and passages.ends[p] <= texts.numbers.tokens[k]:
             p += 1
-        value = texts.numbers.values[k]
-        slot = np.int64(value) & mask
-        while slots[slot] and scratch.numbers[slots[slot] - 1] != value:
-            slot = (slot + 1) & mask
-        if slots[slot] == 0:
-            scratch.numbers[found], scratch.in_prose[found] = value, False
+        figures[k - first_figure] = np.int64(texts.numbers.values[k]) << 1 | (not passages.is_prose[p])
+    figures.sort()
+    for figure in figures:  # of equal figures, one in prose comes first
+        if found == 0 or figures[found - 1] >> 1 != figure >> 1:
+            figures[found] = figure
             found += 1
-            slots[slot] = found
-        scratch.in_prose[slots[slot] - 1] |= passages.is_prose[p]
-    counts[_NUMBERS] = found
-    # -- shingles
+    sketched, members = np.zeros(sketch_bytes, np.uint8), np.empty(0, np.uint32)
     if is_exact:
-        shingles = distinct(scratch.shingles, shingles, slots, scratch.shingles)
-        for k in range(shingles):
-            scratch.prose[k] = np.uint32(scratch.shingles[k] >> _CUT)
-        scratch.prose[:shingles].sort()
+        distinct = np.unique(shingles[:count])
+        members, count = (distinct >> _CUT).astype(np.uint32), distinct.size
     else:
-        sketch(scratch.shingles, shingles, scratch.minima, scratch.sketch)
-    counts[SHINGLES] = shingles  # with repeats in a sketch, where they hardly count
+        sketch(shingles, count, np.empty(2 * sketch_bytes, np.uint64), sketched)
+    return Article(tokens, length, places[:asked], ends[:sentences], figures[:found], sketched, members, count, lacks)
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------
@@ -274,12 +227,11 @@ def describe_additions(item: Item, texts: Texts, i: int, known: NDArray[np.uint8
 
     O(characters), some 20 µs for a text of 3 KB.
     """
-    numbers = np.empty(_MOST_NUMBERS, np.int64)
-    tokens, begin, end, found, is_headline_new = _most_new(texts, i, known, numbers)
+    tokens, begin, end, numbers, is_headline_new = _most_new(texts, i, known)
     spans = word_spans(item.text)
     parts = ["new headline"] * is_headline_new
     if len(spans) == tokens:  # segmented Chinese has other words
-        written = [_number_at(item.text, *spans[k].tolist()) for k in numbers[:found].tolist()]
+        written = [_number_at(item.text, *spans[k].tolist()) for k in numbers.tolist()]
         parts += ["numbers: " + ", ".join(dict.fromkeys(written))] if written else []
         if end > begin:
             parts.append(" ".join(item.text[spans[begin, 0] : spans[end - 1, 1]].split()))
@@ -308,13 +260,12 @@ def _shortened(text: str) -> str:
 
 
 @njit(nogil=True, cache=True)
-def _most_new(texts, i, known, numbers):
-    """Return the number of tokens of text i, the bounds of its sentence with the most new words, and how many new
-    numbers stand in `numbers`, as positions of tokens; and whether a word of its headline is new.
+def _most_new(texts, i, known):
+    """Return the number of tokens of text i, the bounds of its sentence with the most new words, its first new numbers
+    as positions of tokens, and whether a word of its headline is new.
     """
     passages = texts.passages
-    first, last = texts.firsts[i, 0], texts.lasts[i, 0]
-    start = passages.ends[first - 1] if first else 0
+    first, last, start = _text_bounds(texts, i)
     begin, sentence, most, new, best_begin, best_end = start, start, 0, 0, 0, 0
     for p in range(first, last):
         for k in range(begin, passages.ends[p]):
@@ -325,7 +276,7 @@ def _most_new(texts, i, known, numbers):
             if passages.is_prose[p] and new > most:
                 most, best_begin, best_end = new, sentence - start, begin - start
             sentence, new = begin, 0
-    found = 0
+    numbers, found = np.empty(_MOST_NUMBERS, np.int64), 0
     for k in range(texts.firsts[i, 1], texts.lasts[i, 1]):
         if found < numbers.size and not has_number(known, texts.numbers.values[k]):
             numbers[found] = texts.numbers.tokens[k] - start
@@ -333,4 +284,4 @@ def _most_new(texts, i, known, numbers):
     is_headline_new = False
     for h in texts.headline_words[i]:
         is_headline_new |= h != 0 and not has_word(known, h)
-    return begin - start, best_begin, best_end, found, is_headline_new
+    return begin - start, best_begin, best_end, numbers[:found], is_headline_new

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.clocks import CLOCK, Odd
+from stream_dedup.dedup.clocks import CLOCK, Odd, newest_clocks
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
@@ -152,9 +152,8 @@ def merge_arrivals(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[n
 
     The last clock of each partition counts.
     """
-    clocks = {clock["partition"].item(): clock for delta in deltas for clock in delta.clocks}
     arrivals = np.concatenate([delta.arrivals for delta in deltas])
-    return arrivals, np.array([clocks[p] for p in sorted(clocks)], CLOCK), deltas[-1].elapsed
+    return arrivals, newest_clocks([delta.clocks for delta in deltas]), deltas[-1].elapsed
 
 
 @dataclass(frozen=True, slots=True)

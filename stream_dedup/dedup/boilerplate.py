@@ -1,6 +1,6 @@
 """Recognise boilerplate: passages (16 words of a line) that recur in several originals, counted in fixed memory.
 
-In: hashes of the passages of each original, and its time. Out: `known(...)`: which passages are boilerplate. Copyright
+In: hashes of the passages of each original, and its time. Out: `is_boilerplate`: whether a passage is. Copyright
 notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that are not
 copies of each other. Counting them is the document frequency of the literature (Spärck Jones 1972), on a stream.
 
@@ -30,18 +30,14 @@ _BUCKET_ENTRIES = 4
 _CACHE_LINE = 64
 # A page of comments has thousands of sentences; more than these tell nothing about its site.
 MOST_PASSAGES = 128
-_SEEN = 4 * MOST_PASSAGES  # slots of a hash set of the passages of one original
 _MS_PER_SECOND = 1000
 
 
 class Log(NamedTuple):
-    """What `add_original` notes. seen, seen_by: a hash set of the passages of one original, which the next one
-    overwrites; counts: originals, and entries that changed; changed, before: these entries, and what they held. Nothing
-    is noted of the entries if there is no room.
+    """What `add_original` notes, if there is room. counts: entries that changed, and a number of no use; changed,
+    before: these entries, and what they held.
     """
 
-    seen: NDArray[np.uint32]
-    seen_by: NDArray[np.int64]
     counts: NDArray[np.int64]
     changed: NDArray[np.int64]
     before: NDArray[np.uint32]
@@ -49,8 +45,7 @@ class Log(NamedTuple):
 
 def log_for(passages: int) -> Log:
     """Room for the changes by these many passages."""
-    seen, seen_by = np.zeros(_SEEN, np.uint32), np.full(_SEEN + 1, -1)
-    return Log(seen, seen_by, np.zeros(2, np.int64), np.empty(passages, np.int64), np.empty((passages, 4), np.uint32))
+    return Log(np.zeros(2, np.int64), np.empty(passages, np.int64), np.empty((passages, 4), np.uint32))
 
 
 class Boilerplate:
@@ -60,10 +55,10 @@ class Boilerplate:
     >>> notice, news = np.array([7], np.uint32), np.array([8], np.uint32)
     >>> for hour in range(3):
     ...     table.add(notice, np.array([1]), np.array([hour * 3_600_000]))
-    >>> table.known(np.array([7, 8], np.uint32), 0).tolist()
+    >>> [is_boilerplate(table.entries, one[0], 1) for one in (notice, news)]
     [True, False]
-    >>> table.known(notice, 3_600_000).tolist()  # the window begins later, after the first sighting
-    [False]
+    >>> is_boilerplate(table.entries, notice[0], 3_600)  # the window begins later, after the first sighting
+    False
     """
 
     def __init__(self) -> None:
@@ -88,11 +83,6 @@ class Boilerplate:
         hashes: of all originals, concatenated; counts: (n,) passages of each; times: (n,) ms. log: for `undo`.
         """
         _add(self.entries, hashes, counts.astype(np.int64), in_seconds(times), log or log_for(0))
-
-    def known(self, hashes: NDArray[np.uint32], horizon: int) -> NDArray[np.bool_]:
-        """(n,) whether each passage is boilerplate for an item whose window begins at `horizon`, ms."""
-        start = in_seconds(np.array([horizon]))[0]
-        return np.array([is_boilerplate(self.entries, h, start) for h in hashes], np.bool_)
 
 
 def in_seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:
@@ -137,32 +127,29 @@ def _add(entries, hashes, counts, times, log):
 def add_original(entries, hashes, first, last, time, log):
     """Count the passages hashes[first:last] of an original at `time`, s: at most `MOST_PASSAGES`, each once."""
     last = min(last, first + MOST_PASSAGES)
-    original = log.counts[0]
-    log.counts[0] += 1
     touched = uint32(0)
     for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
         touched |= touch(entries, hashes[p])
-    log.seen_by[-1] = touched
+    log.counts[1] = touched
     for p in range(first, last):
-        slot = np.int64(hashes[p]) & (log.seen.size - 1)
-        while log.seen_by[slot] == original and log.seen[slot] != hashes[p]:
-            slot = (slot + 1) & (log.seen.size - 1)
-        if log.seen_by[slot] != original:
-            log.seen[slot], log.seen_by[slot] = hashes[p], original
+        is_repeated = False
+        for other in range(first, p):  # faster than a hash set: the hashes lie together
+            is_repeated |= hashes[other] == hashes[p]
+        if not is_repeated:
             entry = _entry(entries, hashes[p])
             if log.changed.size:
-                change = log.counts[1]
+                change = log.counts[0]
                 log.changed[change] = entry
                 for word in range(1 + SIGHTINGS):  # faster than a slice
                     log.before[change, word] = entries[entry, word]
-                log.counts[1] += 1
+                log.counts[0] += 1
             _record(entries, entry, hashes[p], time)
 
 
 @njit(nogil=True, cache=True)
 def undo(entries, log):
     """Restore the entries that `add_original` has noted, the last one first."""
-    for change in range(log.counts[1] - 1, -1, -1):
+    for change in range(log.counts[0] - 1, -1, -1):
         for word in range(1 + SIGHTINGS):
             entries[log.changed[change], word] = log.before[change, word]
 

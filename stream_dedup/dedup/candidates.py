@@ -19,17 +19,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.clocks import RECENT_STEPS
+from stream_dedup.dedup.clocks import is_in_window
 from stream_dedup.fingerprint.bits import GOLDEN
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, is_near
-from stream_dedup.index.times import Windows, is_visible
+from stream_dedup.index.times import Windows
 
 # Candidates that are compared with an item. This bounds the cost of a burst of copies. On the labelled streams 12, 16
 # and 24 candidates give the same rates.
 MAX_CANDIDATES = 12
 ADDED, DELETED = range(2)
-"""Positions in `Progress.counts` (decide.py)."""
+"""Positions in `Resolution.counts` (decide.py)."""
 NO_ID = np.uint64(0)
 """No id has this hash."""
 COLUMN = (1 << ROW_SHIFT) - 1
@@ -208,109 +208,58 @@ def keep_best(scores, keep):
 # -- for one item -----------------------------------------------------------------------------------------------------
 
 
-class Room(NamedTuple):
-    """Room for `choose`. given: (C,) rows that each key has given; position: (m,), all -1; nothing: an empty array.
-    rows, slots: of the candidates; row -1-i is item i of the batch.
-    """
-
-    given: NDArray[np.int64]
-    position: NDArray[np.int32]
-    nothing: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    slots: NDArray[np.int64]
-
-
-def room_for(candidates: Candidates) -> Room:
-    """Room for the candidates of one item after the other."""
-    m, columns = candidates.keys.shape
-    found = np.empty((2, MAX_CANDIDATES), np.int64)
-    return Room(np.empty(columns, np.int64), np.full(m, -1, np.int32), np.zeros(0, np.int64), found[0], found[1])
-
-
 @njit(nogil=True, cache=True, inline="always")
-def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids, room):
-    """Put rows and slots of item j's candidates into `room`, the oldest first; return their number, -1 to ask the index
-    again.
+def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids):
+    """The rows and slots of item j's candidates, the oldest first, row -1-i for item i of the batch; and whether the
+    index gave enough. If not, it has to be asked again.
     """
-    given, position = room.given, room.position
+    given = np.zeros(candidates.keys.shape[1], np.int64)
     first_kept, has_forgotten = subjects.first_kept_row + done.counts[ADDED], done.counts[DELETED] > 0
-    in_batch, hits = room.nothing, room.nothing
+    in_batch = hits = np.zeros(0, np.int64)
     if candidates.is_related[j]:
-        in_batch, hits = _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, room)
-    else:
-        given[:] = 0
+        hits = _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, given)
+        in_batch = np.unique(hits >> ROW_SHIFT)
     first, last = candidates.first[j], candidates.last[j]
-    known_before, total, n = last - first, last - first + in_batch.size, 0
+    known_before, total = last - first, last - first + in_batch.size
     is_known, keep = True, np.ones(total, np.bool_)
     if total <= MAX_CANDIDATES and not candidates.is_changing[j]:
         for g in range(first, last):
             is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
             keep[g - first] = candidates.row[g] >= first_kept and not is_gone
     else:
-        for k in range(in_batch.size):
-            position[in_batch[k]] = known_before + k
         scores = np.zeros(total, np.int64)
         is_known = _count_from_index(
             j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores
         )
         for hit in hits:
-            scores[position[hit >> ROW_SHIFT]] += given[hit & COLUMN]
+            scores[known_before + np.searchsorted(in_batch, hit >> ROW_SHIFT)] += given[hit & COLUMN]
         keep_best(scores, keep)
-    position[in_batch] = -1
-    if not is_known:
-        return -1
-    for k in range(total):
-        if keep[k] and k < known_before:
-            room.rows[n], room.slots[n] = candidates.row[first + k], candidates.slot[first + k]
-        elif keep[k]:
-            room.rows[n], room.slots[n] = -1 - in_batch[k - known_before], in_batch[k - known_before]
-        n += keep[k]
-    return n
+    rows = np.append(candidates.row[first:last], -1 - in_batch)
+    slots = np.append(candidates.slot[first:last], in_batch)
+    return rows[keep], slots[keep], is_known
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, room):
-    """Items of the batch that share a key with item j, ascending; for each shared key of j item << ROW_SHIFT | column.
-
-    Sets `given`, and `position` of these items to 0.
-    """
-    given, position = room.given, room.position
-    found, hits, count, hit_count = np.empty(32, np.int64), np.empty(32, np.int64), 0, 0
+def _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, given):
+    """Items of the batch that share a key with item j, for each key: item << ROW_SHIFT | column. Counts `given`."""
+    hits = [np.int64(0) for _ in range(0)]
     for column in range(given.size):
-        given[column] = 0
         dont_care, most = np.uint64(near.dont_care_bits[column]), np.uint64(near.max_hamming)
         node = np.int64(done.link[column, j])
         while node >= 0 and given[column] < bucket_limit:
             i, other = node >> ROW_SHIFT, node & COLUMN
-            is_recent = subjects.step[i] >= subjects.step[j] - RECENT_STEPS
             counts = not done.is_forgotten[i] and done.row_number[i] >= first_kept
-            counts = counts and is_visible(subjects.index_time[i], is_recent, subjects.windows, j)
+            step, time = subjects.step[i], subjects.index_time[i]
+            counts = counts and is_in_window(step, time, subjects.step[j], subjects.windows, j - subjects.settled)
             if dont_care:
                 counts = counts and is_near(
                     np.uint64(candidates.keys[j, column]), np.uint64(candidates.keys[i, other]), dont_care, most
                 )
             if counts:
                 given[column] += 1
-                if position[i] < 0:
-                    position[i] = 0
-                    found = _with_room(found, count)
-                    found[count] = i
-                    count += 1
-                hits = _with_room(hits, hit_count)
-                hits[hit_count] = i << ROW_SHIFT | column
-                hit_count += 1
+                hits.append(i << ROW_SHIFT | column)
             node = np.int64(done.link[other, i])
-    found[:count].sort()
-    return found[:count], hits[:hit_count]
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _with_room(array, count):
-    if count < array.size:
-        return array
-    longer = np.empty(2 * count, np.int64)
-    longer[:count] = array
-    return longer
+    return np.array(hits)
 
 
 @njit(nogil=True, cache=True)

@@ -30,8 +30,9 @@ once. That window includes the first items of the new year, which were doubted w
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -47,10 +48,8 @@ from stream_dedup.index.times import (
     OLD_LOW,
     RECENT,
     Windows,
+    is_visible,
 )
-
-if TYPE_CHECKING:
-    from stream_dedup.dedup.batch import Delta
 
 START = -(2**62)
 """The watermark before the first item; in a `CLOCK`, a time that is not there yet."""
@@ -122,49 +121,38 @@ class Clocks:
 
     def __init__(self, window: int) -> None:
         self._window = window
-        self._states = np.zeros(0, CLOCK)
-        self._slots: dict[int, int] = {}
+        self.states = np.zeros(0, CLOCK)
+        """Of all partitions, in order; never changed in place."""
         self.watermark = START
         self.elapsed = 0
 
     def read(self, times: NDArray[np.int64], partitions: NDArray[np.integer], latest: int = FAR_FUTURE) -> BatchTimes:
         """Return the `BatchTimes` of the next items, (m,) each; change nothing. A negative time means none."""
-        partitions_seen, partition_index = np.unique(partitions, return_inverse=True)
-        slots = dict(self._slots)
-        for partition in partitions_seen.tolist():
-            slots.setdefault(partition, len(slots))
-        clocks = np.zeros(len(slots), CLOCK)
-        clocks["times"] = START
-        clocks["partition"] = list(slots)
-        clocks[: len(self._states)] = self._states
-        touched = np.array([slots[partition] for partition in partitions_seen.tolist()], np.int64)
-        item_slots = touched[partition_index]
+        known = self.states["partition"]
+        clocks = np.zeros(len(every := np.union1d(known, partitions)), CLOCK)
+        clocks["times"], clocks["partition"] = START, every
+        clocks[np.searchsorted(every, known)] = self.states
+        slots = np.searchsorted(every, partitions)
         effective, odd = times.copy(), np.zeros(len(times), np.int8)
         watermarks, elapsed = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
         rings, weights, counts = (np.ascontiguousarray(clocks[name]) for name in ("times", "weight", "count"))
         state = self.watermark, self.elapsed
-        _read(
-            times, item_slots, latest, self._window, rings, weights, counts, *state, effective, odd, watermarks, elapsed
-        )
+        _read(times, slots, latest, self._window, rings, weights, counts, *state, effective, odd, watermarks, elapsed)
         clocks["times"], clocks["weight"], clocks["count"] = rings, weights, counts
         stated = np.where(odd == _ALONE, times, effective)
-        return BatchTimes(effective, stated, odd, watermarks, elapsed, clocks[touched])
+        return BatchTimes(effective, stated, odd, watermarks, elapsed, clocks[np.unique(slots)])
 
-    @property
-    def states(self) -> NDArray[np.void]:
-        """The states of all partitions, CLOCK, for `set`: a copy."""
-        return self._states.copy()
-
-    def set(self, delta: "Delta") -> None:
+    def set(self, clocks: NDArray[np.void], watermark: int, elapsed: int) -> None:
         """Apply the clocks of a batch, of this process or another one."""
-        clocks = delta.clocks
-        new = [partition for partition in clocks["partition"].tolist() if partition not in self._slots]
-        if new:
-            self._slots |= {partition: slot for slot, partition in enumerate(new, len(self._slots))}
-            self._states = np.concatenate([self._states, np.zeros(len(new), CLOCK)])
-        self._states[[self._slots[partition] for partition in clocks["partition"].tolist()]] = clocks
-        self.watermark = max(self.watermark, delta.watermark)
-        self.elapsed = max(self.elapsed, delta.elapsed)
+        if len(clocks):
+            self.states = newest_clocks([self.states, clocks])
+        self.watermark, self.elapsed = max(self.watermark, watermark), max(self.elapsed, elapsed)
+
+
+def newest_clocks(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """The last of the states of each partition, by partition."""
+    newest_first = np.concatenate(parts)[::-1]
+    return newest_first[np.unique(newest_first["partition"], return_index=True)[1]]
 
 
 def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
@@ -184,9 +172,9 @@ def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
 # -- the window -----------------------------------------------------------------------------------------------------
 
 _STEPS_PER_WINDOW = 64
-# One more step, because both ends are rounded down and a window need not be a multiple of the step.
-RECENT_STEPS = _STEPS_PER_WINDOW + 1
-"""Steps for which an arrival is recent."""
+# Steps for which an arrival is recent: one more, because both ends are rounded down and a window need not be a multiple
+# of the step.
+_RECENT_STEPS = _STEPS_PER_WINDOW + 1
 
 
 class Arrivals:
@@ -218,7 +206,7 @@ class Arrivals:
 
     def forget(self, elapsed: int) -> None:
         """Drop the steps that are no longer recent at `elapsed`."""
-        dropped = min(bisect_left(self._steps, elapsed // self.step - RECENT_STEPS), len(self._steps) - 1)
+        dropped = min(bisect_left(self._steps, elapsed // self.step - _RECENT_STEPS), len(self._steps) - 1)
         if dropped > 0:
             del self._rows[:dropped], self._steps[:dropped]
 
@@ -233,26 +221,28 @@ class Arrivals:
 
     def is_recent(self, then: int, now: int) -> bool:
         """Whether an arrival at `then` is at most a window before `now`; both elapsed event times."""
-        return then // self.step >= now // self.step - RECENT_STEPS
+        return then // self.step >= now // self.step - _RECENT_STEPS
 
     def first_recent(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each arrival in `elapsed`, the first row that arrived at most a window before."""
         steps, inverse = np.unique(self.steps(elapsed), return_inverse=True)
         rows = [*self._rows, NO_ROW]
-        first = [rows[bisect_left(self._steps, step - RECENT_STEPS)] for step in steps.tolist()]
+        first = [rows[bisect_left(self._steps, step - _RECENT_STEPS)] for step in steps.tolist()]
         return np.array(first, np.int64)[inverse]
 
 
 class Scope(NamedTuple):
     """Which originals count for each of m items: the one place that says where a window ends.
 
-    windows: for lookups in the index; decide.py applies the same to items of the batch, whose arrivals have the numbers
-    `steps`, (m,), and whose times, as the index would store them, are `times`, (m,).
+    windows: for lookups in the index; `is_in_window` applies the same to items of the batch, whose arrivals have the
+    numbers `steps`, (m,), and whose times, as the index would store them, are `times`, (m,). begins: (m,) of the
+    windows, ms, for passages.
     """
 
     windows: Windows
     steps: NDArray[np.int64]
     times: NDArray[np.int64]
+    begins: NDArray[np.int64]
 
 
 def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
@@ -265,7 +255,21 @@ def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
     windows[:, HIGH] = np.where(doubted, ANY_TIME, high)
     windows[:, OLD_LOW] = np.maximum(low, batch_times.watermarks - window)
     windows[:, OLD_HIGH] = high
-    return Scope(windows, arrivals.steps(batch_times.elapsed), np.where(doubted, ANY_TIME, batch_times.times))
+    times = np.where(doubted, ANY_TIME, batch_times.times)
+    return Scope(windows, arrivals.steps(batch_times.elapsed), times, batch_times.times - window)
+
+
+@njit(inline="always")
+def is_in_window(step, time, now, windows, item):
+    """Whether an earlier item of the batch, with this step and time of `Scope`, counts for an item at step `now`."""
+    return is_visible(time, step >= now - _RECENT_STEPS, windows, item)
+
+
+def sightings(times: NDArray[np.int64], watermarks: NDArray[np.int64], window: int) -> NDArray[np.int64]:
+    """When the passages of items count as seen, ms. Those of late items do on arrival: by their own times, they would
+    be the first to be replaced.
+    """
+    return np.where(times < watermarks - window, watermarks, times)
 
 
 @njit(nogil=True, cache=True)

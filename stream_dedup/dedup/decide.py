@@ -1,8 +1,8 @@
 """Decide: judge the items of a batch one after the other, each against what all items before it left behind.
 
 In: a prepared batch, its times, what the Deduplicator remembers, and the earlier batches that are judged, but not yet
-final. Out: a `Resolution`: for each item its outcome and the candidate that decided it; what to remember and
-forget. verdict.py's classes are made of it in outcome.py. An item passes through these questions:
+final. Out: a `Resolution`: for each item its outcome and the candidate that decided it; what to remember and forget.
+`verdicts_of` makes a `Verdict` with its evidence of each outcome. An item passes through these questions:
 
 1. If an original has the item's id, the item is a redelivery or a new version (`policy.updates`).
 2. If a candidate has the same words, headline included, and it is no new event, the item is a duplicate.
@@ -18,17 +18,17 @@ The originals of batches that are not yet final come first, as if they were earl
 So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.additions import news_of, scratch_for
-from stream_dedup.dedup.batch import EMPTY, ITEM, Delta, Prepared
+from stream_dedup.dedup.additions import describe_additions, news_of
+from stream_dedup.dedup.batch import EMPTY, ITEM, TOMBSTONE, Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, add_original, in_seconds, log_for, undo
 from stream_dedup.dedup.candidates import (
     ADDED,
@@ -40,9 +40,8 @@ from stream_dedup.dedup.candidates import (
     choose,
     find_again,
     find_candidates,
-    room_for,
 )
-from stream_dedup.dedup.clocks import Arrivals, BatchTimes, scope_of
+from stream_dedup.dedup.clocks import Arrivals, BatchTimes, scope_of, sightings
 from stream_dedup.dedup.rule import (
     SAME_ARTICLE,
     is_alike,
@@ -50,43 +49,62 @@ from stream_dedup.dedup.rule import (
     is_repeat,
     kinship_logit,
     novelty_logit,
+    probability,
+    strongest,
     thresholds,
 )
 from stream_dedup.dedup.similarity import HOUR, Views, measure, unknown, views_of
+from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.probe import ROW_SHIFT
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.index.times import ANY_TIME
-from stream_dedup.settings import Settings
+from stream_dedup.settings import PolicySettings, Settings
 
-# Outcomes, in the order of the cascade; outcome.py turns them into verdicts.
+# Outcomes, in the order of the cascade.
 SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, DIFFERENT = range(7)
 
 # Containment from which the new body adds nothing: for a text and itself with a tail, sketches estimate this or more in
 # 96 of 100 cases (60 to 800 words).
 _CONTAINED = np.float32(0.95)
+# A body is a cut of a longer one if that contains this share of it: 17 of 24 pairs that readers called cuts, and 28 of
+# 183 copies, inside boilerplate. Longer: by this ratio.
+_CUT, _CUT_RATIO = 0.75, 4 / 3
+_CUTS = (None, "longer", "shorter")
 
 
-class VersionChange(IntEnum):
-    """What becomes of an item whose id an original has."""
+class Ruling(NamedTuple):
+    """What a verdict says of an outcome. stage: None stands for the view in which the two are most alike."""
 
-    SAME_WORDS = 0
-    DROPPED = 1
-    COSMETIC = 2
-    FORWARDED = 3
-    MATERIAL = 4
+    kind: Kind
+    stage: Stage | None
+    forward: bool
+    reason: str = ""
 
 
-_ON_VERSION = {
-    "forward": VersionChange.FORWARDED,
-    "drop": VersionChange.DROPPED,
-    "compare": VersionChange.MATERIAL,
+# What becomes of an item whose id an original has, as positions in `_VERSIONS`.
+_SAME_WORDS, _DROPPED, _COSMETIC, _FORWARDED, _MATERIAL = range(5)
+_VERSIONS = (
+    Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
+    Ruling(Kind.UPDATE, Stage.POLICY, False, "same id, new content; policy.updates = drop"),
+    Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, cosmetic change; policy.updates = compare"),
+    Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, new content; policy.updates = forward"),
+    Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, material change; policy.updates = compare"),
+)
+_ON_VERSION = {"forward": _FORWARDED, "drop": _DROPPED, "compare": _MATERIAL}
+# What becomes of the other items that a candidate settles.
+_RULINGS = {
+    SAME_TEXT: Ruling(Kind.DUPLICATE, Stage.EXACT, False),
+    NOTHING_NEW: Ruling(Kind.DUPLICATE, None, False),
+    REVISED: Ruling(Kind.UPDATE, None, True),
+    DIFFERENT: Ruling(Kind.UNIQUE, Stage.NONE, True),
 }
-_SAME_WORDS, _DROPPED, _COSMETIC, _FORWARDED, _MATERIAL = map(int, VersionChange)
+_REVISED_BUT_DROPPED = Ruling(Kind.UPDATE, None, False, "the same article with something new; policy.updates = drop")
+_WITHDRAWN = Ruling(Kind.TOMBSTONE, Stage.POLICY, True)
 
 
 class Policy(NamedTuple):
-    """The settings of a policy. on_version: the `VersionChange` of other words, MATERIAL: compare the versions."""
+    """The settings of a policy. on_version: what becomes of other words, as in `_VERSIONS`; _MATERIAL: compare them."""
 
     drops_updates: bool
     on_version: int
@@ -94,23 +112,24 @@ class Policy(NamedTuple):
 
 
 class Subjects(NamedTuple):
-    """The items to judge, (m,) each unless stated otherwise; the first of them are settled.
+    """The items to judge. The first of them are settled.
 
-    kind: EMPTY, ITEM or TOMBSTONE; id_hash. times: effective, and stated: see `BatchTimes`, ms; window: ms. elapsed:
-    at the arrival; windows (m, 5), step, index_time: see `Scope`. seen_at: when the item's passages count as seen, in
-    the unit of `Boilerplate`. first_kept_row: the first row still in the index after no addition; next_row: the first
-    one that is added.
+    For each item but the settled ones: kind: EMPTY, ITEM or TOMBSTONE; times: effective, and stated: see `BatchTimes`,
+    ms; elapsed: at the arrival; windows: see `Scope`; seen_at: when the item's passages count as seen, in the unit of
+    `Boilerplate`. For each item, (m,): id_hash; step, index_time: see `Scope`. first_kept_row: the first row still in
+    the index after no addition; next_row: the first one that is added; window: ms.
     """
 
     kind: NDArray[np.int8]
-    id_hash: NDArray[np.uint64]
     times: NDArray[np.int64]
     stated: NDArray[np.int64]
     elapsed: NDArray[np.int64]
-    step: NDArray[np.int64]
     windows: NDArray[np.int64]
-    index_time: NDArray[np.int64]
     seen_at: NDArray[np.uint32]
+    id_hash: NDArray[np.uint64]
+    step: NDArray[np.int64]
+    index_time: NDArray[np.int64]
+    settled: int
     first_kept_row: int
     next_row: int
     window: int
@@ -127,12 +146,14 @@ class Known(NamedTuple):
 
 
 class Resolution(NamedTuple):
-    """What was decided.
+    """What was decided so far.
 
     For each item, (m,): outcome; row, slot: of the candidate that decided (row -1-i: item i of the batch), or
-    NO_CANDIDATE and -1; logit: of novelty (NaN: unknown, or not asked); version: `VersionChange` if the id is the same;
-    candidate_count; similar: `SIMILARITY` of that pair; is_added: the index remembers the item. For each deletion, in
-    order: before: it happens before this addition; forgotten: hash of the id.
+    NO_CANDIDATE and -1; logit: of novelty (NaN: unknown, or not asked); version: as in `_VERSIONS`, of the same id;
+    candidate_count; similar: `SIMILARITY` of that pair; is_added: the index remembers the item, as row_number;
+    is_forgotten: a later item of the batch deleted it. For each deletion, in order: before: it happens before this
+    addition; forgotten: hash of the id. counts: additions and deletions; link: (C, m) as `Candidates.previous`, of the
+    newest remembered item; log: of the changes of boilerplate.
     """
 
     outcome: NDArray[np.int8]
@@ -141,29 +162,19 @@ class Resolution(NamedTuple):
     logit: NDArray[np.float32]
     version: NDArray[np.int8]
     candidate_count: NDArray[np.int64]
+    similar: NDArray[np.void]
     is_added: NDArray[np.bool_]
+    row_number: NDArray[np.int64]
+    is_forgotten: NDArray[np.bool_]
     before: NDArray[np.int64]
     forgotten: NDArray[np.uint64]
-    similar: NDArray[np.void]
+    counts: NDArray[np.int64]
+    link: NDArray[np.int32]
+    log: Log
 
 
 NO_CANDIDATE = 2**62
 """In `Resolution.row`: no candidate decided."""
-
-
-class Progress(NamedTuple):
-    """How far a batch of m items is.
-
-    counts: additions and deletions; link: (C, m) as `Candidates.previous`, of the newest remembered item; is_forgotten:
-    (m,) a later item of the batch deleted it; row_number: in the index. log: of the changes of boilerplate.
-    """
-
-    counts: NDArray[np.int64]
-    link: NDArray[np.int32]
-    is_forgotten: NDArray[np.bool_]
-    row_number: NDArray[np.int64]
-    log: Log
-    resolution: Resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,36 +225,29 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     # In one memory order always: to numba another order is another type.
     keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
-    scope, horizons = scope_of(times, arrivals), times.times - arrivals.window
-    seen_at = np.where(times.times < times.watermarks - arrivals.window, times.watermarks, times.times)
+    scope, seen_at = scope_of(times, arrivals), sightings(times.times, times.watermarks, arrivals.window)
     doubted = [np.where(delta.arrivals["doubted"], ANY_TIME, delta.signatures["time"]) for delta in earlier]
     steps = [arrivals.steps(delta.arrivals["elapsed"]) for delta in earlier]
 
-    def padded(values: NDArray[Any]) -> NDArray[Any]:
-        """With anything for the settled items, of which this is not asked."""
-        return np.concatenate([np.zeros((settled, *values.shape[1:]), values.dtype), values])
-
     subjects = Subjects(
-        padded(ready.kinds), signatures["row_id"].copy(), padded(times.times), padded(times.stated),
-        padded(times.elapsed), np.concatenate([*steps, scope.steps]), padded(scope.windows),
-        np.concatenate([*doubted, scope.times]), padded(in_seconds(seen_at)), rows.next_row - most, rows.next_row,
-        arrivals.window,
+        ready.kinds, times.times, times.stated, times.elapsed, scope.windows, in_seconds(seen_at),
+        signatures["row_id"].copy(), np.concatenate([*steps, scope.steps]), np.concatenate([*doubted, scope.times]),
+        settled, rows.next_row - most, rows.next_row, arrivals.window,
     )  # fmt: skip
     may_forget = any(len(delta.forgotten) for delta in earlier)
     found = find_candidates(keys, scope.windows, index, limit, may_forget, subjects.first_kept_row + len(signatures))
     known, slots = _with_rows(_Slots(signatures, bodies, subjects.step * arrivals.step), found.row, memory)
     found = found._replace(slot=slots)
-    news = news_of(prints, ready.is_correction, (boilerplate, horizons))
+    news = news_of(prints, ready.is_correction, (boilerplate, scope.begins))
     done = _begin(subjects, found, news.texts.passages.ends.size, earlier)
     asks = thresholds(settings.decision, has_words=prints.texts is not None), policy_of(settings), limit
-    j, room = settled, room_for(found)
+    j = settled
     try:
         for delta in earlier:
             count_passages(boilerplate, delta, arrivals.window, done.log)
         while True:
-            views = views_of(known.signatures, known.bodies)
-            sides, scratch = Known(views, known.arrived), scratch_for(news, views.body.shape[1], views.bounds.size > 0)
-            j = _judge_from(j, settled, subjects, found, index.nearness, sides, news, *asks, room, scratch, done)
+            sides = Known(views_of(known.signatures, known.bodies), known.arrived)
+            j = _judge_from(j, subjects, found, index.nearness, sides, news, *asks, done)
             if j == len(signatures):
                 break
             window = scope.windows[j - settled : j - settled + 1]
@@ -252,18 +256,15 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
             found.slot[len(found.slot) - len(again) :] = slots
     finally:
         undo(boilerplate.entries, done.log)
-    forgets, resolution = sum(len(delta.forgotten) for delta in earlier), done.resolution
-    additions = settled + np.flatnonzero(resolution.is_added[settled:])
-    return Decided(resolution, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
+    forgets = sum(len(delta.forgotten) for delta in earlier)
+    additions = settled + np.flatnonzero(done.is_added[settled:])
+    return Decided(done, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
 
 
 def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log | None = None) -> None:
-    """Count the passages of a batch's originals. Late items count as seen on arrival: by their own times, their
-    passages would be the first to be replaced.
-    """
+    """Count the passages of a batch's originals."""
     if len(delta.passage_counts):
-        times, arrived = delta.signatures["time"], delta.arrivals["watermark"]
-        seen = np.where(times < arrived - window, arrived, times)
+        seen = sightings(delta.signatures["time"], delta.arrivals["watermark"], window)
         boilerplate.add(delta.passages, delta.passage_counts, seen, log)
 
 
@@ -281,62 +282,64 @@ def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple
 
 def policy_of(settings: Settings) -> Policy:
     """The policy of settings, as compiled code takes it."""
-    on_version = int(_ON_VERSION[settings.policy.updates])
-    return Policy(settings.policy.updates == "drop", on_version, np.float32(settings.decision.cosmetic))
+    updates = settings.policy.updates
+    return Policy(updates == "drop", _ON_VERSION[updates], np.float32(settings.decision.cosmetic))
 
 
-def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequence[Delta]) -> Progress:
+def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequence[Delta]) -> Resolution:
     """The settled items are remembered, unless one of them forgot another. passages: of all items."""
-    m, settled = len(subjects.kind), sum(map(len, earlier))
+    m, settled = len(subjects.id_hash), sum(map(len, earlier))
     most, logged = m + sum(len(one.forgotten) for one in earlier), passages + sum(len(one.passages) for one in earlier)
     flags, numbers, codes = np.zeros((2, m), np.bool_), np.zeros((2, m), np.int64), np.zeros((2, m), np.int8)
-    resolution = Resolution(
-        codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers[0],
-        flags[0], np.zeros(most, np.int64), np.zeros(most, np.uint64), unknown(m + MAX_CANDIDATES),
-    )  # fmt: skip
+    befores, forgotten = np.zeros(most, np.int64), np.zeros(most, np.uint64)
     numbers[1, :settled] = subjects.next_row + np.arange(settled)
     flags[0, :settled] = True
     first, deletions = 0, 0
     for delta in earlier:
         for before, gone in delta.forgotten.tolist():
             flags[1, : first + before] |= subjects.id_hash[: first + before] == gone
-            resolution.before[deletions], resolution.forgotten[deletions] = first + before, gone
+            befores[deletions], forgotten[deletions] = first + before, gone
             deletions += 1
         first += len(delta)
-    counts = np.array([settled, deletions])
-    return Progress(counts, found.previous.copy(), flags[1], numbers[1], log_for(logged), resolution)
+    return Resolution(
+        codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers[0],
+        unknown(m + MAX_CANDIDATES), flags[0], numbers[1], flags[1], befores, forgotten,
+        np.array([settled, deletions]), found.previous.copy(), log_for(logged),
+    )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)
-def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, bucket_limit, room, scratch, done):
+def _judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_limit, done):
     """Judge the items from j on. Return the number of items, or the item for which the index has to be asked again.
 
     That is an item with a key whose newest rows were forgotten, so that older ones take their place. near: of the
-    index; t: Thresholds. `news` has nothing of the settled items: item j is number j - settled there.
+    index; t: Thresholds. `news` has nothing of the settled items: item j is number `new` there.
     """
-    r, s, m = done.resolution, done.resolution.similar, subjects.kind.size
+    s, m = done.similar, subjects.id_hash.size
+    rows = slots = np.zeros(0, np.int64)
     forgotten_ids = {NO_ID}
     for k in range(done.counts[DELETED]):
-        forgotten_ids.add(r.forgotten[k])
-    rows, slots = room.rows, room.slots
+        forgotten_ids.add(done.forgotten[k])
     while j < m:
         if candidates.is_related[j]:
             for column in range(done.link.shape[0]):
                 node = candidates.previous[column, j]
                 i, other = node >> ROW_SHIFT, node & COLUMN
-                done.link[column, j] = node if node < 0 or r.is_added[i] else done.link[other, i]
-        if subjects.kind[j] == EMPTY:
+                done.link[column, j] = node if node < 0 or done.is_added[i] else done.link[other, i]
+        new = j - subjects.settled
+        if subjects.kind[new] == EMPTY:
             j += 1
             continue
         # 1. The candidates that count now.
         if done.counts[DELETED] > 0 and candidates.is_cut[j] and not candidates.is_changing[j]:
             return j
-        n = candidates.last[j] - candidates.first[j]
-        if n > 0 or candidates.is_related[j]:
-            n = choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids, room)
-            if n < 0:
+        n = 0
+        if candidates.last[j] > candidates.first[j] or candidates.is_related[j]:
+            rows, slots, is_known = choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids)
+            if not is_known:
                 return j
-        r.candidate_count[j] = n
+            n = rows.size
+        done.candidate_count[j] = n
 
         # 2. Decide: by id, by text, by what is new.
         forgets_its_id, is_retained, best = False, False, -1
@@ -344,68 +347,68 @@ def _judge_from(j, settled, subjects, candidates, near, known, news, t, policy, 
             if known.views.row_id[slots[k]] == subjects.id_hash[j]:
                 best = k
                 break
-        is_item = subjects.kind[j] == ITEM
+        is_item = subjects.kind[new] == ITEM
         if is_item and n > 0:
             low, high = (best, best + 1) if best >= 0 else (0, n)
             for k in range(low, high):
-                s[m + k].apart = _hours_apart(j, slots[k], subjects, known)
-            measure(s, m + low, news, j - settled, j, known.views, known.views, slots[low:high], scratch)
+                s[m + k].apart = _hours_apart(new, slots[k], subjects, known)
+            measure(s, m + low, news, new, j, known.views, known.views, slots[low:high])
         if not is_item:
-            r.outcome[j] = SAME_ID if best >= 0 else NEW
+            done.outcome[j] = SAME_ID if best >= 0 else NEW
             forgets_its_id = best >= 0
         elif n == 0:
-            r.outcome[j] = NEW
+            done.outcome[j] = NEW
             is_retained = True
         elif best >= 0:
-            r.outcome[j] = SAME_ID
-            r.version[j] = _new_version(
+            done.outcome[j] = SAME_ID
+            done.version[j] = _new_version(
                 s[m + best], known.views.body_size[j] < known.views.body_size[slots[best]], policy
             )
-            forgets_its_id = is_retained = r.version[j] == _FORWARDED or r.version[j] == _MATERIAL
+            forgets_its_id = is_retained = done.version[j] == _FORWARDED or done.version[j] == _MATERIAL
         else:
             for k in range(n):
                 if best < 0 and is_repeat(s[m + k]):
                     best = k
             if best >= 0:
-                r.outcome[j] = SAME_TEXT
+                done.outcome[j] = SAME_TEXT
             else:
-                best, r.outcome[j], r.logit[j] = _decide(s, m, n, t)
-            is_retained = r.outcome[j] == DIFFERENT or (r.outcome[j] == REVISED and not policy.drops_updates)
+                best, done.outcome[j], done.logit[j] = _decide(s, m, n, t)
+            is_retained = done.outcome[j] == DIFFERENT or (done.outcome[j] == REVISED and not policy.drops_updates)
         # 3. Record what the item leaves behind.
         if best >= 0:
-            r.row[j], r.slot[j] = rows[best], slots[best]
+            done.row[j], done.slot[j] = rows[best], slots[best]
             if is_item:
                 s[j] = s[m + best]
         if forgets_its_id:
             gone, at = known.views.row_id[slots[best]], done.counts[DELETED]
-            r.before[at], r.forgotten[at] = done.counts[ADDED], gone
+            done.before[at], done.forgotten[at] = done.counts[ADDED], gone
             done.counts[DELETED] += 1
             forgotten_ids.add(gone)
             for i in range(j):
                 done.is_forgotten[i] |= subjects.id_hash[i] == gone
         if is_retained:
-            r.is_added[j] = True
+            done.is_added[j] = True
             done.row_number[j] = subjects.next_row + done.counts[ADDED]
             done.counts[ADDED] += 1
-        if is_retained and (r.outcome[j] == NEW or r.outcome[j] == DIFFERENT):
-            texts, i = news.texts, j - settled
-            first, last = texts.firsts[i, 0], texts.lasts[i, 0]
-            add_original(news.entries, texts.passages.hashes, first, last, subjects.seen_at[j], done.log)
+        if is_retained and (done.outcome[j] == NEW or done.outcome[j] == DIFFERENT):
+            texts = news.texts
+            first, last = texts.firsts[new, 0], texts.lasts[new, 0]
+            add_original(news.entries, texts.passages.hashes, first, last, subjects.seen_at[new], done.log)
         j += 1
     return m
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _hours_apart(j, slot, subjects, known):
+def _hours_apart(new, slot, subjects, known):
     """If the effective times are more than a window apart, the item's stated time counts if it is not, and otherwise
     the time between the two arrivals.
     """
     time = known.views.time[slot]
-    gap = abs(subjects.times[j] - time)
+    gap = abs(subjects.times[new] - time)
     if gap > subjects.window:
-        gap = abs(subjects.stated[j] - time)
+        gap = abs(subjects.stated[new] - time)
     if gap > subjects.window:
-        gap = min(max(subjects.elapsed[j] - known.arrived[slot], 0), subjects.window)
+        gap = min(max(subjects.elapsed[new] - known.arrived[slot], 0), subjects.window)
     return gap / HOUR
 
 
@@ -441,7 +444,7 @@ def _decide(s, m, n, t):
 
 @njit(nogil=True, cache=True)
 def _new_version(s, is_shorter, policy):
-    """The `VersionChange` of a pair with the same id. A redelivery (same words) is a duplicate under every policy.
+    """What becomes of a pair with the same id, as in `_VERSIONS`. The same words are a duplicate under every policy.
 
     If the old body contains the new one, as in feeds that drop a footer or a doubled text, the new version adds
     nothing.
@@ -454,3 +457,80 @@ def _new_version(s, is_shorter, policy):
     like_bodies = no_body or s.body >= policy.cosmetic or (is_shorter and s.containment >= _CONTAINED)
     like_headlines = no_headline or s.headline >= policy.cosmetic
     return _COSMETIC if like_bodies and like_headlines and not (no_body and no_headline) else _MATERIAL
+
+
+# -- in verdicts -------------------------------------------------------------------------------------------------------
+
+
+def verdicts_of(
+    ready: Prepared, decided: Decided, settled_ids: Sequence[str], id_of: Callable[[int], str], policy: PolicySettings
+) -> list[Verdict | None]:
+    """Return a verdict per subject (None for an empty one). O(items).
+
+    settled_ids: of the settled items; id_of: returns the id of a row of the index.
+    """
+    items, resolution, texts, p = ready.subjects, decided.resolution, ready.prints.texts, decided.settled
+    ids, rulings = [*settled_ids, *(item.id for item in items)], dict(_RULINGS)
+    if policy.updates == "drop":
+        rulings[REVISED] = _REVISED_BUT_DROPPED
+    parts = _verdict_parts(decided)
+    verdicts: list[Verdict | None] = []
+    outcomes, slots = resolution.outcome[p:].tolist(), resolution.slot[p:].tolist()
+    settled = zip(items, ready.kinds.tolist(), outcomes, slots, strict=True)
+    for j, (item, kind, outcome, slot) in enumerate(settled):
+        if outcome == SKIPPED:
+            verdicts.append(None)
+            continue
+        if outcome == NEW:
+            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else Kind.UNIQUE, Stage.NONE, True))
+            continue
+        row, time, partition, offset, version, stage, evidence = next(parts)
+        ruling = _VERSIONS[version] if outcome == SAME_ID else rulings[outcome]
+        if kind == TOMBSTONE:
+            ruling, evidence = _WITHDRAWN, None
+        elif ruling.kind is Kind.UPDATE and texts is not None:
+            adds = describe_additions(item, texts, j, decided.signatures["words"][slot])
+            evidence = msgspec.structs.replace(evidence, adds=adds)
+        original = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
+        stage = stage if ruling.stage is None else ruling.stage
+        verdicts.append(Verdict(item.id, ruling.kind, stage, ruling.forward, original, evidence, ruling.reason))
+    return verdicts
+
+
+def _verdict_parts(decided: Decided) -> Iterator[Any]:
+    """For each item that a candidate settled: its row, time, partition and offset, and parts of the verdict.
+
+    Built column by column, because an element of an array costs ten times as much as one of a list.
+    """
+    resolution, signatures = decided.resolution, decided.signatures
+    judged = np.flatnonzero(resolution.slot >= 0)
+    s, chosen = resolution.similar[judged], signatures.take(resolution.slot[judged])
+    size, of_chosen = signatures["body_size"][judged], chosen["body_size"]
+    is_cut = s["containment"] >= _CUT
+    is_cut &= np.maximum(size, of_chosen) >= _CUT_RATIO * np.minimum(size, of_chosen)
+    cuts = np.where(is_cut, np.where(size > of_chosen, 1, 2), 0)
+    with np.errstate(invalid="ignore"):
+        new_words = np.minimum(s["new_words"], s["words"])  # a filter estimates, and may estimate more
+        share = new_words / np.maximum(s["words"], 1)
+    evidence = map(
+        Evidence,
+        _or_none(s["body"]),
+        _or_none(s["containment"]),
+        _or_none(s["headline"]),
+        _or_none(s["article_coverage"]),
+        s["same_source"].tolist(),
+        map(_CUTS.__getitem__, cuts.tolist()),
+        resolution.candidate_count[judged].tolist(),
+        (None if bits is None else int(bits) for bits in _or_none(s["distance"])),
+        _or_none(probability(resolution.logit[judged])),
+        _or_none(new_words),
+        _or_none(share),
+        (None if count is None else round(count) for count in _or_none(s["new_numbers"])),
+    )
+    places = (chosen[name].tolist() for name in ("time", "partition", "offset"))
+    rows, versions = resolution.row[judged].tolist(), resolution.version[judged].tolist()
+    return zip(rows, *places, versions, strongest(s), evidence, strict=True)
+
+
+def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:
+    return [x if x == x else None for x in values.tolist()]  # NaN differs from itself

@@ -16,7 +16,7 @@
 3. decide.py judges the items in order, each against what all items before it left behind. For each candidate it asks
    similarity.py, which compares the fingerprints, additions.py, what the item has that the candidate lacks, and
    rule.py: how likely has it something new, and is it the same article?
-4. outcome.py makes the verdicts; the changes to the index are collected here.
+4. decide.py makes the verdicts; the changes to the index are collected here.
 
 So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
 """
@@ -24,8 +24,8 @@ So nothing depends on where a batch begins: the same items in the same order get
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -35,8 +35,7 @@ from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, Clocks
-from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide
-from stream_dedup.dedup.outcome import verdicts_of
+from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide, verdicts_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts, identity_key
@@ -52,28 +51,6 @@ from stream_dedup.settings import Settings, load_settings
 _EXPIRIES_PER_WINDOW = 64
 _NO_LIMIT = 2**31 - 1
 _DELETION = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, but `before` is a row number
-
-
-class OneThread:
-    """Refuses a second thread, at once: waiting would hide that verdicts depend on which thread comes first.
-
-    >>> alone = OneThread()
-    >>> with alone, alone:  # the same thread may enter again
-    ...     pass
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise UsageError(
-                "another thread is using this Deduplicator; only `prepare` may run beside other calls. Hold a lock "
-                "from `judge` to `apply`, or around each use of `filter`"
-            )
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 class Deduplicator:
@@ -100,7 +77,7 @@ class Deduplicator:
         self.settings = settings or load_settings()
         self.scheme = Scheme(self.settings.fingerprint)
         self._fingerprint = Fingerprinter(self.scheme)
-        self._alone = OneThread()
+        self._lock = threading.RLock()
         # What is remembered; public for metrics and saved states.
         self.index = HybridIndex(
             self.scheme.table_of,
@@ -155,6 +132,19 @@ class Deduplicator:
         """Stop the background merges."""
         self.index.close()
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse a second thread, at once: waiting would hide that verdicts depend on which thread comes first."""
+        if not self._lock.acquire(blocking=False):
+            raise UsageError(
+                "another thread is using this Deduplicator; only `prepare` may run beside other calls. Hold a lock "
+                "from `judge` to `apply`, or around each use of `filter`"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     # -- judge -------------------------------------------------------------------------------------------
 
     def prepare(self, items: Sequence[Item | Tombstone | BadItem]) -> Prepared:
@@ -188,29 +178,28 @@ class Deduplicator:
         times are not in order within them.
         """
         ready = items if isinstance(items, Prepared) else self.prepare(items)
-        with self._alone:
-            return self._judge(ready, latest, one_clock)
-
-    def _judge(self, ready: Prepared, latest: int, one_clock: bool) -> Batch:
-        self._forget()
-        clocks = deepcopy(self._clocks) if self._pending else self._clocks
-        for delta in self._pending:
-            clocks.set(delta)
-        signatures = ready.prints.signatures
-        partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
-        times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
-        memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
-        decided = decide(ready, times, memory, self.max_originals, self.settings)
-        settled_ids = [name for delta in self._pending for name in delta.ids]
-        subject_verdicts = iter(verdicts_of(ready, decided, settled_ids, self.rows.id, self.settings.policy))
-        empty = str(self.scheme.empty_item)
-        verdicts = [
-            _bad(item.id, str(item)) if isinstance(item, BadItem) else next(subject_verdicts) or _bad(item.id, empty)
-            for item in ready.items
-        ]
-        odd = np.zeros(len(ready.items), np.int8)
-        odd[[not isinstance(item, BadItem) for item in ready.items]] = times.odd
-        return Batch(verdicts, _delta_of(ready, decided, times, clocks), odd)
+        with self._alone():
+            self._forget()
+            clocks = deepcopy(self._clocks) if self._pending else self._clocks
+            for delta in self._pending:
+                clocks.set(delta.clocks, delta.watermark, delta.elapsed)
+            signatures = ready.prints.signatures
+            partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
+            times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
+            memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
+            decided = decide(ready, times, memory, self.max_originals, self.settings)
+            settled_ids = [name for delta in self._pending for name in delta.ids]
+            subject_verdicts = iter(verdicts_of(ready, decided, settled_ids, self.rows.id, self.settings.policy))
+            empty = str(self.scheme.empty_item)
+            verdicts = [
+                _bad(item.id, str(item))
+                if isinstance(item, BadItem)
+                else next(subject_verdicts) or _bad(item.id, empty)
+                for item in ready.items
+            ]
+            odd = np.zeros(len(ready.items), np.int8)
+            odd[[not isinstance(item, BadItem) for item in ready.items]] = times.odd
+            return Batch(verdicts, _delta_of(ready, decided, times, clocks), odd)
 
     # -- apply -------------------------------------------------------------------------------------------
 
@@ -218,9 +207,9 @@ class Deduplicator:
         """Add a judged batch to the index; call it once per batch. Without `pending`, its verdicts must be durable.
 
         With `pending`, they need not be durable yet: the batch waits beside the index, and counts for the next one.
-        Raises RuntimeError without `pending` while other batches are pending.
+        Raises UsageError without `pending` while other batches are pending.
         """
-        with self._alone:
+        with self._alone():
             if pending:
                 self._pending.append(batch.delta)
             else:
@@ -229,7 +218,7 @@ class Deduplicator:
 
     def confirm(self) -> None:
         """Add the oldest pending batch to the index: its verdicts are durable now."""
-        with self._alone:
+        with self._alone():
             self._finish(self._pending.popleft())
 
     def _finish(self, delta: Delta) -> None:
@@ -239,41 +228,36 @@ class Deduplicator:
 
     def rollback(self) -> None:
         """Drop all pending batches: every later verdict is as if they had never been applied."""
-        with self._alone:
+        with self._alone():
             self._pending.clear()
 
     def restore(self, delta: Delta) -> None:
         """Apply a delta from the changelog. Deltas must come in the order in which they were made.
 
         Sorting and deletions are deferred to the next `judge` or `catch_up`: done block by block they would take
-        half of a restore. Raises RuntimeError while a batch is pending, and CorruptBlock for keys of another number of
-        tables and for impossible times, before anything is added.
+        half of a restore. Raises UsageError while a batch is pending, and CorruptBlock for another number of keys or
+        arrivals and for impossible times, before anything is added.
         """
-        with self._alone:
-            self._restore(delta)
-
-    def _restore(self, delta: Delta) -> None:
-        self._require_none_pending("restore")
-        if delta.keys.shape[1] != self.scheme.key_columns:
-            raise CorruptBlock(
-                f"a block has {delta.keys.shape[1]} keys a row, and its scheme {self.scheme.key_columns}"
-            )
-        if not len(delta.arrivals) and not len(delta.clocks):  # a block may lack them: its rows come with its watermark
-            passed = max(delta.watermark - self.watermark, 0) if self.watermark > START else 0
-            delta = replace(delta, arrivals=np.zeros(len(delta), ARRIVAL), elapsed=self.elapsed + passed)
-            delta.arrivals["watermark"], delta.arrivals["elapsed"] = delta.watermark, delta.elapsed
-        times = delta.signatures["time"][delta.arrivals["doubted"] == 0]
-        if len(times) and times.min() < EARLIEST:
-            raise CorruptBlock(f"a block has a time of {times.min()}, which only an item of doubtful time can have")
-        self._add(delta, defer_sort=True)
-        self._expire_and_evict()
+        with self._alone():
+            self._require_none_pending("restore")
+            columns, arrivals = delta.keys.shape[1], len(delta.arrivals)
+            if columns != self.scheme.key_columns or arrivals != len(delta):
+                raise CorruptBlock(
+                    f"a block of {len(delta)} rows has {columns} keys a row and {arrivals} arrivals; "
+                    f"its scheme has {self.scheme.key_columns} keys, and each row arrives once"
+                )
+            times = delta.signatures["time"][delta.arrivals["doubted"] == 0]
+            if len(times) and times.min() < EARLIEST:
+                raise CorruptBlock(f"a block has a time of {times.min()}, which only an item of doubtful time can have")
+            self._add(delta, defer_sort=True)
+            self._expire_and_evict()
 
     def export(self, rows: int) -> Iterator[Delta]:
         """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
 
         If `Boilerplate.entries` are restored, too, every later verdict is the same. Dead rows that still count towards
         `window.max_originals` have no keys. Do not use the Deduplicator while iterating. O(bytes); needs 4 bytes per
-        row and table meanwhile. Raises RuntimeError while a batch is pending.
+        row and table meanwhile. Raises UsageError while a batch is pending.
         """
         self._require_none_pending("export")
         self.catch_up()
@@ -307,7 +291,7 @@ class Deduplicator:
 
     def catch_up(self) -> None:
         """Do now the work that `restore` deferred, so that the next `judge` need not."""
-        with self._alone:
+        with self._alone():
             self._forget()
             self.index.catch_up()
 
@@ -317,7 +301,7 @@ class Deduplicator:
         first = self.rows.append(delta.signatures, delta.ids, delta.bodies)
         self._arrivals.add(first, arrivals["elapsed"])
         count_passages(self.boilerplate, delta, self._window)
-        self._clocks.set(delta)
+        self._clocks.set(delta.clocks, delta.watermark, delta.elapsed)
         if len(delta.forgotten):
             deletions = delta.forgotten.astype(_DELETION)
             deletions["before"] += first
@@ -325,7 +309,7 @@ class Deduplicator:
 
     def _require_none_pending(self, operation: str) -> None:
         if self._pending:
-            raise RuntimeError(f"{operation}: {len(self._pending)} pending batches; confirm them or roll back first")
+            raise UsageError(f"{operation}: {len(self._pending)} pending batches; confirm them or roll back first")
 
     def _expire_and_evict(self) -> None:
         """Free the rows that no later item can be compared with. Lookups do not depend on when this happens."""

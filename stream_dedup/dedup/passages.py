@@ -9,7 +9,8 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit
@@ -37,12 +38,12 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A run of words as written in each text ("" if missing), up to the next word."""
+    """A run of words as written in each text ("" if missing), up to the next word; `where`: which texts contain it."""
 
-    side: Side
+    where: Side
+    words: int
     first: str
     second: str
-    words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +61,12 @@ class Comparison:
     characters_alike: float | None
     cut: bool  # only the first 20,000 words (100,000 characters) were compared
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "passages": [
-                {"where": str(p.side), "words": p.words, "first": p.first, "second": p.second} for p in self.passages
-            ],
-            "word_edits": self.word_edits,
-            "words_alike": self.words_alike,
-            "character_edits": self.character_edits,
-            "characters_alike": self.characters_alike,
-            "cut": self.cut,
-        }
-
 
 def compare_texts(first: str, second: str) -> Comparison:
     """Align two texts. Quadratic in words and characters, both of which are limited.
 
     >>> found = compare_texts("The bridge opened on Monday.", "The bridge opened on Sunday.")
-    >>> [(str(p.side), p.first or p.second) for p in found.passages]
+    >>> [(str(p.where), p.first or p.second) for p in found.passages]
     [('both', 'The bridge opened on '), ('first', 'Monday.'), ('second', 'Sunday.')]
     >>> found.word_edits, found.words_alike
     (1, 0.8)
@@ -155,38 +144,42 @@ def word_key(word: str) -> str:
 
 
 def _passages(a: _Words, b: _Words) -> Iterator[Passage]:
-    for common, i, j, k, m in _blocks(a, b):
-        if common:
-            yield Passage(Side.BOTH, a.text_between(i, j), b.text_between(k, m), j - i)
+    for is_common, i, j, k, m in _blocks(a, b):
+        first, second = a.text_between(i, j), b.text_between(k, m)
+        if is_common:
+            yield Passage(Side.BOTH, j - i, first, second)
             continue
         if j > i:
-            yield Passage(Side.FIRST, a.text_between(i, j), "", j - i)
+            yield Passage(Side.FIRST, j - i, first, "")
         if m > k:
-            yield Passage(Side.SECOND, "", b.text_between(k, m), m - k)
+            yield Passage(Side.SECOND, m - k, "", second)
 
 
-def _blocks(a: _Words, b: _Words) -> list[tuple[bool, int, int, int, int]]:
-    """(is common, words i to j of the first text, k to m of the second), alternately common and different."""
-    merged: list[tuple[bool, int, int, int, int]] = []
+_Block: TypeAlias = tuple[bool, int, int, int, int]
+"""Whether it is common; words i to j of the first text, k to m of the second."""
+
+
+def _blocks(a: _Words, b: _Words) -> list[_Block]:
+    """The blocks of two texts, alternately common and different."""
+    merged: list[_Block] = []
     for code in Indel.opcodes(a.keys, b.keys):
         _add(merged, (code.tag == "equal", code.src_start, code.src_end, code.dest_start, code.dest_end))
-    blocks: list[tuple[bool, int, int, int, int]] = []
-    for position, block in enumerate(merged):
-        common, i, j, k, m = block
-        inside = 0 < position < len(merged) - 1
-        if common and inside and j - i < min(_MIN_COMMON, _larger(blocks[-1]) + 1, _larger(merged[position + 1]) + 1):
-            block = (False, i, j, k, m)
+    blocks = merged[:1]
+    for (is_common, i, j, k, m), after in pairwise(merged[1:]):
+        is_short = j - i < min(_MIN_COMMON, _larger(blocks[-1]) + 1, _larger(after) + 1)
+        _add(blocks, (is_common and not is_short, i, j, k, m))
+    for block in merged[1:][-1:]:
         _add(blocks, block)
     return blocks
 
 
-def _add(blocks: list[tuple[bool, int, int, int, int]], block: tuple[bool, int, int, int, int]) -> None:
+def _add(blocks: list[_Block], block: _Block) -> None:
     """Append a block; merge it with the last one if both are common or both are different."""
     if blocks and blocks[-1][0] == block[0]:
-        common, i, _, k, _ = blocks.pop()
-        block = (common, i, block[2], k, block[4])
+        is_common, i, _, k, _ = blocks.pop()
+        block = (is_common, i, block[2], k, block[4])
     blocks.append(block)
 
 
-def _larger(block: tuple[bool, int, int, int, int]) -> int:
+def _larger(block: _Block) -> int:
     return max(block[2] - block[1], block[4] - block[3])

@@ -294,22 +294,8 @@ def _judge_pairs(similar, t, flags, logits):
 
 def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.float32]:
     """The features of pairs, (pairs, features): those of `NOVELTY`, or of `KINSHIP`, in that order."""
-    values = np.empty((len(similar), len(KINSHIP if of_kinship else NOVELTY)), np.float32)
-    _write_columns(similar, of_kinship, values)
-    return values
-
-
-@njit(nogil=True, cache=True)
-def _write_columns(similar, of_kinship, values):
-    for p in range(similar.size):
-        if of_kinship:
-            features = kinship_features(similar[p])
-            for k in range(len(features)):
-                values[p, k] = features[k]
-        else:
-            values_of_novelty = novelty_features(similar[p])
-            for k in range(len(values_of_novelty)):
-                values[p, k] = values_of_novelty[k]
+    features_of, names = (kinship_features, KINSHIP) if of_kinship else (novelty_features, NOVELTY)
+    return np.array([features_of(s) for s in similar], np.float32).reshape(len(similar), len(names))
 
 
 def contributions(similar: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.additions import SHINGLES, find_new, gather, news_of, scratch_for
+from stream_dedup.dedup.additions import article_of, find_new, news_of
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.fingerprint.bits import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
@@ -33,48 +33,41 @@ _NAN = np.float32(np.nan)
 _LOWEST_BITS = np.uint64(0x1111111111111111)
 _CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
 
-SIMILARITY = np.dtype(
-    [
-        # Jaccard of the bodies; of SimHashes, the cosine that their distance estimates.
-        ("body", "<f4"),
-        ("containment", "<f4"),  # share of the smaller body that the other contains
-        ("coverage", "<f4"),  # share of the new body that the known one contains
-        ("article_coverage", "<f4"),  # the same of its article, or of the body where there is hardly an article
-        ("headline", "<f4"),  # Jaccard of the headlines
-        # Share of a headline's words that its own text contains, the larger of the two: .4 or more in articles, .2 or
-        # less in pages whose text is menus, notices or a login form.
-        ("grounded", "<f4"),
-        ("distance", "<f4"),  # of SimHashes, bits
-        ("log_size_ratio", "<f4"),  # natural logarithm of the ratio of body sizes, new to known
-        ("apart", "<f4"),  # hours between the two
-        ("article_share", "<f4"),  # article of the new item, as a share of its tokens
-        ("article_tokens", "<f4"),
-        ("words", "<f4"),  # words of the article, and how many of them the known item lacks
-        ("new_words", "<f4"),
-        ("new_sentences", "<f4"),  # words in sentences of the article that are new for the most part
-        ("numbers", "<f4"),  # distinct figures of its prose, and how many of them the known item lacks
-        ("new_numbers", "<f4"),
-        ("new_numbers_anywhere", "<f4"),  # of the whole text
-        ("headline_numbers", "<f4"),  # the same of its headline
-        ("new_headline_numbers", "<f4"),
-        ("new_headline_words", "<f4"),
-        ("smaller_size", "<u4"),  # distinct shingles of the smaller body
-        # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text
-        # contains, and that word of the known headline is missing in the new text. (The words of two headlines for one
-        # text are in both texts.)
-        ("swapped", "?"),
-        ("same_form", "?"),  # the headlines differ in numbers at most
-        ("same_source", "?"),
-        ("same_text", "?"),  # the same words in headline and body: one text under two headlines is not the same text
-        ("same_id", "?"),
-        ("within_hamming", "?"),  # the distance is at most the scheme's
-        ("corrects", "?"),  # the new headline marks a correction, and differs from the known one
-    ],
-    align=True,
+# In float32. Of a pair without a view, and of all that novelty needs where it is not asked, NaN.
+_FLOATS = (
+    # Jaccard of the bodies; of SimHashes, the cosine that their distance estimates. The shares of the smaller body that
+    # the other contains, of the new body that the known one contains, and the same of its article, or of the body where
+    # there is hardly an article. The Jaccard of the headlines.
+    *("body", "containment", "coverage", "article_coverage", "headline"),
+    # Share of a headline's words that its own text contains, the larger of the two: .4 or more in articles, .2 or less
+    # in pages whose text is menus, notices or a login form.
+    "grounded",
+    # Of SimHashes, bits; natural logarithm of the ratio of body sizes, new to known; hours between the two; article of
+    # the new item, as a share of its tokens, and in tokens.
+    *("distance", "log_size_ratio", "apart", "article_share", "article_tokens"),
+    # Words of the article, how many the known item lacks, and words in sentences that are new for the most part.
+    *("words", "new_words", "new_sentences"),
+    # Distinct figures of its prose, and how many of them the known item lacks; the latter of the whole text; the same
+    # two of its headline; words of the headline that the known item lacks.
+    *("numbers", "new_numbers", "new_numbers_anywhere"),
+    *("headline_numbers", "new_headline_numbers", "new_headline_words"),
 )
-"""Similarities of a pair of a new and a known item: shares in 0..1 unless stated otherwise. NaN where one of the two
-lacks the view, and in all that novelty needs where it is not asked."""
-_FLOATS = [name for name in SIMILARITY.names or () if SIMILARITY[name] == np.float32]
+_FLAGS = (
+    # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text
+    # contains, and that word of the known headline is missing in the new text. (The words of two headlines for one text
+    # are in both texts.)
+    "swapped",
+    # The headlines differ in numbers at most; the source is the same; so are the words in headline and body: one text
+    # under two headlines is not the same text; the id is the same.
+    *("same_form", "same_source", "same_text", "same_id"),
+    # The distance is at most the scheme's; the new headline marks a correction, and differs from the known one.
+    *("within_hamming", "corrects"),
+)
+SIMILARITY = np.dtype(
+    [*((name, "<f4") for name in _FLOATS), ("smaller_size", "<u4"), *((name, "?") for name in _FLAGS)], align=True
+)
+"""Similarities of a pair of a new and a known item: shares in 0..1 unless stated otherwise. smaller_size: distinct
+shingles of the smaller body."""
 
 
 class Views(NamedTuple):
@@ -144,12 +137,12 @@ def compare(
     left = views_of(new.signatures, new.bodies)
     right = views_of(known, new.bodies if bodies is None else bodies) if new.bodies else views_of(known)
     news = news_of(new, corrects, boilerplate)
-    _compare(similar, news, left, right, a, b, scratch_for(news, left.body.shape[1], left.bounds.size > 0))
+    _compare(similar, news, left, right, a, b)
     return similar
 
 
 @njit(nogil=True, cache=True)
-def _compare(similar, news, left, right, a, b, scratch):
+def _compare(similar, news, left, right, a, b):
     p = 0
     while p < a.size:
         end = p
@@ -157,12 +150,12 @@ def _compare(similar, news, left, right, a, b, scratch):
             end += 1
         for k in range(p, end):
             similar[k].apart = abs(left.time[a[p]] - right.time[b[k]]) / HOUR
-        measure(similar, p, news, a[p], a[p], left, right, b[p:end], scratch)
+        measure(similar, p, news, a[p], a[p], left, right, b[p:end])
         p = end
 
 
 @njit(nogil=True, cache=True)
-def measure(similar, first, news, item, i, left, right, slots, scratch):
+def measure(similar, first, news, item, i, left, right, slots):
     """Write into similar[first + k] the similarities of the new item, signature left[i], and the known right[slots[k]].
 
     `apart` is given. One call for all candidates of an item, because passing these arrays costs more than comparing.
@@ -170,10 +163,12 @@ def measure(similar, first, news, item, i, left, right, slots, scratch):
     n, headline_size = np.int64(left.body_size[i]), left.headline_size[i]
     is_simhash, is_exact = left.simhash.shape[1] > 0, left.bounds.size > 0
     body, headline, words = left.body[i], left.headline[i], news.words[item]
+    members, article = _members(left, i), article_of(news, item, body.size, is_exact)
+    size = min(article.shingles, n)  # of a doubled text, too many
     for k in range(slots.size):
         s, j = similar[first + k], slots[k]
         m = np.int64(right.body_size[j])
-        has_bodies = n > 0 and m > 0
+        has_bodies, known_members = n > 0 and m > 0, _members(right, j)
         s.distance = s.body = s.containment = s.coverage = _NAN
         if is_simhash:
             if has_bodies:
@@ -183,11 +178,7 @@ def measure(similar, first, news, item, i, left, right, slots, scratch):
                 s.distance = differ
                 s.body = max(math.cos(math.pi / (64 * left.simhash.shape[1]) * differ), 0.0)
         elif has_bodies and is_exact:
-            if scratch.decoded[0] != i:
-                scratch.decoded[0] = i
-                decode(left.bodies, left.bounds[i], left.bounds[i + 1], n, scratch.left)
-            decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
-            shared, n_of, m_of = common(scratch.left, min(n, MAX_MEMBERS), n, scratch.right, min(m, MAX_MEMBERS), m)
+            shared, n_of, m_of = common(members, members.size, n, known_members, known_members.size, m)
             s.body = shared / max(n_of + m_of - shared, 1)
             s.containment = shared / max(min(n_of, m_of), 1)
         elif has_bodies:
@@ -211,24 +202,25 @@ def measure(similar, first, news, item, i, left, right, slots, scratch):
         s.words = s.new_words = _NAN
         if not news.asks_novelty:
             continue
-        if scratch.item[0] != item:
-            scratch.item[0] = item
-            gather(news, item, is_exact, scratch)
-        size = min(scratch.counts[SHINGLES], n)  # of a doubled text, too many
         s.article_coverage = s.coverage
         if size > 0 and is_exact:
-            contained = 0.0
-            if m > 0:
-                if not has_bodies:
-                    decode(right.bodies, right.bounds[j], right.bounds[j + 1], m, scratch.right)
-                of_prose = min(size, MAX_MEMBERS)
-                shared, n_of, _ = common(scratch.prose, of_prose, size, scratch.right, min(m, MAX_MEMBERS), m)
-                contained = shared / max(n_of, 1)
-            s.article_coverage = contained
+            stored = min(size, MAX_MEMBERS)
+            shared, n_of, _ = common(article.members, stored, size, known_members, known_members.size, m)
+            s.article_coverage = shared / max(n_of, 1)
         elif size > 0:
-            alike = compare_sketches(scratch.sketch, right.body[j], size, m)[0] if m > 0 else 0.0
+            alike = compare_sketches(article.sketch, right.body[j], size, m)[0] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
-        find_new(s, news, item, right.words[j], scratch)
+        find_new(s, news, item, right.words[j], article)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _members(views, i):
+    """The stored members of a body, for exact comparison, else none."""
+    size = np.int64(views.body_size[i]) if views.bounds.size else 0
+    members = np.empty(int(min(size, MAX_MEMBERS)), np.uint32)
+    if size:
+        decode(views.bodies, views.bounds[i], views.bounds[i + 1], size, members)
+    return members
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -5,7 +5,7 @@ Deduplicator; this module adds exact similarities beside the estimates, and comp
 """
 
 from contextlib import closing
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -116,15 +116,7 @@ class Explanation:
     text: Comparison
 
     def as_json(self) -> dict[str, Any]:
-        return {name: _plain(getattr(self, name)) for name in self.__slots__}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if hasattr(value, "as_json"):
-        return value.as_json()
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        return asdict(self) | {"verdict": self.verdict.as_json()}
 
 
 def explain(first: Item, second: Item, settings: Settings) -> Explanation:

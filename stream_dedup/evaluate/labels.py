@@ -1,29 +1,25 @@
-"""Compare verdicts with labels on the first question, "the same article?": weighted recall and precision.
+"""Read label files, and find what is odd about labels: in a file, out `Label`s. `rates.py` compares them with verdicts.
 
 A label file is JSON Lines with these fields; others are ignored:
 
 - `earlier`, `later`: ids of one corpus. `label`: `copy`, `cut` and `update` mean the same article.
-- `new` (optional): whether a reader of the earlier item would miss something in the later one (see novelty.py).
+- `new` (optional): whether a reader of the earlier item would miss something in the later one (see rates.py).
 - `weight` (optional): the number of items that the row stands for. `unsure`, `lang` (optional).
 - `sample` (optional): the decisions from which the pair was drawn: `held`, `near`, `update` or `named`.
 - `corpus` (optional): the name of the corpus, if one file covers several.
 
 Common words of other label files (same, duplicate, 1, ...) are understood; any other word is an error, because it would
-silently distort the figures. The later item counts as found if it was held back or named an update, whatever original
-the verdict names.
+silently distort the figures.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.intervals import Interval, effective_size, wilson
 
 SAME_ARTICLE = ("copy", "cut", "update")
 ANOTHER_ARTICLE = ("template", "furniture", "different")  # "furniture" is the label files' word for boilerplate
@@ -77,24 +73,6 @@ class Label(msgspec.Struct, frozen=True):
         return self.label in SAME_ARTICLE
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Weighted recall, precision and F1 of "held back or named an update"; NaN: undefined.
-
-    The 95 % intervals are Wilson's, for the effective sample size: two labels that agree do not prove a rate of 1.
-    not_found: pairs of the same article that were not found; another_article: found pairs of different articles.
-    """
-
-    pairs: int
-    recall: float
-    precision: float
-    f1: float
-    recall_interval: Interval
-    precision_interval: Interval
-    not_found: list[Label]
-    another_article: list[Label]
-
-
 def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
     """Read the labels of a file; with `corpus` only the rows of that corpus.
 
@@ -134,16 +112,6 @@ def _label_of(row: dict[str, Any]) -> Label:
                 raise ValueError(f"`{field}` is {row[field]!r}; allowed: {words_of(field)}")
             row[field] = word
     return msgspec.convert(row, Label)
-
-
-def is_held(verdict: Verdict) -> bool:
-    """Whether the item was held back as a repetition; bad items were not."""
-    return not verdict.forward and verdict.kind is not Kind.BAD
-
-
-def is_found(verdict: Verdict) -> bool:
-    """Whether the verdict says "the same article": held back, or an update."""
-    return is_held(verdict) or verdict.kind is Kind.UPDATE
 
 
 def by_first_delivery(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
@@ -197,36 +165,3 @@ def remarks(labels: Sequence[Label], known: Container[str]) -> list[str]:
 
 def _corpora(labels: Iterable[Label]) -> list[str]:
     return sorted({label.corpus for label in labels if label.corpus})
-
-
-def agreement(labels: Iterable[Label], verdicts: Mapping[str, Verdict]) -> Agreement:
-    """Compute the agreement of the verdicts (by id) with the labels.
-
-    Raises InputError if there is no label, or a label names an item that the corpus lacks.
-
-    >>> from stream_dedup.dedup.verdict import Kind, Stage
-    >>> held = Verdict("b", Kind.DUPLICATE, Stage.BODY, False)
-    >>> agreement([Label("a", "b", "copy")], {"b": held}).recall
-    1.0
-    """
-    labels = list(labels)
-    require_known(labels, verdicts)
-    return compare(labels, [is_found(verdicts[label.later]) for label in labels])
-
-
-def compare(labels: Sequence[Label], is_found: Sequence[bool]) -> Agreement:
-    """Compute the agreement of labels with whether the later item of each was found."""
-    same, found = np.array([label.same for label in labels]), np.array(is_found)
-    weight = np.array([label.weight for label in labels])
-    hit, all_same, all_found = (float(weight[chosen].sum()) for chosen in (same & found, same, found))
-    recall, precision = (hit / whole if whole else float("nan") for whole in (all_same, all_found))
-    return Agreement(
-        len(labels),
-        recall,
-        precision,
-        2 * hit / (all_same + all_found) if all_same + all_found else float("nan"),
-        wilson(recall, effective_size(weight[same])),
-        wilson(precision, effective_size(weight[found])),
-        [x for x, s, f in zip(labels, same, found, strict=True) if s and not f],
-        [x for x, s, f in zip(labels, same, found, strict=True) if f and not s],
-    )

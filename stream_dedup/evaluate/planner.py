@@ -5,27 +5,49 @@ Pure; nothing is run. `stream-dedup plan` prints the result, and tests compare t
 
 MinHash: the fewest anchors with a recall, or for each number of rows the fewest bands. Bands are planned where the
 settings have no anchors. SimHash and given fingerprints: the layouts that guarantee a Hamming distance, and the least
-distance with a recall. scurve.py has the probability that a pair is found.
+distance with a recall.
 
-Candidates. Unrelated fingerprints are not uniform: few pairs share phrases, and they dominate the longer a key is. If
-the bits of a pair differ with probability q, it agrees in p selected bits with probability (1 - q)^p. `UNRELATED` is
+**S-curve**: the probability that keys propose a pair of Jaccard s (`recall_at`).
+
+**Bands.** With b bands of r rows a pair becomes a candidate with probability 1 - (1 - s^r)^b. Within a band all r
+values must agree (AND, which lowers the curve); one matching band suffices (OR, which raises it). Source: Leskovec,
+Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4.
+
+**Anchors.** Two texts share an anchor if the first of their common runs of eight words, in the order of hashes, is
+among the k first of both. Before it, t runs of one text alone come with probability J (1 - J)^t, J being the Jaccard of
+the runs; fewer than k of them may be of either text (`anchored`). A changed word breaks more runs than shingles: what
+keeps a share s of its shingles of three words keeps s^(8/3) of its runs if words change one by one (`lengthened`), and
+nearly s if passages are replaced. Measured exponents: 2.4 to 2.7 in Reuters' wire, 1.1 to 2.3 in a German paper, 1.4 to
+2.0 in English and Chinese web news. Of pairs of these and of Nepali news with a Jaccard of the shingles from .25 on, 16
+anchors find, in the mean of eight seeds, what `anchored` says of their true J, within .05, and at least what it says of
+`lengthened` less .04. One seed differs by up to .09: pairs of one template are found or missed together.
+
+**SimHash.** A layout finds every pair within k bits for certain. So the recall at a body Jaccard J is the share of such
+pairs whose fingerprints differ in at most k bits. Two binary vectors of equal size with Jaccard J have the cosine
+c = 2J / (1 + J), and each bit differs with probability q = arccos(c) / pi (Charikar 2002). The distance is then
+binomial. docs/operating.md says how far real pairs are from that.
+
+**Candidates.** Unrelated fingerprints are not uniform: few pairs share phrases, and they dominate the longer a key is.
+If the bits of a pair differ with probability q, it agrees in p selected bits with probability (1 - q)^p. `UNRELATED` is
 the distribution of q over unrelated pairs.
 """
 
 import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.evaluate.scurve import bit_difference, proposed, recall_at, within
-from stream_dedup.fingerprint.layout import Layout
-from stream_dedup.fingerprint.layout import layout as parse_layout
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import Layout
+from stream_dedup.fingerprint.simhash import layout as parse_layout
 from stream_dedup.index.footprint import BODY_SHINGLES, Footprint, footprint, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
 from stream_dedup.settings.judging import MOST_BANDS
@@ -41,9 +63,17 @@ _LONG_KEY = 40
 _MOST_ANCHORS = 64
 # Jaccards of the printed curve.
 _CURVE_AT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+# With single words as features the cosine is not that of the shingles. Mean share of differing bits by body Jaccard,
+# the mean of both corpora (pairs of bodies with 40 shingles or more, 64 and 128 bits).
+_TOKENS_AT = (0.0, 0.225, 0.35, 0.45, 0.55, 0.65, 0.75, 0.825, 0.875, 0.925, 0.965, 0.99, 1.0)
+_TOKENS = {
+    "tf": (0.5, 0.237, 0.209, 0.175, 0.142, 0.104, 0.079, 0.069, 0.045, 0.035, 0.032, 0.024, 0.0),
+    "uniform": (0.5, 0.298, 0.258, 0.223, 0.201, 0.155, 0.126, 0.111, 0.080, 0.067, 0.045, 0.031, 0.0),
+    "idf": (0.5, 0.357, 0.310, 0.252, 0.193, 0.153, 0.118, 0.096, 0.075, 0.075, 0.061, 0.027, 0.0),
+}
 # Share of unrelated pairs by q, the probability that a bit differs: a mixture of binomials, fitted (EM, grid of .03) to
 # the distances of all 209 M pairs of originals with body Jaccard < .5 of English web news (10,389) and Reuters' wire
-# (17,633), for 64 and 128 bits (tests/benchmarks/simhash.py). The counted pairs that agree in p bits, relative to
+# (17,633), for 64 and 128 bits. The counted pairs that agree in p bits, relative to
 # uniform fingerprints: 16 bits 1.03, 26 bits 1.2 to 1.5, 28 bits .9 to 1.2 (few pairs); this model: 1.04, 1.19, 1.33.
 # Chinese news with character 5-grams gives 1.5 times as many at 16 bits and 9 to 13 times as many at 26. Single words:
 # at 26 bits 2,400 (Reuters) and 7,400 (web) times as many as uniform; the model has 2,850.
@@ -75,6 +105,93 @@ _UNRELATED_HEADLINE = (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4
 # original; 150 keys of a near table that are read in a row cost less than two cache misses (index/probe.py).
 _CANDIDATE_US, _KEY_US, _KEY_READ_US = 4.0, 1.0, 0.001
 _BODY_END = 4  # bytes that store the end of a packed body
+
+
+def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float64]:
+    """Return the probability that two sets of this Jaccard share a key in at least one of `bands` tables.
+
+    >>> predicted(np.arange(2, 9) / 10, 20, 5).round(3).tolist()  # the book's table
+    [0.006, 0.047, 0.186, 0.47, 0.802, 0.975, 1.0]
+    """
+    s = np.asarray(similarity, np.float64)
+    return 1.0 - (1.0 - s**rows) ** bands
+
+
+def anchored(jaccard: ArrayLike, anchors: int, split: float = 0.5) -> NDArray[np.float64]:
+    """Return the probability that two sets share one of their `anchors` smallest hashes.
+
+    jaccard: of the sets that anchors are taken from. split: of the members of one set alone, the share that the first
+    has: .5 for sets of one size, 0 if the second holds the first. For large sets; small ones share a little more.
+
+    >>> [round(float(p), 3) for p in anchored([0.1, 0.2, 0.5], 16)]
+    [0.942, 0.997, 1.0]
+    >>> round(float(anchored(0.25, 16, split=0)), 3)  # all of it is in a text four times as long
+    0.99
+    """
+    j = np.asarray(jaccard, np.float64)
+    found = np.zeros_like(j)
+    for before in range(2 * anchors - 1):
+        of_first = range(max(before - anchors + 1, 0), min(before, anchors - 1) + 1)
+        both_few = math.fsum(math.comb(before, n) * split**n * (1 - split) ** (before - n) for n in of_first)
+        found = found + both_few * (1 - j) ** before
+    return j * found
+
+
+def lengthened(jaccard: ArrayLike, times: float) -> NDArray[np.float64]:
+    """Return the Jaccard of shingles `times` as long, of two texts of one length in which single words differ.
+
+    >>> [round(float(j), 3) for j in lengthened([0.3, 0.5, 0.8, 1.0], 8 / 3)]
+    [0.068, 0.204, 0.575, 1.0]
+    """
+    j = np.asarray(jaccard, np.float64)
+    share = (2 * j / (1 + j)) ** times
+    return share / (2 - share)
+
+
+def proposed(jaccard: ArrayLike, scheme: Scheme) -> NDArray[np.float64]:
+    """Return the probability that a MinHash scheme's keys of the body propose two bodies of this Jaccard.
+
+    By anchors at least: with words changed one by one.
+
+    >>> scheme = Scheme(FingerprintSettings())
+    >>> [round(float(p), 3) for p in proposed([0.2, 0.3, 0.4, 0.5], scheme)]
+    [0.534, 0.853, 0.974, 0.998]
+    """
+    s = scheme.settings
+    times = scheme.anchor_words / scheme.shingle_widths.words
+    by_anchors = anchored(lengthened(jaccard, times), s.anchors)
+    return 1 - (1 - by_anchors) * (1 - predicted(jaccard, s.body_bands, s.body_rows))
+
+
+def bit_difference(jaccard: float, fingerprint: FingerprintSettings) -> float:
+    """Return the probability that a bit of two bodies with this Jaccard differs.
+
+    >>> round(bit_difference(0.9, FingerprintSettings(family="simhash")), 3)
+    0.104
+    """
+    if fingerprint.features == "tokens":
+        return float(np.interp(jaccard, _TOKENS_AT, _TOKENS[fingerprint.weights]))
+    return math.acos(min(2 * jaccard / (1 + jaccard), 1.0)) / math.pi
+
+
+def within(hamming: int, bits: int, difference: float) -> float:
+    """Return the probability that at most `hamming` of `bits` differ, if each differs with this probability.
+
+    >>> round(within(3, 64, 0.05), 3)
+    0.601
+    """
+    return math.fsum(
+        math.comb(bits, count) * difference**count * (1 - difference) ** (bits - count) for count in range(hamming + 1)
+    )
+
+
+def recall_at(jaccard: float, fingerprint: FingerprintSettings) -> float | None:
+    """Return the probability that the keys of a body find another with this Jaccard; None for given fingerprints."""
+    if fingerprint.family == "minhash":
+        return float(proposed(jaccard, Scheme(fingerprint)))
+    if fingerprint.family == "given":
+        return None
+    return within(fingerprint.hamming, fingerprint.bits, bit_difference(jaccard, fingerprint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,28 +306,16 @@ def advise(
     if not does_it or (memory is not None and now.peak > memory):
         chosen = next((plan for plan in choices if memory is None or plan.peak <= memory), None)
         if chosen is None:
-            raise ConfigError(_too_much(traffic.items, min(choices, key=lambda plan: plan.peak), memory or 0))
-    ends = [now.settings, *([chosen.settings] if chosen else [])]
-    curve = []
-    for jaccard in _CURVE_AT if fingerprint.family != "given" else ():
-        recalls = [_recall(jaccard, fingerprint.model_copy(update=settings)) for settings in ends]
-        curve.append((jaccard, recalls[0], recalls[-1] if chosen else None))
+            smallest = min(choices, key=lambda plan: plan.peak)
+            what = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
+            raise ConfigError(
+                f"{traffic.items:,} originals need at least {sized(smallest.peak)} while tables merge ({what}), not "
+                f"{sized(memory or 0)}; take a shorter window, less recall or a smaller distance, or more memory"
+            )
+    other = fingerprint.model_copy(update=chosen.settings) if chosen else None
+    at = _CURVE_AT if fingerprint.family != "given" else ()
+    curve = [(one, recall_at(one, fingerprint), recall_at(one, other) if other else None) for one in at]
     return Advice(recall, hamming, decision.body, memory, now, chosen, choices, curve)
-
-
-def _too_much(items: int, smallest: Plan, memory: int) -> str:
-    what = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
-    return (
-        f"{items:,} originals need at least {sized(smallest.peak)} while tables merge ({what}), not {sized(memory)}; "
-        "take a shorter window, less recall or a smaller distance, or more memory"
-    )
-
-
-def _recall(jaccard: float, fingerprint: FingerprintSettings) -> float | None:
-    """The probability that the keys of a body find another with this Jaccard; None for given fingerprints."""
-    if fingerprint.family == "minhash":
-        return float(proposed(jaccard, Scheme(fingerprint)))
-    return recall_at(jaccard, fingerprint.hamming, fingerprint)
 
 
 def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: DecisionSettings) -> Plan:
@@ -240,7 +345,7 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
         body_bytes = expected_bytes(traffic.body_shingles) + _BODY_END if scheme.is_exact else 0.0
     takes = footprint(scheme, traffic.items, traffic.id_bytes, body_bytes)
     return Plan(
-        settings, _recall(decision.body, fingerprint), takes, body_bytes, traffic.items * false, keys_read, key_bits,
+        settings, recall_at(decision.body, fingerprint), takes, body_bytes, traffic.items * false, keys_read, key_bits,
         math.ceil(traffic.items * takes.bytes_per_item), peak_bytes(traffic.items, takes),
     )  # fmt: skip
 
@@ -249,12 +354,9 @@ def _keys_with_recall(recall: float, fingerprint: FingerprintSettings, jaccard: 
     """The fewest anchors with this recall, or, without anchors, the fewest bands for each number of rows."""
     options: list[dict[str, Any]] = []
     if fingerprint.anchors:
-        for count in range(1, _MOST_ANCHORS + 1):
-            options = [{"anchors": count}]
-            if float(proposed(jaccard, Scheme(fingerprint.model_copy(update=options[0])))) >= recall:
-                break
-        else:
-            options = []
+        tried = ({"anchors": count} for count in range(1, _MOST_ANCHORS + 1))
+        enough = (one for one in tried if (recall_at(jaccard, fingerprint.model_copy(update=one)) or 0.0) >= recall)
+        options = list(islice(enough, 1))
     else:
         for rows in range(1, len(_UNRELATED_BODY) + 1):
             agree = jaccard**rows
@@ -267,34 +369,25 @@ def _keys_with_recall(recall: float, fingerprint: FingerprintSettings, jaccard: 
     return options
 
 
-def layouts_of(hamming: int, bits: int) -> list[str]:
+@lru_cache
+def layouts_of(hamming: int, bits: int) -> tuple[str, ...]:
     """The layouts that guarantee this distance and no larger one (at distance 0: those for 1).
 
     >>> layouts_of(3, 64)
-    ['4 choose 1', '5 choose 2', '6 choose 3', '7 choose 4', '8 choose 5', '4 x 4']
+    ('4 choose 1', '5 choose 2', '6 choose 3', '7 choose 4', '8 choose 5', '4 x 4')
     >>> layouts_of(6, 64), layouts_of(17, 128)
-    (['8 choose 2', '9 choose 3', '10 choose 4', '11 choose 5', '12 choose 6', '7 x 7'], [])
+    (('8 choose 2', '9 choose 3', '10 choose 4', '11 choose 5', '12 choose 6', '7 x 7'), ())
     """
-    return list(_layouts(max(hamming, 1), bits))
-
-
-@lru_cache
-def _layouts(hamming: int, bits: int) -> tuple[str, ...]:
+    hamming = max(hamming, 1)
+    # The first key that is long enough is the last that is worth its tables.
+    chosen = range(1, bits - hamming)
+    most = next((one for one in chosen if bits * one // (hamming + one) >= _LONG_KEY), len(chosen))
     found = []
-    for chosen in range(1, bits - hamming):
-        found.append(f"{hamming + chosen} choose {chosen}")
-        if bits * chosen // (hamming + chosen) >= _LONG_KEY:
-            break
-    found.append(f"{hamming + 1} x {hamming + 1}")
-    return tuple(name for name in found if _is_allowed(name, bits))
-
-
-def _is_allowed(name: str, bits: int) -> bool:
-    try:
-        parse_layout(name, bits)
-    except ConfigError:
-        return False
-    return True
+    for name in (*(f"{hamming + one} choose {one}" for one in range(1, most + 1)), f"{hamming + 1} x {hamming + 1}"):
+        with suppress(ConfigError):  # not allowed
+            parse_layout(name, bits)
+            found.append(name)
+    return tuple(found)
 
 
 def least_hamming(recall: float, jaccard: float, fingerprint: FingerprintSettings) -> int:
@@ -335,7 +428,7 @@ def largest_hamming(bits: int) -> int:
     >>> largest_hamming(64), largest_hamming(128)
     (10, 16)
     """
-    return max(k for k in range(1, bits) if k == 1 or _layouts(k, bits))
+    return max(k for k in range(1, bits) if k == 1 or layouts_of(k, bits))
 
 
 def _kind_of(fingerprint: FingerprintSettings) -> str:

@@ -20,7 +20,7 @@ estimate of the sum over all decisions (Horvitz and Thompson 1952), whatever the
 import os
 import random
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,13 +30,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from stream_dedup.batch.judge import LineJudge, batched, item_of
-from stream_dedup.batch.lines import Line, LineReader, read_lines
+from stream_dedup.batch.filter import LineJudge, batched
+from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
+from stream_dedup.dedup.verdict import Evidence, Kind, Stage
 from stream_dedup.errors import InputError
-from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Agreement, Label, compare, read_labels
-from stream_dedup.evaluate.novelty import NOT_ASKED, Advice, Rates, advise, clusters_of, counts, rates
+from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Label, read_labels
+from stream_dedup.evaluate.rates import NOT_ASKED, Judged
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
@@ -156,7 +156,7 @@ def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
 def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
     """Return how far the deciding number is above its threshold; None if no threshold decides."""
     evidence = decision.get("evidence") or {}
-    if decision["stage"] in (Stage.ID, Stage.EXACT, Stage.POLICY):
+    if decision["stage"] in NOT_ASKED:
         return None
     if evidence.get("novelty") is not None:
         return float(evidence["novelty"]) - settings.decision.threshold
@@ -215,13 +215,9 @@ def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambd
     with TopicReader(settings) as reader:
         beginnings = reader.beginnings(topics.input)
         for seen, record in enumerate(reader.all(topics.duplicates), 1):
-            decision = _decision(record)
-            original = decision and decision["original"]
-            if (
-                decision is None
-                or not original
-                or original["offset"] < beginnings.get(original.get("partition", -1), _NO_LIMIT)
-            ):
+            decision = _decision(record) or {}
+            original = decision.get("original")
+            if not original or original["offset"] < beginnings.get(original.get("partition", -1), _NO_LIMIT):
                 lost += 1
             else:
                 strata.add(decision, (record, (original["partition"], original["offset"])))
@@ -296,11 +292,19 @@ def from_files(
             lost += 1
         else:
             strata.add(row, ((earlier, row["original"]["offset"]), (later, row.get("line", 0)), False))
-    for seen, (line, decision) in enumerate(_let_through(names, settings), 1):
-        if decision is not None:
-            original = decision["original"]
-            strata.add(decision, ((original["partition"], original["offset"]), (line.input, line.number), True))
-        report(seen)
+    seen = 0
+    with closing(Deduplicator(settings)) as dedup:
+        judge = LineJudge(dedup, _NO_LIMIT)
+        for lines in batched(LineReader(names, None), settings):
+            batch = judge.judge(lines)
+            dedup.apply(batch)
+            for line, verdict in zip(lines, batch.verdicts, strict=True):
+                original, is_compared = verdict.original, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
+                # New versions of an id are not compared.
+                if original and is_compared and original.id != verdict.id:
+                    places = (original.partition, original.offset), (line.input, line.number)
+                    strata.add(verdict.as_json(), (*places, True))
+            report(seen := seen + len(lines))
     return _with_items(names, strata.draw(), settings, len(strata), lost)
 
 
@@ -309,28 +313,6 @@ def _row(line: bytes) -> dict[str, Any]:
         return _checked(line)
     except _UNREADABLE as error:
         raise InputError(f"no row of a duplicates file: {error}") from None
-
-
-def _let_through(inputs: Sequence[str], settings: Settings) -> Iterator[tuple[Line, Mapping[str, Any] | None]]:
-    """Yield each line, with the decision if it was let through beside a near candidate."""
-    with closing(Deduplicator(settings)) as dedup:
-        judge = LineJudge(dedup, _NO_LIMIT)
-        for lines in batched(LineReader(inputs, None), settings):
-            batch = judge.judge(lines)
-            dedup.apply(batch)
-            for line, verdict in zip(lines, batch.verdicts, strict=True):
-                yield line, verdict.as_json() if _has_near_candidate(verdict) else None
-
-
-def _has_near_candidate(verdict: Verdict) -> bool:
-    """Whether the item was let through beside a candidate; new versions of an id are not compared."""
-    original = verdict.original
-    return (
-        verdict.kind in (Kind.UNIQUE, Kind.UPDATE)
-        and verdict.forward
-        and original is not None
-        and (original.id != verdict.id)
-    )
 
 
 def _with_items(
@@ -418,36 +400,19 @@ class Sample:
             raise InputError(f"cannot write {self._labels_path}: {error.strerror}") from None
         self.labels.append(label)
 
-    def agreement(self) -> Agreement | None:
-        """Compare the labels so far with the decisions; None without labels.
+    def judged(self) -> list[Judged]:
+        """Return the labelled pairs with their decisions.
 
-        The precision is an estimate for all decisions of the sampled run. The recall covers only what the sample can
-        contain: of the same articles those held back, or let through with evidence.
+        Precision and missed are estimates for all decisions of the sampled run. Recall and repeated cover only what the
+        sample can contain: of the same articles those held back, or let through with evidence.
         """
-        pairs = self.pairs[: len(self.labels)]
-        found = [not pair.forward or pair.decision["verdict"] == Kind.UPDATE for pair in pairs]
-        return compare(self.labels, found) if pairs else None
-
-    def novelty(self) -> Rates:
-        """Compute missed from the labels so far; repeated covers only what the sample can contain."""
-        _, labels, held, sites = self._counted()
-        return rates(labels, held, sites)
-
-    def advice(self, present: float) -> Advice:
-        """Recommend a value of `decision.novelty` from the labels so far; present: the setting."""
-        pairs, labels, held, sites = self._counted()
-        novelty = [
-            None if pair.decision["stage"] in NOT_ASKED else (pair.decision.get("evidence") or {}).get("novelty")
-            for pair in pairs
-        ]
-        return advise(labels, novelty, held, sites, present)
-
-    def _counted(self) -> tuple[list[Pair], list[Label], list[bool], list[str]]:
-        """Return the pairs that count for the second question, with label, whether held back, and site."""
-        found = [(pair, label) for pair, label in zip(self.pairs, self.labels, strict=False) if counts(label)]
-        pairs, labels = [pair for pair, _ in found], [label for _, label in found]
-        sites = clusters_of(labels, {pair.later.id: pair.later.source for pair in pairs})
-        return pairs, labels, [not pair.forward for pair in pairs], sites
+        found = []
+        for pair, label in zip(self.pairs, self.labels, strict=False):
+            decision, held = pair.decision, not pair.forward
+            novelty = None if decision["stage"] in NOT_ASKED else (decision.get("evidence") or {}).get("novelty")
+            is_found = held or decision["verdict"] == Kind.UPDATE
+            found.append(Judged(label, held, is_found, novelty, label.earlier, pair.later.source))
+        return found
 
 
 def _read_pairs(path: Path) -> list[Pair]:
@@ -459,7 +424,7 @@ def _read_pairs(path: Path) -> list[Pair]:
         return pairs
     except OSError as error:
         raise InputError(f"cannot read the sample {path}: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise InputError(f"{path} is no sample: {error}") from None
 
 

@@ -13,7 +13,7 @@ Machines are little-endian.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types, uint64
+from numba import njit, types, uint32, uint64
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -52,6 +52,22 @@ def rotated(h):
 def rolled(h, token):
     """Append a token to the rolling hash h of the tokens before it."""
     return (rotated(h) ^ token) * _FNV_PRIME
+
+
+@njit(nogil=True, cache=True, inline="always")
+def narrowed(h):
+    """The upper half of a 64-bit hash, never 0."""
+    return max(uint32(h >> uint64(32)), uint32(1))
+
+
+@njit(nogil=True, cache=True)
+def grown(array, used, more):
+    """The array, or a copy of array[:used] with room for `more` elements, and half as much again as before."""
+    if used + more <= len(array):
+        return array
+    larger = np.empty((max(used + more, len(array) + len(array) // 2), *array.shape[1:]), array.dtype)
+    larger[:used] = array[:used]
+    return larger
 
 
 LOWERED = 32

@@ -49,6 +49,9 @@ _WITHOUT_SPACES = (
     (0xAA60, 0xAA7F),  # Myanmar, extended
     (0x1B000, 0x1B16F),  # Kana, extended
 )
+# Those of other scripts that NFKC does not fold to ASCII: Arabic question mark and full stop, danda and double danda,
+# ideographic full stop (also as a half-width form).
+_SENTENCE_MARKS = (0x061F, 0x06D4, 0x0964, 0x0965, 0x3002)
 # Marks that do not split a word: don't = don’t = dont.
 _JOINERS = "'’‘ʼ＇"
 
@@ -83,34 +86,52 @@ def character_classes() -> NDArray[np.uint8]:
 
 # How a character interacts with its neighbours under normalisation.
 INERT, DECOMPOSABLE, MARK, CONTEXT = 0, 1, 2, 3
+Folds = tuple[NDArray[np.uint32], NDArray[np.uint32]]
+"""How the tokeniser writes each character that is not ASCII: (entries by code point, those of longer folds).
+
+The last entry stands for every code point from TABLE_SIZE on.
+"""
 GROWTH = 3
 """Most folded bytes for each byte of a character ("½" grows from 2 to 5); the table cannot fold what grows more."""
 
 CODE_MASK, EXPANDS, CLASS_SHIFT, KIND_SHIFT = 0x1FFFFF, 0x200000, 22, 24
-"""Fields of an entry: 21 bits for the folded code point, or with EXPANDS for offset << 4 | length in the expansions; 2
-bits for the folded character's class; 2 bits for its interaction with neighbours."""
+"""Fields of an entry: 21 bits for the folded code point, or with EXPANDS for offset << 4 | length among the longer
+folds; 2 bits for the folded character's class; 2 bits for its interaction with neighbours."""
 # Han, Hangul syllables and private use fold to themselves; skipping them halves the time to build the table.
 _HANGUL = (0xAC00, 0xD7A3)
 _UNCHANGED = ((0x3400, 0x9FFF), _HANGUL, (0xE000, 0xF8FF), (0x20000, 0x2F7FF), (0x2FA20, TABLE_SIZE - 1))
+NO_TABLE: Folds = np.frombuffer(b"", np.uint32), np.frombuffer(b"", np.uint32)
+"""For ASCII texts, which need no table."""
 
 
-NO_TABLE = np.frombuffer(b"", np.uint32), np.frombuffer(b" ", np.uint8)
-"""A `folding_table()` for ASCII texts, which need none."""
+def identity_table(classes: NDArray[np.uint8]) -> Folds:
+    """For texts that are folded already: each character stays, with its class."""
+    table = _entries(np.arange(TABLE_SIZE + 1, dtype=np.uint32), classes)
+    table.setflags(write=False)
+    return table, NO_TABLE[1]
+
+
+def _entries(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Entries of folded characters. A separator beyond ASCII becomes a space, or "!" if it ends a sentence."""
+    kinds = np.append(classes, np.uint8(SEPARATOR)).astype(np.uint32)[np.minimum(codes, TABLE_SIZE)]
+    replaced = np.where(np.isin(codes, _SENTENCE_MARKS), np.uint32(ord("!")), np.uint32(ord(" ")))
+    written = np.where((kinds == SEPARATOR) & (codes >= 0x80), replaced, codes)
+    entries: NDArray[np.uint32] = (written | kinds << CLASS_SHIFT).astype(np.uint32, copy=False)
+    return entries
 
 
 @cache
-def folding_table() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """(table, expansions): entries by code point, (TABLE_SIZE,) uint32; UTF-8 of folds to several characters, uint8.
-
-    Built once in a process, in some .2 s, for the first text that is not ASCII.
+def folding_table() -> Folds:
+    """For all other texts. Built once in a process, in some .2 s, for the first text that is not ASCII.
 
     >>> chr(int(folding_table()[0][ord("É")]) & CODE_MASK)
     'é'
     """
-    kinds = np.full(TABLE_SIZE, INERT, np.uint8)
-    folded = np.arange(TABLE_SIZE, dtype=np.uint32)
+    kinds = np.full(TABLE_SIZE + 1, INERT, np.uint32)
+    kinds[TABLE_SIZE] = CONTEXT
+    folded = np.arange(TABLE_SIZE + 1, dtype=np.uint32)
     kinds[_HANGUL[0] : _HANGUL[1] + 1] = DECOMPOSABLE
-    expansions = bytearray()
+    longer: list[int] = []
     codes = [c for c in range(TABLE_SIZE) if not any(first <= c <= last for first, last in _UNCHANGED)]
     composing = _composing(codes)
     for code in codes:
@@ -131,15 +152,14 @@ def folding_table() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
         if len(encoded) > min(15, GROWTH * size):
             kinds[code] = CONTEXT
             continue
-        folded[code] = EXPANDS | len(expansions) << 4 | len(encoded)
-        expansions += encoded
-    # For a fold to several characters, tokens.py looks up the class of each of them instead.
-    class_of = character_classes()[np.minimum(folded & CODE_MASK, TABLE_SIZE - 1)].astype(np.uint32)
-    table = folded | class_of << CLASS_SHIFT | kinds.astype(np.uint32) << KIND_SHIFT
-    out = (table, np.frombuffer(bytes(expansions) + b" " * 4, np.uint8))
-    for array in out:
+        folded[code] = EXPANDS | len(longer) << 4 | len(fold)
+        longer += map(ord, fold)
+    classes = character_classes()
+    table = np.where(folded & EXPANDS, folded, _entries(folded, classes)) | kinds << KIND_SHIFT
+    parts = _entries(np.array(longer, np.uint32), classes)
+    for array in (table, parts):
         array.setflags(write=False)
-    return out
+    return table, parts
 
 
 def _composing(codes: list[int]) -> frozenset[str]:

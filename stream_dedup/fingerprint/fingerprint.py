@@ -23,14 +23,23 @@ from stream_dedup.fingerprint.characters import (
     character_classes,
     fold_with_python,
     folding_table,
+    identity_table,
     segment,
     word_classes,
 )
 from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS, Outputs, Parts, Recipe, fingerprint_batch
-from stream_dedup.fingerprint.minhash import Anchors, Bands
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.fingerprint.sentences import PASSAGE_FIELDS, Passages
-from stream_dedup.fingerprint.shingles import Letters, distinct_shingles, every_shingle, letters_for, slots_for, spell
+from stream_dedup.fingerprint.shingles import (
+    Anchors,
+    Bands,
+    Letters,
+    ShingleWidths,
+    every_shingle,
+    letters_for,
+    slots_for,
+    spell,
+)
 from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, SimHashSink
 from stream_dedup.fingerprint.tokens import SLACK, TextBatch, Tokens, TokenTables, tokenise, tokens_for
 from stream_dedup.fingerprint.word_filter import Numbers, headline_features
@@ -129,10 +138,6 @@ class Fingerprints:
         empty: NDArray[np.bool_] = (self.signatures["headline_size"] == 0) & (self.signatures["body_size"] == 0)
         return empty
 
-    def with_copied_signatures(self) -> "Fingerprints":
-        """These fingerprints with a copy of the signatures."""
-        return dataclasses.replace(self, signatures=self.signatures.copy())
-
 
 def identity_key(identity_hash: int) -> int:
     """The index key of an identity: its upper 32 bits, never 0."""
@@ -153,20 +158,20 @@ class Fingerprinter:
         self.scheme = scheme
         s = scheme.settings
         self._classes = word_classes() if scheme.has_chinese_words else character_classes()
+        self._folded = identity_table(self._classes)
         self._seed = np.uint64(scheme.token_seed)
-        columns = scheme.columns
-        bands = {
-            view: Bands(scheme.permutations(number, count, rows), rows, columns[view].start)
-            for number, view, count, rows in (
-                (0, "headline", s.headline_bands, s.headline_rows),
-                (2, "body", s.body_bands, s.body_rows),
-            )
-            if not scheme.layout
-        }
-        nothing = Bands(scheme.permutations(0, 0, 1), 1, 0)
-        headline, body = bands.get("headline", nothing), bands.get("body", nothing)
+
+        def bands(view: str, number: int, count: int, rows: int) -> Bands:
+            if scheme.layout:
+                return Bands(scheme.permutations(0, 0, 1), 1, 0)
+            return Bands(scheme.permutations(number, count, rows), rows, scheme.columns[view].start)
+
+        headline = bands("headline", 0, s.headline_bands, s.headline_rows)
+        body = bands("body", 2, s.body_bands, s.body_rows)
         anchors = Anchors(0 if scheme.layout else s.anchors, *scheme.anchor_runs)
-        self._recipe = Recipe(scheme.shingle_widths, headline, body, anchors)
+        widths = scheme.feature_widths if scheme.layout else scheme.shingle_widths
+        self._recipe = Recipe(widths, headline, body, anchors)
+        self._of_letters = scheme.has_letter_features if scheme.layout else scheme.has_letters
         self._weighting = {"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights]
         no_weights = np.zeros(2, np.uint64), np.zeros(2, np.uint16), 0
         self._idf = (*scheme.weights.table, scheme.weights.unseen) if scheme.weights else no_weights
@@ -184,7 +189,7 @@ class Fingerprinter:
             while rows.size:
                 batch, tables = self._kernel_input(views, rows, is_folded)
                 set_ends = np.empty(len(rows) + 1, np.int64) if is_exact else None
-                letters = letters_for(batch.bounds) if self.scheme.has_letters else None
+                letters = letters_for(batch.bounds) if self._of_letters else None
                 unfolded, part, packed = fingerprint_batch(
                     batch, tables, self._recipe, out, before, simhashes, set_ends, letters
                 )
@@ -234,7 +239,7 @@ class Fingerprinter:
         if self.scheme.layout is None or self.scheme.is_given:
             return None
         simhashes = np.zeros((n, self.scheme.settings.bits // 64), np.uint64)
-        return SimHashSink(self.scheme.feature_widths, self._weighting, *self._idf, simhashes)
+        return SimHashSink(self._weighting, *self._idf, simhashes)
 
     def _signatures(self, items: Sequence[Item], out: Outputs, simhashes: SimHashSink | None) -> NDArray[np.void]:
         """The signatures of the items, from what the kernel wrote."""
@@ -259,30 +264,21 @@ class Fingerprinter:
 
     def features(self, text: str) -> NDArray[np.uint64]:
         """Hashes of the features of a text's SimHash, with repeats; a table of weights counts them."""
-        tokens, count = self._tokenise(text)
-        units, ends = self._units(tokens, count, self.scheme.settings.features == "shingles")
-        out = np.empty(ends[count] + 1, np.uint64)
-        return out[: every_shingle(units, ends[count], self.scheme.feature_widths, out)]
-
-    def tokens(self, text: str) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """Hashes and kinds (0 word, 1 character) of a text's tokens, in order. O(bytes)."""
-        tokens, count = self._tokenise(text)
-        return tokens.hashes[:count], tokens.kinds[:count]
+        return self._shingles(self.tokens(text), self.scheme.feature_widths, self.scheme.has_letter_features)
 
     def exact(self, item: Item) -> "ExactViews":
         """The whole sets that the sketches represent, for an exact comparison. O(bytes)."""
-        tokens, count = self._tokenise(_headline_of(item))
-        features = np.empty(64, np.uint64)
-        size = headline_features(tokens, count, np.empty(128, np.uint64), features)
+        tokens = self.tokens(_headline_of(item))
+        count = len(tokens.hashes)
+        features = np.empty(count, np.uint64)
+        size = headline_features(tokens, count, np.empty(slots_for(count), np.uint32), features)
         headline = frozenset(features[:size].tolist())
-        tokens, count = self._tokenise(_text_of(item, self.scheme))
-        units, ends = self._units(tokens, count, True)
-        slots, out = np.empty(slots_for(ends[count]), np.uint32), np.empty(ends[count] + 1, np.uint64)
-        size = distinct_shingles(units, ends[count], self._recipe.widths, slots, out)
-        return ExactViews(headline, frozenset(out[:size].tolist()), count)
+        tokens = self.tokens(_text_of(item, self.scheme))
+        body = self._shingles(tokens, self.scheme.shingle_widths, self.scheme.has_letters)
+        return ExactViews(headline, frozenset(body.tolist()), len(tokens.hashes))
 
-    def _tokenise(self, text: str) -> tuple[Tokens, int]:
-        """The tokens of a text, and their number."""
+    def tokens(self, text: str) -> Tokens:
+        """The tokens of a text, without room for more. O(bytes)."""
         tries = [(segment, True)] if self.scheme.has_chinese_words else [(_encoded, False), (fold_with_python, True)]
         for encode, is_folded in tries:
             batch, tables = self._kernel_input([(b"", encode(text))], np.zeros(1, np.int64), is_folded)
@@ -290,15 +286,17 @@ class Fingerprinter:
             count = tokenise(batch, batch.bounds[0, 2], batch.bounds[0, 3], tables, tokens)
             if count >= 0:
                 break
-        return tokens, count
+        return Tokens(tokens.text, tokens.places[: 2 * count], tokens.hashes[:count], tokens.kinds[:count])
 
-    def _units(self, tokens: Tokens, count: int, of_shingles: bool) -> tuple[Tokens | Letters, Sequence[int]]:
-        """What features consist of, tokens or letters, and how many of them precede each token and the end."""
-        if not (of_shingles and self.scheme.has_letters):
-            return tokens, range(count + 1)
-        letters = letters_for(np.array([[0, tokens.places[2 * count - 1] if count else 0]]))
-        spell(tokens, count, self._seed, letters)
-        return letters, letters.starts[: count + 1].tolist()
+    def _shingles(self, tokens: Tokens, widths: ShingleWidths, of_letters: bool) -> NDArray[np.uint64]:
+        """Hashes of the shingles of the tokens, in order, with repeats."""
+        units: Tokens | Letters = tokens
+        count = len(tokens.hashes)
+        if of_letters:
+            units = letters_for(np.array([[0, tokens.places[-1] if count else 0]]))
+            count = spell(tokens, count, self._seed, units)
+        out = np.empty(count + 1, np.uint64)
+        return out[: every_shingle(units, count, widths, out)]
 
     def _kernel_input(
         self, views: Sequence[tuple[bytes, ...]], rows: NDArray[np.int64], is_folded: bool = False
@@ -308,8 +306,8 @@ class Fingerprinter:
         ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         bounds = np.stack([ends[:-1], ends[1:]], axis=1).reshape(len(rows), 4)
         data = b"".join([*parts, b" " * SLACK])
-        folds = NO_TABLE if is_folded or data.isascii() else folding_table()
-        batch = TextBatch(np.frombuffer(data, np.uint8), bounds, rows, is_folded)
+        folds = self._folded if is_folded else NO_TABLE if data.isascii() else folding_table()
+        batch = TextBatch(np.frombuffer(data, np.uint8), bounds, rows)
         return batch, TokenTables(self._classes, *folds, self._seed)
 
 

@@ -12,11 +12,22 @@ import numpy as np
 from numba import njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.bits import GOLDEN, M1, mix
-from stream_dedup.fingerprint.minhash import Anchors, Bands, anchor_keys, band_keys, sketch
+from stream_dedup.fingerprint.bits import GOLDEN, M1, grown, mix, narrowed
 from stream_dedup.fingerprint.packed_sets import append_set
 from stream_dedup.fingerprint.sentences import PASSAGE_FIELDS, Sentences, cut_passages, split_sentences
-from stream_dedup.fingerprint.shingles import ShingleWidths, any_character, distinct, every_shingle, slots_for, spell
+from stream_dedup.fingerprint.shingles import (
+    Anchors,
+    Bands,
+    ShingleWidths,
+    anchor_keys,
+    any_character,
+    band_keys,
+    distinct,
+    every_shingle,
+    sketch,
+    slots_for,
+    spell,
+)
 from stream_dedup.fingerprint.simhash import UNIFORM, simhash
 from stream_dedup.fingerprint.tokens import tokenise, tokens_for
 from stream_dedup.fingerprint.word_filter import (
@@ -24,9 +35,9 @@ from stream_dedup.fingerprint.word_filter import (
     begins_number,
     bit_of_word,
     find_numbers,
+    has_bit,
     headline_features,
     mark_words,
-    narrowed,
     second_bit,
     set_bit,
     write_words,
@@ -39,7 +50,7 @@ MOST_HEADLINE_NUMBERS = 8
 
 
 class Recipe(NamedTuple):
-    """What the kernel makes of each view."""
+    """What the kernel makes of each view. widths: of the features of a SimHash, or else of shingles."""
 
     widths: ShingleWidths
     headline: Bands
@@ -84,16 +95,6 @@ class Parts(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _grown(array, used, more):
-    """The array, or a copy of array[:used] with room for `more` elements, and half as much again as before."""
-    if used + more <= len(array):
-        return array
-    larger = np.empty((max(used + more, len(array) + len(array) // 2), *array.shape[1:]), array.dtype)
-    larger[:used] = array[:used]
-    return larger
-
-
-@njit(nogil=True, cache=True)
 def _digest(digest, tokens, count):
     """Add a list of tokens to a digest. Each position has its own term, so that the order matters."""
     total = uint64(count)
@@ -126,12 +127,10 @@ def _fill_filter(i, words, numbers, found, out):
     """Set the bits of all words and numbers of headline and text."""
     bits = out.filters[i]
     bits[:] = uint8(0)
-    for h in words:
-        if h:
-            set_bit(bits, bit_of_word(h))
-    for h in out.headline_words[i]:
-        if h:
-            set_bit(bits, bit_of_word(h))
+    for found_words in (words, out.headline_words[i]):
+        for h in found_words:
+            if h:
+                set_bit(bits, bit_of_word(h))
     for k in range(found + out.headline_numbers.shape[1]):
         h = uint32(numbers[k, 0]) if k < found else out.headline_numbers[i, k - found]
         if h:
@@ -145,8 +144,8 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
 
     tables: `TokenTables`; recipe: `Recipe`; before: how many words, shingles, numbers and passages the calls before
     had, (4,) int64, from which all positions count; simhashes: a `SimHashSink` or None; set_ends: (n + 1,) int64 to
-    pack the sets of body shingles (packed_sets.py), or None; letters: scratch (`Letters`) for shingles of letters, or
-    None.
+    pack the sets of body shingles (packed_sets.py), or None; letters: scratch (`Letters`) if shingles or features are
+    of letters, or None.
 
     Returns the rows that are not filled, because the tables cannot fold one of their views; the `Parts` of all texts,
     none of families with a SimHash; and the packed sets: that of the k-th item of the batch is bytes set_ends[k] to
@@ -155,8 +154,7 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
     widths, bounds, rows = recipe.widths, batch.bounds, batch.rows
     tokens = tokens_for(bounds)
     longest = tokens.hashes.size
-    headline_slots, features = np.empty(128, np.uint64), np.empty(64, np.uint64)
-    headline_numbers = np.empty((longest, 2), np.int64)
+    features, headline_numbers = np.empty(longest, np.uint64), np.empty((longest, 2), np.int64)
     slots, members = np.empty(slots_for(longest), np.uint32), np.empty(longest, np.uint64)
     narrow, own_words = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
     body_minima = np.empty(2 * out.bodies.shape[1], np.uint64)
@@ -177,7 +175,7 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
         count = tokenise(batch, bounds[k, 0], bounds[k, 1], tables, tokens)
         is_headline_folded = count >= 0
         digest = _digest(tables.seed, tokens, count)
-        headline_size = _fingerprint_headline(i, tokens, count, headline_numbers, headline_slots, features, out)
+        headline_size = _fingerprint_headline(i, tokens, count, headline_numbers, slots, features, out)
         if simhashes is None:
             band_keys(features, headline_size, recipe.headline, narrow, out.keys[i])
 
@@ -192,10 +190,10 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
         unit_count = count if letters is None else spell(tokens, count, tables.seed, letters)
 
         if simhashes is not None:
-            if simhashes.widths == widths and letters is not None:
-                size = every_shingle(letters, unit_count, widths, members)
+            if letters is None:
+                size = every_shingle(tokens, count, widths, members)
             else:
-                size = every_shingle(tokens, count, simhashes.widths, members)
+                size = every_shingle(letters, unit_count, widths, members)
             if simhashes.weighting == UNIFORM:
                 size = distinct(members, size, slots, members)
             simhash(members, size, simhashes, votes, simhashes.out[i])
@@ -203,12 +201,12 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
             continue
 
         # -- words and numbers
-        words = _grown(words, word_count, count)
+        words = grown(words, word_count, count)
         own = own_words[:count]
         write_words(tokens, count, own)
         for j in range(count):
             words[word_count + j] = bit_of_word(own[j]) if own[j] else NO_WORD
-        numbers = _grown(numbers, number_count, count)
+        numbers = grown(numbers, number_count, count)
         own_numbers = numbers[number_count:]
         found = find_numbers(tokens, count, own_numbers)
         own_numbers[:found, 1] += before[0] + word_count
@@ -217,12 +215,11 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
         mark_words(own, bits)
         out.headlines[i, :] = 0
         for j in range(min(headline_size, out.headlines.shape[1])):
-            place = features[j] >> uint64(49)
-            in_text = (bits[place >> uint64(3)] >> uint8(place & uint64(7))) & uint8(1)
-            out.headlines[i, j] = (place << uint64(1)) | uint64(in_text)
+            place = np.int64(features[j] >> uint64(49))
+            out.headlines[i, j] = 2 * place + has_bit(bits, place)
 
         # -- shingles
-        shingles = _grown(shingles, shingle_count, unit_count)
+        shingles = grown(shingles, shingle_count, unit_count)
         windows = shingles[shingle_count:]
         if letters is None:
             windows = windows[: every_shingle(tokens, count, widths, windows)]
@@ -240,7 +237,7 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
             set_ends[k + 1] = packed_size
 
         # -- passages
-        passages = _grown(passages, passage_count, count)
+        passages = grown(passages, passage_count, count)
         width = max(widths.words, widths.characters) if has_characters else widths.words
         sentence_count = split_sentences(tokens, count, sentences)
         cut = cut_passages(

@@ -27,7 +27,7 @@ import numpy as np
 from numba import int64, njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.bits import trailing_zeros
+from stream_dedup.fingerprint.bits import grown, trailing_zeros
 
 VERSION = 1
 """Part of the id of schemes with packed sets: raise it when the code changes, so that old sets are not misread."""
@@ -96,14 +96,11 @@ def encode(members, count, out, at):
             bits -= uint64(8)
         buffer |= (uint64(1) | ((gap & mask) << uint64(1))) << bits
         bits += k + uint64(1)
-        while bits >= uint64(8):
-            out[at] = uint8(buffer & uint64(255))
-            at += 1
-            buffer >>= uint64(8)
-            bits -= uint64(8)
-    if bits:
+    while bits:
         out[at] = uint8(buffer & uint64(255))
         at += 1
+        buffer >>= uint64(8)
+        bits -= min(bits, uint64(8))
     return at
 
 
@@ -203,9 +200,5 @@ def append_set(shingles, count, out, at):
     for j in range(count):
         members[j] = uint32(shingles[j] >> _CUT)
     _sort(members)
-    most = _MAX_MEMBER_BYTES * min(count, MAX_MEMBERS) + 8
-    if at + most > out.size:
-        longer = np.empty(2 * out.size + most, np.uint8)
-        longer[:at] = out[:at]
-        out = longer
+    out = grown(out, at, _MAX_MEMBER_BYTES * min(count, MAX_MEMBERS) + 8)
     return out, encode(members, count, out, at)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.fingerprint import kernel, packed_sets, simhash
-from stream_dedup.fingerprint import layout as layouts
 from stream_dedup.fingerprint.characters import segmenter_id
 from stream_dedup.fingerprint.shingles import ShingleWidths
 from stream_dedup.fingerprint.word_filter import FILTER_BITS
@@ -33,20 +32,11 @@ HEADLINE_FEATURES = 24
 # word that was changed.
 _RUN_WORDS, _RUN_CHARACTERS = 8, 10
 # The settings of each family that do not change fingerprints, and therefore not the scheme.
+_OF_MINHASH = {"anchors", "body_bins", "body_bands", "body_rows", "headline_bands", "headline_rows"}
 _UNUSED = {
     "minhash": {"family", "hamming", "layout", "bits", "features", "weights", "idf", "verify"},
     # The id includes the digest of the idf table.
-    "simhash": {
-        "hamming",
-        "idf",
-        "verify",
-        "anchors",
-        "body_bins",
-        "body_bands",
-        "body_rows",
-        "headline_bands",
-        "headline_rows",
-    },
+    "simhash": {"hamming", "idf", "verify", *_OF_MINHASH},
     "given": set(FingerprintSettings.model_fields) - {"family", "layout"},
 }
 
@@ -92,10 +82,10 @@ class Scheme:
         return self.settings.verify == "exact"
 
     @cached_property
-    def layout(self) -> layouts.Layout | None:
+    def layout(self) -> simhash.Layout | None:
         """The tables of the body's SimHash; None if the body has MinHash bands."""
         s = self.settings
-        return None if s.family == "minhash" else layouts.layout(s.layout, s.bits)
+        return None if s.family == "minhash" else simhash.layout(s.layout, s.bits)
 
     @cached_property
     def columns(self) -> dict[str, slice]:
@@ -156,6 +146,11 @@ class Scheme:
         """Words or letters of an anchor's run."""
         return self.anchor_runs[1] + self.shingle_widths.words
 
+    @property
+    def has_letter_features(self) -> bool:
+        """Whether the features of a SimHash are of letters."""
+        return self.has_letters and self.settings.features == "shingles"
+
     @cached_property
     def feature_widths(self) -> ShingleWidths:
         """Width of a feature of the SimHash: that of a shingle, or a single word or character."""
@@ -165,7 +160,7 @@ class Scheme:
     def features_id(self) -> int:
         """64-bit id of the hash function of the SimHash's features; a table of weights is valid for one id."""
         segmenter = f" {segmenter_id()}" if self.has_chinese_words else ""
-        kind = " letters" if self.has_letters and self.settings.features == "shingles" else ""
+        kind = " letters" if self.has_letter_features else ""
         widths = tuple(self.feature_widths)
         text = f"{kernel.VERSION} {simhash.VERSION} {self.settings.seed} {widths}{kind}{segmenter}{self._salt_tag}"
         return xxhash.xxh3_64_intdigest(text.encode())
@@ -225,7 +220,7 @@ class Scheme:
         if self.is_exact:
             text += f" exact {packed_sets.VERSION}"
         if self.layout:
-            text += f" {simhash.VERSION} {layouts.VERSION} {self.weights.digest.hex() if self.weights else ''}"
+            text += f" {simhash.VERSION} {simhash.LAYOUT_VERSION} {self.weights.digest.hex() if self.weights else ''}"
         return xxhash.xxh3_64_intdigest((text + self._salt_tag).encode())
 
     def permutations(self, view: int, bands: int, rows: int) -> NDArray[np.uint32]:

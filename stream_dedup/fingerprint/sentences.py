@@ -15,9 +15,8 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.bits import GOLDEN, M1, MASKED, break_mask, mix, trailing_zeros
+from stream_dedup.fingerprint.bits import GOLDEN, M1, MASKED, break_mask, mix, narrowed, trailing_zeros
 from stream_dedup.fingerprint.shingles import any_character
-from stream_dedup.fingerprint.word_filter import narrowed
 
 # Of 40 held-back items in which readers found something new, these two numbers find 33. Fewer words let in captions and
 # menu lines with a full stop; more words lose short quotes.

@@ -1,4 +1,4 @@
-"""SimHash: 64 or 128 bits for a text, whose Hamming distances estimate the angles between texts.
+"""SimHash: 64 or 128 bits for a text, whose Hamming distances estimate the angles between texts, and their index keys.
 
 Each feature of a text (a shingle or a token) votes on each bit with its weight, for or against, according to that bit
 of its hash; the majority decides. If the feature vectors of two texts form the angle a, each bit differs with
@@ -21,10 +21,14 @@ xxh3-128 of all other bytes; then the hashes (entries · u8, ascending) and the 
 Source: Spärck Jones, "A statistical interpretation of term specificity and its application in retrieval", 1972.
 """
 
+import re
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, combinations, pairwise
+from math import comb
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +39,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.bits import GOLDEN, mix, mix_all
-from stream_dedup.fingerprint.shingles import ShingleWidths
+from stream_dedup.settings.judging import MOST_BANDS
 
 VERSION = 1
 """Part of the scheme id: raise it when a SimHash changes."""
@@ -46,11 +50,10 @@ UNIFORM, TF, IDF = 0, 1, 2
 class SimHashSink(NamedTuple):
     """How the kernel makes SimHashes, and where it writes them.
 
-    widths of the features; weighting: UNIFORM, TF or IDF; keys, values, unseen: see `weight_of`; out: (n, bits/64)
+    weighting: UNIFORM, TF or IDF; keys, values, unseen: see `weight_of`; out: (n, bits/64)
     uint64, one row for each item.
     """
 
-    widths: ShingleWidths
     weighting: int
     keys: NDArray[np.uint64]
     values: NDArray[np.uint16]
@@ -107,7 +110,7 @@ _MAGIC = b"SDW1"
 WEIGHTS_VERSION = 1
 """Version of the file of a table of weights."""
 _HEADER = struct.Struct("<4sHHQQQ")
-_DIGEST = 16
+_BEGIN = _HEADER.size + 16  # of the entries, after the digest
 _UNIT = 256
 # A feature of one document has the weight of an unseen one, and most features are of this kind.
 _MIN_DOCUMENTS = 2
@@ -133,7 +136,7 @@ class Weights:
     @cached_property
     def digest(self) -> bytes:
         """xxh3-128 of the whole table."""
-        return _digest(self._head(), self._content())
+        return self.to_bytes()[_HEADER.size : _BEGIN]
 
     @cached_property
     def table(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
@@ -149,14 +152,9 @@ class Weights:
 
     def to_bytes(self) -> bytes:
         """The content of the file. O(entries)."""
-        head, content = self._head(), self._content()
-        return head + _digest(head, content) + content
-
-    def _head(self) -> bytes:
-        return _HEADER.pack(_MAGIC, WEIGHTS_VERSION, 0, self.features, self.documents, len(self.hashes))
-
-    def _content(self) -> bytes:
-        return self.hashes.astype("<u8").tobytes() + self.values.astype("<u2").tobytes()
+        head = _HEADER.pack(_MAGIC, WEIGHTS_VERSION, 0, self.features, self.documents, len(self.hashes))
+        content = self.hashes.astype("<u8").tobytes() + self.values.astype("<u2").tobytes()
+        return head + xxhash.xxh3_128_digest(head + content) + content
 
 
 def build_weights(features: int, documents: Iterable[NDArray[np.uint64]]) -> Weights:
@@ -167,12 +165,10 @@ def build_weights(features: int, documents: Iterable[NDArray[np.uint64]]) -> Wei
     >>> weights.hashes.tolist(), weights.values.tolist(), weights.unseen
     ([5, 9], [1, 104], 281)
     """
-    frequencies: dict[int, int] = {}
-    count = 0
+    frequencies, count = Counter[int](), 0
     for document in documents:
+        frequencies.update(np.unique(document).tolist())
         count += 1
-        for h in np.unique(document).tolist():
-            frequencies[h] = frequencies.get(h, 0) + 1
     entries = sorted((h, n) for h, n in frequencies.items() if n >= _MIN_DOCUMENTS)
     hashes = np.array([h for h, _ in entries], np.uint64)
     rarity = np.log(max(count, 1) / np.array([n for _, n in entries], np.float64))
@@ -188,16 +184,15 @@ def read_weights(path: Path, features: int) -> Weights:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"[fingerprint] idf: cannot read {path}: {error.strerror}") from None
-    at = _HEADER.size + _DIGEST
-    if len(data) < at or data[:4] != _MAGIC:
+    if len(data) < _BEGIN or data[:4] != _MAGIC:
         raise ConfigError(
             f"[fingerprint] idf: {path} is not a table of weights; `stream-dedup weights build` writes one"
         )
-    head, content = data[: _HEADER.size], data[at:]
+    head, content = data[: _HEADER.size], data[_BEGIN:]
     _, version, _, built_for, documents, entries = _HEADER.unpack(head)
     if version != WEIGHTS_VERSION:
         raise ConfigError(f"[fingerprint] idf: {path} has version {version}; this program reads {WEIGHTS_VERSION}")
-    if data[_HEADER.size : at] != _digest(head, content) or len(content) != 10 * entries:
+    if data[_HEADER.size : _BEGIN] != xxhash.xxh3_128_digest(head + content) or len(content) != 10 * entries:
         raise ConfigError(f"[fingerprint] idf: {path} was changed or truncated after it was written")
     if built_for != features:
         raise ConfigError(
@@ -208,7 +203,158 @@ def read_weights(path: Path, features: int) -> Weights:
     return Weights(built_for, documents, hashes, np.frombuffer(content, "<u2", entries, 8 * entries).astype(np.uint16))
 
 
-def _digest(head: bytes, content: bytes) -> bytes:
-    state = xxhash.xxh3_128(head)
-    state.update(content)
-    return state.digest()
+# -- layouts ---------------------------------------------------------------------------------------------
+# A layout makes index keys, such that all pairs within a given Hamming distance share at least one key.
+#
+# A layout turns SimHashes, (n, words) uint64, into keys, (n, tables) uint32, for the index that also serves MinHash
+# bands. Each table selects some bits. If they are many, the key is a hash of them, and it must match as a whole. If
+# they are few, the key consists of them, followed by as many other bits as fit: the selected bits must be equal, and
+# the rest may differ in up to the maximum Hamming distance (the index's near tables).
+#
+# Recall is exact by the pigeonhole principle: cut the bits into m blocks; k flipped bits touch at most k blocks, so m -
+# k blocks are intact; with one table for each choice of m - k blocks, one table matches. More blocks in a key mean more
+# tables with longer keys, and so fewer false candidates. With 4 choose 1, one unrelated SimHash in 65,536 shares the
+# bits of a table, and one in 6 million matches the key; with 5 choose 2 it is one in 67 million. The Hamming distance
+# of the whole SimHashes then confirms or rejects each candidate.
+#
+# Source: Manku, Jain, Das Sarma, "Detecting Near-Duplicates for Web Crawling", WWW 2007, section 3 (tables of permuted
+# fingerprints, the rest compared by Hamming distance; "4 x 4" is its two-level scheme of 16 tables).
+
+_FORM = re.compile(r"(\d+) (choose|x) (\d+)")
+# A table costs each original eight bytes and each lookup a cache miss; 8 choose 2 has 28, the default family 30. The
+# bound is that of MinHash bands, for layouts of 128 bits such as 10 choose 5 (252 tables, 5 bits).
+_MAX_TABLES = MOST_BANDS
+# With keys of 15 bits, a million originals fill buckets of 30; with fewer bits a lookup becomes a scan.
+_MIN_KEY_BITS = 15
+_KEY_BITS = 32
+# With fewer don't-care bits, comparing them rejects too few candidates: 8 bits within distance 3 reject 64 in 100.
+_MIN_DONT_CARE_BITS = 8
+LAYOUT_VERSION = 2
+"""Part of the scheme id: raise it when the keys of a SimHash change."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The tables of a SimHash.
+
+    masks: (tables, words) uint64, the bits that each table selects; max_hamming: largest distance with exact recall.
+    """
+
+    masks: NDArray[np.uint64]
+    max_hamming: int
+
+    @property
+    def tables(self) -> int:
+        return len(self.masks)
+
+    @cached_property
+    def dont_care_bits(self) -> tuple[int, ...]:
+        """For each table the number of lower key bits that need not be equal; 0 if the key is a hash."""
+        spare = [_KEY_BITS - int(bits) for bits in np.bitwise_count(self.masks).sum(axis=1)]
+        return tuple(bits if bits >= _MIN_DONT_CARE_BITS else 0 for bits in spare)
+
+    def keys(self, simhashes: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Keys (n, tables) of SimHashes (n, words); never 0, which means "no key" in the index. O(n · tables · words).
+
+        Long keys are hashed because the index distributes keys by their upper bits. Two different selections of bits
+        have the same hash with probability 2^-32.
+
+        >>> four = layout("4 choose 1", 64)
+        >>> [f"{key:08x}" for key in four.keys(np.array([[0x0123456789ABCDEF]], np.uint64))[0]]
+        ['cdef89ab', '89abcdef', '4567cdef', '0123cdef']
+        """
+        out = np.empty((len(simhashes), self.tables), np.uint32)
+        for table, mask in enumerate(self.masks):
+            if self.dont_care_bits[table]:
+                out[:, table] = np.maximum(_permuted(simhashes, mask), 1)
+                continue
+            h = np.full(len(simhashes), table + 1, np.uint64)
+            for word, bits in enumerate(mask):
+                h = mix_all((h * GOLDEN) ^ (simhashes[:, word] & bits))
+            out[:, table] = np.maximum(h >> np.uint64(32), 1)
+        return out
+
+
+def layout(text: str, bits: int) -> Layout:
+    """Parse a layout setting: "m choose r" or "m x n".
+
+    Raises ConfigError for any other form, for too many tables, and for keys that are too short to be useful.
+
+    >>> [(layout(text, 64).tables, layout(text, 64).max_hamming) for text in ("4 choose 1", "5 choose 2", "8 choose 2")]
+    [(4, 3), (10, 3), (28, 6)]
+    >>> layout("6 choose 3", 128).tables, layout("4 x 4", 64).tables, layout("4 x 4", 64).max_hamming
+    (20, 16, 3)
+    """
+    form = _FORM.fullmatch(text)
+    if not form:
+        raise ConfigError(f"[fingerprint] layout = {text!r} is neither 'm choose r' nor 'm x n', e.g. '5 choose 2'")
+    first, second = int(form[1]), int(form[3])
+    is_choice = form[2] == "choose"
+    if not 2 <= first <= bits or not 1 <= second <= (first - 1 if is_choice else bits):
+        raise ConfigError(f"[fingerprint] layout = {text!r}: {bits} bits cannot be divided this way")
+    count = comb(first, second) if is_choice else first * second
+    if count > _MAX_TABLES:
+        raise ConfigError(f"[fingerprint] layout = {text!r} makes {count} tables; at most {_MAX_TABLES} are allowed")
+    blocks = _divide(list(range(bits)), first)
+    if is_choice:
+        tables, distance = (
+            [list(chain.from_iterable(choice)) for choice in combinations(blocks, second)],
+            first - second,
+        )
+    else:  # one table for each block and each part of the other bits: one block is intact, and one part of the others
+        others = [[bit for bit in range(bits) if bit not in block] for block in blocks]
+        tables = [block + part for block, rest in zip(blocks, others, strict=True) for part in _divide(rest, second)]
+        distance = min(first, second) - 1
+    masks = np.zeros((count, bits // 64), np.uint64)
+    for mask, places in zip(masks, tables, strict=True):
+        for place in places:
+            mask[place // 64] |= np.uint64(1 << place % 64)
+    shortest = int(np.bitwise_count(masks).sum(axis=1).min())
+    if shortest < _MIN_KEY_BITS:
+        raise ConfigError(
+            f"[fingerprint] layout = {text!r} makes keys of {shortest} bits out of {bits}; fewer than {_MIN_KEY_BITS} "
+            "match nearly everything: use 128 bits, or a layout with fewer blocks"
+        )
+    return Layout(masks, distance)
+
+
+def distances(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The Hamming distance of each row of a (n, words) to the same row of b: (n,) int64.
+
+    >>> distances(np.array([[7, 1]], np.uint64), np.array([[4, 0]], np.uint64)).tolist()
+    [3]
+    """
+    flipped: NDArray[np.int64] = np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64)
+    return flipped
+
+
+def _permuted(simhashes: NDArray[np.uint64], mask: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Keys of 32 bits: the bits in the mask, then the first of the other bits, of SimHashes (n, words)."""
+    chosen = [place for place in range(64 * len(mask)) if int(mask[place // 64]) >> place % 64 & 1]
+    others = [place for place in range(64 * len(mask)) if place not in chosen]
+    out = np.zeros(len(simhashes), np.uint64)
+    for word, low, width in _runs(chosen) + _runs(others[: _KEY_BITS - len(chosen)]):
+        bits = (simhashes[:, word] >> np.uint64(low)) & np.uint64((1 << width) - 1)
+        out = (out << np.uint64(width)) | bits
+    return out
+
+
+def _runs(places: list[int]) -> list[tuple[int, int, int]]:
+    """Group bit positions into runs of adjacent ones: (word, lowest bit, width).
+
+    >>> _runs([0, 1, 2, 62, 63, 64])
+    [(0, 0, 3), (0, 62, 2), (1, 0, 1)]
+    """
+    runs: list[tuple[int, int, int]] = []
+    for place in places:
+        word, bit = divmod(place, 64)
+        if runs and runs[-1][0] == word and runs[-1][1] + runs[-1][2] == bit:
+            runs[-1] = (word, runs[-1][1], runs[-1][2] + 1)
+        else:
+            runs.append((word, bit, 1))
+    return runs
+
+
+def _divide(positions: list[int], parts: int) -> list[list[int]]:
+    ends = [len(positions) * i // parts for i in range(parts + 1)]
+    return [positions[start:end] for start, end in pairwise(ends)]

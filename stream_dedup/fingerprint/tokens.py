@@ -42,36 +42,30 @@ from stream_dedup.fingerprint.characters import (
 
 SLACK = 2 * MASKED
 """Readable bytes after every text, because the tokeniser reads whole blocks."""
-_SPACE, _APOSTROPHE, _EXCLAMATION = np.uint8(0x20), np.uint8(0x27), np.uint8(0x21)
-# Sentence marks of other scripts that NFKC does not fold to ASCII: Arabic question mark and full stop, danda and double
-# danda, ideographic full stop (also as a half-width form).
-_SENTENCE_MARKS = (0x061F, 0x06D4, 0x0964, 0x0965, 0x3002)
+_SPACE, _APOSTROPHE = np.uint8(0x20), np.uint8(0x27)
 
 
 class TextBatch(NamedTuple):
     """The headlines and texts of n items in one buffer.
 
     data: uint8, valid UTF-8, with SLACK bytes after the last view; bounds: (n, 4) int64, start and end of the headline
-    and of the text; rows: (n,) int64, the output row of each item; is_folded: the views are folded already, see
-    `characters.fold_with_python`.
+    and of the text; rows: (n,) int64, the output row of each item.
     """
 
     data: NDArray[np.uint8]
     bounds: NDArray[np.int64]
     rows: NDArray[np.int64]
-    is_folded: bool
 
 
 class TokenTables(NamedTuple):
     """Constant inputs of the tokeniser.
 
-    classes: (code points,) uint8, folds (code points,) uint32 and expansions uint8: see characters.py;
-    seed of the token hashes.
+    classes: (code points,) uint8, folds and longer_folds: `characters.Folds`; seed of the token hashes.
     """
 
     classes: NDArray[np.uint8]
     folds: NDArray[np.uint32]
-    expansions: NDArray[np.uint8]
+    longer_folds: NDArray[np.uint32]
     seed: np.uint64
 
 
@@ -111,8 +105,8 @@ def tokens_for(bounds):
 def tokenise(batch, start, end, tables, tokens):
     """Tokenise batch.data[start:end] into `tokens` and return the number of tokens.
 
-    Returns -1 if the tables cannot fold the text: fold it with `characters.fold_with_python` and call again with
-    `is_folded`.
+    Returns -1 if the tables cannot fold the text: fold it with `characters.fold_with_python` and call again with an
+    `identity_table`.
     """
     size, has_characters = _normalise(batch, start, end, tables, tokens.text)
     if size < 0:
@@ -136,24 +130,16 @@ def decode(data, i):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _separator(code):
-    """The ASCII byte that replaces a separator: itself, "!" for a sentence mark, else a space."""
-    if code < 0x80:
-        return uint8(code)
-    for mark in _SENTENCE_MARKS:
-        if code == mark:
-            return _EXCLAMATION
-    return _SPACE
+def _class_of(entry):
+    return (entry >> uint32(CLASS_SHIFT)) & uint32(3)
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _write(code, kind, text, n):
-    """Append a folded character of class `kind` to text[:n] and return the new n."""
-    if kind == IGNORED:
+def _write(entry, text, n):
+    """Append the character of an entry to text[:n] and return the new n."""
+    code = entry & uint32(CODE_MASK)
+    if _class_of(entry) == IGNORED:
         return n
-    if kind == SEPARATOR:
-        text[n] = _separator(code)
-        return n + 1
     if code < uint32(0x80):
         text[n] = uint8(code)
         return n + 1
@@ -179,7 +165,7 @@ def _normalise(batch, start, end, tables, text):
 
     Returns the number of bytes, or -1 if the tables cannot fold the text, and whether the text has a CHARACTER.
     """
-    data, classes, expansions = batch.data, tables.classes, tables.expansions
+    data, folds, longer = batch.data, tables.folds, tables.longer_folds
     n, i = 0, start
     has_characters = False
     while i < end:
@@ -198,36 +184,20 @@ def _normalise(batch, start, end, tables, text):
                 break
             code, width = decode(data, i)
             i += width
-            if batch.is_folded:
-                kind = classes[code] if code < classes.size else uint8(SEPARATOR)
-                has_characters |= kind == CHARACTER
-                n = _write(code, kind, text, n)
-                continue
-            if code >= tables.folds.size:
-                return -1, False
-            entry = tables.folds[code]
+            entry = folds[min(np.int64(code), folds.size - 1)]
             behaviour = (entry >> uint32(KIND_SHIFT)) & uint32(3)
             # Normalisation may swap two marks, or move a mark in front of an accent that is part of its letter.
             if behaviour == CONTEXT or (behaviour == MARK and before != INERT):
                 return -1, False
             before = behaviour
-            new = entry & uint32(CODE_MASK)
             if entry & uint32(EXPANDS):
-                place = new >> uint32(4)
-                stop = place + (new & uint32(15))
-                while place < stop:
-                    if expansions[place] < 0x80:
-                        code, width = uint32(expansions[place]), 1
-                    else:
-                        code, width = decode(expansions, place)
-                    place += uint32(width)
-                    kind = classes[code] if code < classes.size else uint8(SEPARATOR)
-                    has_characters |= kind == CHARACTER
-                    n = _write(code, kind, text, n)
-                continue
-            kind = (entry >> uint32(CLASS_SHIFT)) & uint32(3)
-            has_characters |= kind == CHARACTER
-            n = _write(new, kind, text, n)
+                first = np.int64(entry & uint32(CODE_MASK)) >> 4
+                for part in longer[first : first + np.int64(entry & uint32(15))]:
+                    has_characters |= _class_of(part) == CHARACTER
+                    n = _write(part, text, n)
+            else:
+                has_characters |= _class_of(entry) == CHARACTER
+                n = _write(entry, text, n)
     for j in range(SLACK):
         text[n + j] = _SPACE
     return n, has_characters

@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit, uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.bits import GOLDEN, bit_count, load64, mix, rotated
-from stream_dedup.fingerprint.shingles import any_character
+from stream_dedup.fingerprint.bits import GOLDEN, bit_count, load64, mix, narrowed, rotated
+from stream_dedup.fingerprint.shingles import any_character, distinct
 from stream_dedup.fingerprint.tokens import decode
 
 FILTER_BITS = 768
@@ -34,6 +34,7 @@ FULL = 1 / (1 - _FULLEST)
 """Of a text of some 2,500 distinct words nearly all bits are set: then the filter says nothing."""
 _SECOND = np.uint64(0x9E3779B1)  # a prime near 2^32 divided by the golden ratio: the second bit of a number
 _BITS = np.uint64(FILTER_BITS)
+_MOST_FEATURES = 64  # of a headline; a longer one is no headline
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -90,12 +91,6 @@ def write_absent(bits, absent):
             absent[8 * k + place] = (byte >> place) & 1
 
 
-@njit(nogil=True, cache=True)
-def narrowed(h):
-    """The upper half of a 64-bit hash, never 0."""
-    return max(uint32(h >> uint64(32)), uint32(1))
-
-
 # -- words ----------------------------------------------------------------------------------------------
 
 
@@ -114,24 +109,17 @@ def _feature(tokens, count, i):
 
 @njit(nogil=True, cache=True)
 def headline_features(tokens, count, slots, out):
-    """Write the distinct features of a headline to `out`, ascending; return their number, at most out.size.
+    """Write the distinct features of a headline to `out`, ascending; return their number, at most 64.
 
-    slots: uint64 scratch, a power of two and larger than `out`.
+    slots: see `distinct`; out: uint64, at least `count`.
     """
-    slots[:] = uint64(0)
-    mask = uint64(slots.size - 1)
-    size = 0
+    found = 0
     for i in range(count):
         h = _feature(tokens, count, i)
-        if h == 0 or size == out.size:
-            continue
-        slot = h & mask
-        while slots[slot] and slots[slot] != h:
-            slot = (slot + uint64(1)) & mask
-        if slots[slot] == 0:
-            slots[slot] = h
-            out[size] = h
-            size += 1
+        if h:
+            out[found] = h
+            found += 1
+    size = min(distinct(out, found, slots, out), _MOST_FEATURES)
     out[:size].sort()
     return size
 
@@ -141,11 +129,11 @@ def write_words(tokens, count, out):
     """Write the feature of each of the first `count` tokens to `out`, (count,) uint32; 0 where none begins."""
     if not any_character(tokens.kinds, count):
         for i in range(count):
-            out[i] = max(uint32(tokens.hashes[i] >> uint64(32)), uint32(1))
+            out[i] = narrowed(tokens.hashes[i])
         return
     for i in range(count):
         h = _feature(tokens, count, i)
-        out[i] = max(uint32(h >> uint64(32)), uint32(1)) if h else uint32(0)
+        out[i] = narrowed(h) if h else uint32(0)
 
 
 @njit(nogil=True, cache=True)
@@ -157,7 +145,7 @@ def mark_words(words, bits):
     bits[:] = uint8(0)
     for h in words:
         if h:
-            bits[h >> uint32(20)] |= uint8(1 << ((h >> uint32(17)) & uint32(7)))
+            set_bit(bits, h >> uint32(17))
 
 
 # -- numbers --------------------------------------------------------------------------------------------
@@ -216,7 +204,7 @@ def find_numbers(tokens, count, numbers):
                 break
         i = max(i, first + 1)
         if is_found:
-            numbers[found, 0] = max(uint32(mix(h * GOLDEN) >> uint64(32)), uint32(1))
+            numbers[found, 0] = narrowed(mix(h * GOLDEN))
             numbers[found, 1] = first
             found += 1
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.run import directory_bits
+from stream_dedup.index.runs import directory_bits
 from stream_dedup.settings import Settings
 from stream_dedup.settings.memory import sized, work_bytes
 
@@ -32,7 +32,7 @@ BODY_SHINGLES = 500.0
 FEWEST = 20_000
 """The least that [window] max_originals allows."""
 ROWS_OF_AN_INDEX = 2**32 - 1
-"""The most keys in one table of an index, and so the most rows: both are numbered with 32 bits (run.py, probe.py)."""
+"""The most keys in one table of an index, and so the most rows: both are numbered with 32 bits (runs.py, probe.py)."""
 
 
 def indexes(items: int, keys: int = 1) -> int:
@@ -101,7 +101,7 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
             f"its batches {sized(work)}: more than [worker] memory = {sized(worker.memory)}. Raise memory, and the "
             "container's limit with it; or lower max_originals, [worker] batch_bytes or max_record_bytes"
         )
-    # Half of what a table numbers: dead rows stay until they are half of it (tiers.py).
+    # Half of what a table numbers: dead rows stay until they are half of it (runs.py).
     most = 2**31 // max(Counter(scheme.table_of).values())
     if asked is not None:
         if asked > most:

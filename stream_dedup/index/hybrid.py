@@ -3,7 +3,7 @@
 In: C keys and a time per row, in order of arrival. Out: for new items, the rows that share at least one key with them
 and are still alive. One index serves all views and families: a column of keys (a MinHash band, the hash of a headline,
 permuted bits of a SimHash) is a table, or several columns share one, in which any key may meet any. It is a hybrid: the
-newest rows are in a tree (recent.py), all others in sorted runs (run.py), which tiers.py merges in the background.
+newest rows are in a tree (recent.py), all others in sorted runs (runs.py), which are merged in the background.
 
 The result of a lookup depends only on the rows, their times and the calls of `forget`, `expire` and `evict`, never on
 batch boundaries or merges. Replays of the stream rely on this.
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, nearness_of, probe
 from stream_dedup.index.recent import RecentTree
-from stream_dedup.index.run import Keys, Rows, build_run, unsort
-from stream_dedup.index.tiers import Tiers
+from stream_dedup.index.runs import Keys, Rows, Tiers, build_run, unsort
 from stream_dedup.index.times import (
     ANY_TIME,
     EARLIEST,
@@ -51,24 +50,13 @@ _SWEEP_SHARE = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """Sizes and counters of the index.
-
-    `first_row`: the first row that may still be returned; `next_row`: the number of the next row; `rows_held`: rows in
-    the tables, including dead ones that no merge has removed yet; `filter_asked`: keys looked up while the tree was not
-    empty; `filter_passed`: those of them that passed its filter; `crowded`: keys looked up that gave as many rows as
-    `bucket_limit` allows; `oldest`: the time of the first row, or None.
+    """Sizes and counters of the index. `crowded`: keys looked up that gave as many rows as `bucket_limit` allows;
+    `oldest`: the time of the first row, or None.
     """
 
-    first_row: int
-    next_row: int
-    rows_held: int
-    rows_recent: int
     runs: int
     bytes: int
-    merges: int
     merge_seconds: float
-    filter_asked: int
-    filter_passed: int
     crowded: int
     oldest: int | None
 
@@ -135,7 +123,6 @@ class HybridIndex:
         self._horizon = EARLIEST
         self._recent_row = 0
         self._evicted = 0  # since the last sweep
-        self._filter_asked = 0
         self._crowded = 0
         self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
         self._unsorted_rows = 0  # a counter, because summing at each addition makes a restore quadratic in blocks
@@ -186,8 +173,6 @@ class HybridIndex:
         times, first = self._times.values(), self._times.first
         asked = Asked(queries, windows, times, first, np.full(queries.shape, budget, np.int32))
         newest_first = self._recent.probe(asked)
-        if len(self._recent):
-            self._filter_asked += queries.size
         count = len(newest_first)
         pairs = np.empty(max(_INITIAL_PAIRS, 2 * count), np.int64)
         pairs[:count] = newest_first
@@ -281,16 +266,9 @@ class HybridIndex:
         runs, unsorted = list(self._tiers.runs), list(self._unsorted)
         fixed = self._recent.nbytes + self._times.nbytes
         return IndexStats(
-            first_row=self._times.first,
-            next_row=self._times.next_row,
-            rows_held=sum(run.rows for run in runs) + len(self._recent) + sum(map(len, unsorted)),
-            rows_recent=len(self._recent),
             runs=len(runs),
             bytes=sum(run.nbytes for run in runs) + sum(keys.nbytes for keys in unsorted) + fixed,
-            merges=self._tiers.merges,
             merge_seconds=self._tiers.merge_seconds,
-            filter_asked=self._filter_asked,
-            filter_passed=self._recent.filter_passed,
             crowded=self._crowded,
             oldest=self._times.oldest,
         )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.bits import bit_count
-from stream_dedup.index.run import KEY_BITS, Keys, Rows, Run, directory_bits
+from stream_dedup.index.runs import KEY_BITS, Keys, Rows, Run, directory_bits
 from stream_dedup.index.times import RECENT, Windows, is_visible
 
 

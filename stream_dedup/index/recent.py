@@ -15,7 +15,7 @@ from sortedcontainers import SortedList
 
 from stream_dedup.fingerprint.bits import GOLDEN, mix
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, Nearness
-from stream_dedup.index.run import Keys
+from stream_dedup.index.runs import Keys
 from stream_dedup.index.times import RECENT, is_visible
 
 # A tree entry is the integer key << 32 | offset: sorted by key, then by row, as in a run.
@@ -41,7 +41,6 @@ class RecentTree:
         self._filter = np.zeros(words, np.uint64)
         self._buffer = np.empty((limit, len(self._table_of)), np.uint32)
         self.base = 0
-        self.filter_passed = 0
         self.clear(0)
 
     def __len__(self) -> int:
@@ -88,7 +87,6 @@ class RecentTree:
         if not self._rows:
             return pairs
         passed = _filter_check(self._filter, self._nearness.buckets(asked.queries), self._nearness.table_of)
-        self.filter_passed += len(passed)
         for position in passed.tolist():
             column, item = divmod(position, asked.queries.shape[1])
             budget, before = int(asked.budgets[column, item]), -1
@@ -130,14 +128,10 @@ def _hash(key: np.uint64, table: int) -> np.uint64:
 @numba.njit(inline="always")
 def _pattern(h: np.uint64) -> np.uint64:
     """The four bits to set in a word, from the top four six-bit groups of the hash; the low bits select the word."""
-    one = np.uint64(1)
-    six = np.uint64(63)
-    return (
-        one << (h >> np.uint64(58))
-        | one << (h >> np.uint64(52) & six)
-        | one << (h >> np.uint64(46) & six)
-        | one << (h >> np.uint64(40) & six)
-    )
+    bits = np.uint64(0)
+    for shift in (58, 52, 46, 40):
+        bits |= np.uint64(1) << (h >> np.uint64(shift) & np.uint64(63))
+    return bits
 
 
 @numba.njit(nogil=True, cache=True)

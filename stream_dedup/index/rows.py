@@ -1,10 +1,9 @@
 """Store the data of each row beside its keys: a signature of fixed size, an id and, optionally, a packed body.
 
 In: structured signatures, ids and bodies, in order of arrival. Out: signatures, ids and bodies by row number. Rows have
-the same numbers as in the index. The store consists of segments of 65,536 rows, so it grows without copying (except
-for the first segment, which doubles in size to keep an empty store small) and frees memory segment by segment as the
-window moves on. The ids of a segment are one byte string with offsets, and so are the bodies: this saves about 50 bytes
-per id compared with Python strings.
+the same numbers as in the index. The store consists of segments of 65,536 rows, so it grows without copying and frees
+memory segment by segment as the window moves on; what is not written yet takes no memory. The ids of a segment are one
+byte string with offsets, and so are the bodies: this saves about 50 bytes per id compared with Python strings.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,6 @@ Strings: TypeAlias = Sequence[bytes]
 # little, and large enough that a gather touches few segments, each at the cost of a NumPy call.
 _SEGMENT_BITS = 16
 _SEGMENT = 1 << _SEGMENT_BITS
-_SMALLEST = 64
 _MAX_UINT32 = 2**32 - 1
 
 
@@ -29,17 +27,15 @@ class _Strings:
 
     def __init__(self) -> None:
         # ends[i + 1] is the end of row i's string in the arena. 32 bits, or 64 beyond 4 GiB.
-        self._ends: NDArray[np.unsignedinteger[Any]] = np.zeros(_SMALLEST + 1, np.uint32)
+        self._ends: NDArray[np.unsignedinteger[Any]] = np.zeros(_SEGMENT + 1, np.uint32)
         self._arena = bytearray()
 
     def nbytes(self, length: int) -> int:
         """Bytes of the first `length` strings."""
         return self._ends.itemsize * length + len(self._arena)
 
-    def append(self, length: int, capacity: int, strings: Strings) -> None:
-        """Append strings to the `length` existing ones; `capacity` is that of the segment."""
-        if capacity + 1 > len(self._ends):
-            self._ends = _longer(self._ends, length + 1, capacity + 1)
+    def append(self, length: int, strings: Strings) -> None:
+        """Append strings to the `length` existing ones."""
         ends = len(self._arena) + np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
         if len(ends) and ends[-1] > _MAX_UINT32:
             self._ends = self._ends.astype(np.uint64)
@@ -62,24 +58,21 @@ def as_bytes(signatures: Signatures) -> Signatures:
 class _Segment:
     """Up to 65,536 consecutive rows."""
 
-    def __init__(self, dtype: np.dtype[np.void], capacity: int, with_bodies: bool) -> None:
+    def __init__(self, dtype: np.dtype[np.void], with_bodies: bool) -> None:
         self.length = 0
-        self.signatures: Signatures = np.empty(capacity, dtype)
+        self.signatures: Signatures = np.empty(_SEGMENT, dtype)
         self.ids = _Strings()
         self.bodies = _Strings() if with_bodies else None
 
     def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings) -> None:
         """Append rows, which must fit."""
         end = self.length + len(signatures)
-        if end > len(self.signatures):
-            capacity = min(max(2 * len(self.signatures), end), _SEGMENT)
-            self.signatures = _longer(self.signatures, self.length, capacity)
         as_bytes(self.signatures)[self.length : end] = as_bytes(signatures)
         # JSON can contain lone surrogates, which are not valid UTF-8; an id must be returned unchanged.
         encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
-        self.ids.append(self.length, len(self.signatures), encoded)
+        self.ids.append(self.length, encoded)
         if self.bodies:
-            self.bodies.append(self.length, len(self.signatures), bodies)
+            self.bodies.append(self.length, bodies)
         self.length = end
 
 
@@ -116,34 +109,24 @@ class RowStore:
         segments = list(self._segments)
         signatures = sum(segment.signatures.itemsize * segment.length for segment in segments)
         ids = sum(segment.ids.nbytes(segment.length) for segment in segments)
-        return (
-            signatures,
-            ids,
-            sum(segment.bodies.nbytes(segment.length) for segment in segments if segment.bodies is not None),
-        )
+        return signatures, ids, sum(one.bodies.nbytes(one.length) for one in segments if one.bodies)
 
     def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings = ()) -> int:
         """Append n rows: signatures (n,), ids and bodies; return the number of the first one. O(n) amortised.
 
-        Raises TypeError for another dtype, and ValueError for another shape or number of ids or bodies.
+        Raises ValueError for another dtype, and for another number of ids or bodies.
         """
-        if signatures.dtype != self.dtype:
-            raise TypeError(f"signatures must be {self.dtype}, not {signatures.dtype}")
-        if signatures.ndim != 1 or len(signatures) != len(ids):
-            raise ValueError(f"{len(ids)} ids for signatures of the shape {signatures.shape}")
+        if (signatures.dtype, len(ids)) != (self.dtype, len(signatures)):
+            raise ValueError(f"{len(ids)} ids for {len(signatures)} signatures of {signatures.dtype}, not {self.dtype}")
         if len(bodies) != (len(ids) if self._with_bodies else 0):
             raise ValueError(f"{len(bodies)} bodies for {len(ids)} rows; the store is made with_bodies or without")
         first, appended = self.next_row, 0
         while appended < len(signatures):
-            capacity = -self.next_row % _SEGMENT
-            if not capacity:
-                # Unwritten memory costs nothing, whereas growing a segment by copying costs as much as filling it.
-                capacity = _SEGMENT if self._segments else _SMALLEST
-                self._segments.append(_Segment(self.dtype, capacity, self._with_bodies))
-                capacity = _SEGMENT
-            part = slice(appended, appended + capacity)
+            if self.next_row % _SEGMENT == 0:
+                self._segments.append(_Segment(self.dtype, self._with_bodies))
+            part = slice(appended, appended + _SEGMENT - self.next_row % _SEGMENT)
             self._segments[-1].append(signatures[part], ids[part], bodies[part])
-            appended = min(appended + capacity, len(signatures))
+            appended = min(part.stop, len(signatures))
             self.next_row = first + appended
         return first
 
@@ -197,10 +180,3 @@ class RowStore:
         segment_count = max(first_row - self.first_row, 0) >> _SEGMENT_BITS
         del self._segments[:segment_count]
         self.first_row += segment_count << _SEGMENT_BITS
-
-
-def _longer(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
-    """A copy of the used part, with capacity for `length`."""
-    longer = np.empty(length, array.dtype)
-    longer[:used] = array[:used]
-    return longer

@@ -8,10 +8,11 @@ It also reads records that the client refuses as damaged: those with a header wh
 letters (records.py); with the client's own code they would stop the worker.
 """
 
+import gzip
 import struct
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from itertools import islice
 from typing import Any
 
@@ -42,20 +43,8 @@ def pieces(kind: int, content: bytes) -> Iterator[bytes]:
         raise CorruptRecordError(f"A compressed batch cannot be unpacked: {error!r}") from error
 
 
-def _gzip(content: bytes) -> Iterator[bytes]:
-    while content:
-        member = zlib.decompressobj(zlib.MAX_WBITS + 16)
-        while not member.eof:
-            part = member.decompress(content, _CHUNK)
-            if not part and not member.eof and not member.unconsumed_tail:
-                raise EOFError("the batch is cut short")
-            yield part
-            content = member.unconsumed_tail
-        content = member.unused_data.lstrip(b"\0")
-
-
-def _zstd(content: bytes) -> Iterator[bytes]:
-    with codec.zstd.ZstdDecompressor().stream_reader(content, read_across_frames=True) as reader:
+def _read(reader: Any) -> Iterator[bytes]:
+    with reader:
         while part := reader.read(_CHUNK):
             yield part
 
@@ -70,15 +59,14 @@ def _lz4(content: bytes) -> Iterator[bytes]:
         yield part
 
 
-def _snappy(content: bytes) -> Iterator[bytes]:
-    yield bytes(codec.snappy_decode(content))  # at most 21 times as long, so that the size of a fetch bounds it
-
-
 _UNPACK: dict[int, Callable[[bytes], Iterator[bytes]]] = {
-    DefaultRecordBatch.CODEC_GZIP: _gzip,
-    DefaultRecordBatch.CODEC_SNAPPY: _snappy,
+    DefaultRecordBatch.CODEC_GZIP: lambda content: _read(gzip.GzipFile(fileobj=BytesIO(content))),
+    # At most 21 times as long, so that the size of a fetch bounds it.
+    DefaultRecordBatch.CODEC_SNAPPY: lambda content: iter([bytes(codec.snappy_decode(content))]),
     DefaultRecordBatch.CODEC_LZ4: _lz4,
-    DefaultRecordBatch.CODEC_ZSTD: _zstd,
+    DefaultRecordBatch.CODEC_ZSTD: lambda content: _read(
+        codec.zstd.ZstdDecompressor().stream_reader(content, read_across_frames=True)
+    ),
 }
 
 

@@ -34,11 +34,10 @@ from typing import Any
 
 import kafka
 from kafka import errors as kafka_errors
+from kafka.net import manager
 from kafka.net.compat import KafkaNetClient
-from kafka.net.inet import create_connection
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.kafka.errors import DISTRUSTED, CertificateProblem, certificate_problem
@@ -102,7 +101,7 @@ def network(**options: Any) -> KafkaNetClient:
     return KafkaNetClient(net=selector, manager=_Connections(selector, **options))
 
 
-class _Connections(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ships no types
+class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ships no types
     """A login or certificate that the first broker refuses is final; one that is refused later, when others work, is
     not. Of those, certificates are reported: a login can be refused for a moment, a wrong certificate stays.
     """
@@ -123,34 +122,38 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]  # kafka-pytho
         elif isinstance(failure, _FINAL):
             self._auth_failures[node.node_id] = failure
 
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        transport = await self._connected_transport(node, timeout_at)
-        receive = transport._sock_recv
 
-        def data_before_the_end() -> tuple[bytes, Exception | None]:
-            data, error = receive()
-            return data, None if data else error  # the next call meets the end again
+def _data_first(data: bytes, error: Exception | None) -> tuple[bytes, Exception | None]:
+    return data, None if data else error  # the next call meets the end again
 
-        transport._sock_recv = data_before_the_end
-        return transport
 
-    async def _connected_transport(self, node: Any, timeout_at: float | None) -> Any:
-        """As the base class makes it; but after a failed handshake, that leaves the socket to the garbage collector."""
-        if not self.ssl_enabled:
-            return await super()._build_transport(node, timeout_at=timeout_at)
-        sock = await create_connection(
-            self._net, node.host, node.port, self.config["socket_options"],
-            proxy_url=self.config["proxy_url"], timeout_at=timeout_at,
-        )  # fmt: skip
+class _Transport(KafkaTCPTransport):  # type: ignore[misc]  # kafka-python ships no types
+    """Hands over the data that comes with the end of a connection."""
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        return _data_first(*super()._sock_recv())
+
+
+class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python ships no types
+    """The same; and it closes its socket when it cannot be made, or after a failed handshake."""
+
+    def __init__(self, net: Any, sock: Any, **options: Any) -> None:
         try:
-            options = {name: value for name, value in self.config.items() if name.startswith("ssl_")}
-            transport = KafkaSSLTransport(self._net, sock, host=node.host, **options)
+            super().__init__(net, sock, **options)
         except BaseException:  # a certificate file cannot be read
             sock.close()
             raise
+
+    async def handshake(self) -> None:
         try:
-            await transport.handshake()
+            await super().handshake()
         except Exception as error:
-            transport.abort(error)
-            raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from error
-        return transport
+            self.abort(error)
+            raise
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        return _data_first(*super()._sock_recv())
+
+
+# The client makes its transports by these names.
+manager.KafkaTCPTransport, manager.KafkaSSLTransport = _Transport, _TlsTransport

@@ -76,13 +76,11 @@ class TopicReader(_Reader):
         with errors.translated(f"reading {topic}"):
             return {place.partition: begin for place, (begin, _) in self._limits(topic).items()}
 
-    def all(self, topic: str) -> Iterator[Any]:
-        """Every record up to the topic's present end, partition by partition, so that the order never varies."""
-        for number in self.beginnings(topic):
-            yield from self.partition(topic, number)
+    def all(self, topic: str, count: int = sys.maxsize) -> Iterator[Any]:
+        """Every record up to the topic's present end, partition by partition, so that the order never varies.
 
-    def last(self, topic: str, count: int) -> Iterator[Any]:
-        """The records at the last `count` offsets of each partition; fewer where transaction markers or gaps lie."""
+        `count`: only those at the last `count` offsets of each partition, fewer where transaction markers or gaps lie.
+        """
         for number in self.beginnings(topic):
             yield from self.partition(topic, number, count)
 

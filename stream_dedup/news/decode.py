@@ -1,12 +1,13 @@
 """Decode the bytes of one record into an Item, a Tombstone or a BadItem.
 
-news/fields.py finds the fields and their values; news/dates.py reads their dates. Markup is removed here, so
-that Kafka and files agree. An unreadable record is returned as a `BadItem` and not raised: one bad record must not
-fail its batch.
+A reader of `READERS` finds the fields and their values; news/dates.py reads their dates. Markup is removed here, so
+that Kafka and files agree. A further format is a reader, and a row in that table. An unreadable record is returned as a
+`BadItem` and not raised: one bad record must not fail its batch.
 """
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,15 +18,15 @@ from publicsuffixlist import PublicSuffixList
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
-from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, alternatives, names_in
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, Values, alternatives, names_in
+from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.settings import ItemSettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 # Enough names to recognise one's own records by, and they fit in a line of a terminal.
 _MOST_LISTED_NAMES = 12
 TEXT = "text"
-"""The shape of records without fields ([item] format)."""
+"""The format and shape of records without fields ([item] format)."""
 # The first bytes of compressed data; batch/packing.py recognises files by the same.
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -49,6 +50,23 @@ _MAGIC = {
 _UNPACK = (
     "publish it plain, and let the producer compress whole batches instead (compression.type), which all readers unpack"
 )
+
+
+class TextReader:
+    """Reads records without fields; see `FieldReader`."""
+
+    def __init__(self, settings: ItemSettings) -> None:
+        if settings.fingerprint is not None:
+            raise ConfigError("[item] fingerprint needs format = 'json': a plain text has no fields")
+        self.fields = FIELDS
+
+    def __call__(self, value: bytes) -> tuple[str, Values]:
+        return TEXT, tuple(value.decode() if name == "text" else None for name in FIELDS)
+
+
+READERS: Mapping[str, type[FieldReader] | type[TextReader]] = {"json": FieldReader, TEXT: TextReader}
+"""By [item] format: what finds the fields of a record. A reader has the names of its `fields`, and returns the shape of
+a record and the value of each field; the errors that it may raise are those of `FieldReader`."""
 
 
 class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
@@ -81,12 +99,9 @@ class Decoder:
 
     def __init__(self, settings: ItemSettings) -> None:
         self._clean = Cleaner(settings)
-        self._is_text = settings.format == "text"
         self._settings = settings
         self._is_given = settings.fingerprint is not None
-        if self._is_given and self._is_text:
-            raise ConfigError("[item] fingerprint needs format = 'json': a plain text has no fields")
-        self._read = FieldReader(settings)
+        self._read = READERS[settings.format](settings)
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -102,12 +117,7 @@ class Decoder:
             if not name:
                 return BadItem("no-key", "a null value (tombstone) without a key says nothing")
             return Tombstone(name, NO_TIME if time is None else time, partition, offset)
-        place = f"{partition}:{offset}"
         try:
-            if self._is_text:
-                title, text = self._clean("", value.decode())
-                self.shapes[TEXT] += 1
-                return Item(name or place, title, text, "", NO_TIME if time is None else time, partition, offset)
             headline = body = fingerprint = bits = None
             shape, values = self._read(value)
             self.shapes[shape] += 1
@@ -115,12 +125,12 @@ class Decoder:
                 own_id, source, url, published, bits = values
             else:
                 own_id, headline, body, source, url, published = values
-            name = _text_of("id", own_id) or name or place
+            name = _text_of("id", own_id) or name or f"{partition}:{offset}"
             if self._is_given:
                 fingerprint = fingerprint_of(bits)
             elif not headline and not body:
                 value.decode()  # names that are not UTF-8 are skipped like unknown ones, and here they are the cause
-                return BadItem("empty", nothing_found(self._settings, names_in(value)), name)
+                raise BadItem("empty", WORDLESS if shape == TEXT else nothing_found(self._settings, names_in(value)))
             title, text = self._clean(_text_of("title", headline), _text_of("text", body))
             source = site_of(_text_of("source", source) or _text_of("url", url))
             if time is None:
@@ -133,9 +143,9 @@ class Decoder:
         return Item(name, title, text, source, time, partition, offset, fingerprint)
 
     def read(self, value: bytes) -> DecodedRecord:
-        """Find the fields of a JSON record without interpreting them, for reports to people; markup stays.
+        """Find the fields of a record without interpreting them, for reports to people; markup stays.
 
-        Raises BadItem if the value is not a JSON object.
+        Raises BadItem if the value is not of the format.
 
         >>> from stream_dedup.settings import ItemSettings
         >>> record = Decoder(ItemSettings()).read(b'{"guid": "1", "title": "T", "pubDate": "yesterday"}')

@@ -20,7 +20,7 @@ from stream_dedup.news.dates import NO_TIME
 
 WORDLESS = "neither headline nor text has a letter or digit"
 """The detail of a bad item whose headline and text contain no letter and no digit."""
-DECODED = "Decoder(Settings().item)(line, None, None, 0, number)"
+DECODED = "Decoder(load_settings().item)(line, None, None, 0, number)"
 """The call that decodes JSON into an item, for error messages; `number` distinguishes items without an id."""
 # The years 1990 to 2100 in s. They misjudge only times from 1970-01-08 to 1970-02-17 and after the year 21,000; pass
 # those as aware datetimes.

@@ -20,7 +20,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import TEXT, DecodedRecord
-from stream_dedup.news.fields import FIELDS, is_filled, names_in
+from stream_dedup.news.fields import FIELDS, is_filled
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings, Settings
@@ -173,7 +173,7 @@ class Survey:
         self._previous: dict[int, int] = {}  # partition -> time of its last item
         self._shapes: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
-        self._paths: dict[str, tuple[int, int]] = {}  # field of a record -> count, characters in all
+        self._paths: Counter[str] = Counter()  # field of a record -> characters in all
 
     @property
     def items(self) -> int:
@@ -188,17 +188,16 @@ class Survey:
             return
         is_sampled = value is not None and (found.looked < FIRST or found.items % self._every == 0)
         if isinstance(item, BadItem):
-            is_empty = item.reason == "empty"
-            self._count_bad(_short_reason(value) if is_empty and value else str(item), part, number)
-            if is_sampled and is_empty and value:  # show the fields that the record has instead
+            self._count_bad(str(item), part, number)
+            if is_sampled and item.reason == "empty":  # show the fields that the record has instead
                 self._count_fields(value, self._read_again(value))
             return
         if item.fingerprint is None and not _has_word(item.title) and not _has_word(item.text):
             self._count_bad(str(BadItem("empty", WORDLESS)), part, number)
         has_no_date = item.time < 0 and not self._is_record
-        record = self._read_again(value) if value is not None and (is_sampled or has_no_date) else None
+        record = self._read_again(value) if is_sampled or has_no_date else None
         self._count_time(item.time, record, part, number)
-        if is_sampled and value is not None:
+        if is_sampled:
             self._count_fields(value, record)
             found.names += item.id != f"{item.partition}:{item.offset}"
             if item.source and (item.source in self._sources or len(self._sources) < _MOST_SOURCES):
@@ -206,7 +205,7 @@ class Survey:
 
     def summary(self) -> Summary:
         """Return the summary so far. O(values kept)."""
-        paths = sorted(self._paths, key=lambda path: -self._paths[path][1] / self._paths[path][0])
+        paths = [path for path, _ in self._paths.most_common()]
         found = msgspec.structs.replace(
             self._found,
             dates=msgspec.structs.replace(self._found.dates, examples=list(self._found.dates.examples)),
@@ -260,29 +259,28 @@ class Survey:
         dates.furthest_back = max(dates.furthest_back, -step)
         dates.jumps += -step > self._window
 
-    def _read_again(self, value: bytes) -> DecodedRecord | None:
-        try:
-            return self._read(value)
-        except (BadItem, UnicodeDecodeError, msgspec.DecodeError, RecursionError):
-            return None  # it was decoded before, so its format has no fields
+    def _read_again(self, value: bytes | None) -> DecodedRecord | None:
+        with suppress(BadItem):
+            return None if value is None else self._read(value)
+        return None
 
-    def _count_fields(self, value: bytes, record: DecodedRecord | None) -> None:
+    def _count_fields(self, value: bytes | None, record: DecodedRecord | None) -> None:
+        if record is None or value is None:
+            return
         found = self._found
         found.looked += 1
-        fields = {"text": value[:_SAMPLE].decode(errors="replace")} if record is None else record.fields
-        self._shapes[TEXT if record is None else record.shape] += 1
-        for name, content in fields.items():
+        self._shapes[record.shape] += 1
+        for name, content in record.fields.items():
             if is_filled(content):
                 found.filled[name] += 1
                 if name not in found.samples:
                     found.samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
-        if record is None or found.looked > _LISTED_RECORDS:
+        if record.shape == TEXT or found.looked > _LISTED_RECORDS:
             return
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
             for path, length in _leaves(msgspec.json.decode(value.removeprefix(BOM_UTF8))):
                 if path in self._paths or len(self._paths) < _PATHS:
-                    count, characters = self._paths.get(path, (0, 0))
-                    self._paths[path] = count + 1, characters + length
+                    self._paths[path] += length
 
 
 def rows_of(summary: Summary) -> list[tuple[str, str]]:
@@ -410,13 +408,6 @@ def _cure(paths: Sequence[str], missing: Sequence[str]) -> str:
         f". The records have {present}: if one of them is the field, name it under [item.fields] in the settings "
         f"(--config FILE){', such as ' if examples else ''}{examples}."
     )
-
-
-def _short_reason(value: bytes) -> str:
-    """Say why a record is empty, in fewer words than its BadItem, which lists every field that was searched."""
-    names = names_in(value)
-    present = ", ".join(names[:_SHOWN_PATHS]) + (", …" if len(names) > _SHOWN_PATHS else "")
-    return f"empty: neither a title nor a text is found; the record has: {present or 'no fields'}"
 
 
 def _has_word(text: str) -> bool:

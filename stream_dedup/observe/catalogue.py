@@ -26,7 +26,8 @@ class Spec:
     """One metric.
 
     `labels`: name -> its values, or what they are, in words; `buckets`: upper bounds of a histogram; `known`: series
-    that are there from the start, at 0, so that a rate includes the first increase.
+    that are there from the start, at 0, so that a rate includes the first increase; by default those of the one label
+    whose values are listed.
     """
 
     name: str
@@ -38,16 +39,11 @@ class Spec:
 
 
 def _counter(name: str, help: str, known: Sequence[tuple[str, ...]] = (), **labels: str | Sequence[str]) -> Spec:
-    return Spec(name, "counter", help, labels, (), known or _series(labels))
+    return Spec(name, "counter", help, labels, known=known)
 
 
 def _gauge(name: str, help: str, **labels: str | Sequence[str]) -> Spec:
-    return Spec(name, "gauge", help, labels, (), _series(labels))
-
-
-def _series(labels: Mapping[str, str | Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the series of a metric whose one label has values that are all known."""
-    return [(value,) for values in labels.values() if not isinstance(values, str) for value in values]
+    return Spec(name, "gauge", help, labels)
 
 
 OTHER = "other"
@@ -267,11 +263,8 @@ BUILD = _gauge(
     group="[kafka] group_id",
 )
 
-CATALOGUE: tuple[Spec, ...] = (
-    ITEMS, BAD, MISSING_FIELDS, SHAPES, SOURCES, ODD_TIMES, TRANSACTION, STEP_SECONDS, DELAY, LAG, ERRORS, STUCK,
-    REBALANCES, RESTORE_PROGRESS, ROLE, BEHIND_SECONDS, TASKS, STATUS, BROKERS_AWAY, BROKERS_DISTRUSTED, WATERMARK,
-    WINDOW_AGE, ROWS, EVICTED, RUNS, MERGE_SECONDS, CROWDED, MEMORY, MEMORY_LIMIT, STATE_LOST, BUILD,
-)  # fmt: skip
+CATALOGUE = tuple(one for one in list(vars().values()) if isinstance(one, Spec))
+"""All metrics above, in their order."""
 
 _HEAD = """\
 # Metrics

@@ -16,7 +16,10 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from stream_dedup.phrases import SECRETS_READ
 
 if TYPE_CHECKING:  # the import takes time, and most commands log nothing
     from stream_dedup.settings import Settings
@@ -43,10 +46,7 @@ def form_of(settings: "Settings", terminal: bool) -> Form:
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
     """Replace these secrets, and those that were read from files, by stars."""
-    # None before the settings are imported, which takes time. A file may have got a new secret since the last line.
-    module = sys.modules.get("stream_dedup.settings.values")
-    from_files = module.read_from_files() if module is not None else ()
-    for secret in sorted({*secrets, *from_files} - {""}, key=len, reverse=True):  # one may contain another
+    for secret in sorted({*secrets, *SECRETS_READ} - {""}, key=len, reverse=True):  # one may contain another
         text = text.replace(secret, STARS)
     return text
 
@@ -88,7 +88,6 @@ class _Stderr(logging.StreamHandler[TextIO]):
 def _formatter(form: Form, secrets: Iterable[str]) -> logging.Formatter:
     import structlog
 
-    renderers = [structlog.processors.JSONRenderer()] if form == "json" else [_text]
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[
             structlog.stdlib.add_log_level,
@@ -101,28 +100,24 @@ def _formatter(form: Form, secrets: Iterable[str]) -> logging.Formatter:
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            _Redact(secrets),
-            *renderers,
+            partial(_redact, secrets),
+            structlog.processors.JSONRenderer() if form == "json" else _text,
         ],
         use_get_message=True,
     )
 
 
-class _Redact:
-    """Replaces secrets in every text of a record."""
+def _redact(secrets: Iterable[str], _logger: Any, _method: str, event: Event) -> Event:
+    """Replace secrets in every text of a record."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = tuple(secrets)
-
-    def __call__(self, _logger: Any, _method: str, event: Event) -> Event:
-        return {name: self._clean(value) for name, value in event.items() if name not in _FORMATTER_FIELDS}
-
-    def _clean(self, value: Any) -> Any:
+    def clean(value: Any) -> Any:
         if isinstance(value, (bool, int, float, type(None))):
             return value
         if isinstance(value, (list, tuple)):
-            return [self._clean(element) for element in value]
-        return without_secrets(str(value), self._secrets)
+            return list(map(clean, value))
+        return without_secrets(str(value), secrets)
+
+    return {name: clean(value) for name, value in event.items() if name not in _FORMATTER_FIELDS}
 
 
 def _text(_logger: Any, _method: str, event: Event) -> str:

@@ -173,9 +173,8 @@ class Metrics(Observer):
             self._of(catalogue.MISSING_FIELDS, name).inc(sum(not getattr(item, name) for item in judged))
         self._sources.count(sources)
         times = [item.time for item in report.items if not isinstance(item, BadItem)]
-        if times:
-            # A timestamp may be ahead of our clock; a negative delay is not possible.
-            self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
+        # A timestamp may be ahead of our clock; a negative delay is not possible.
+        self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
 
 
 def _make(spec: Spec, registry: CollectorRegistry) -> Any:
@@ -183,7 +182,8 @@ def _make(spec: Spec, registry: CollectorRegistry) -> Any:
     if spec.kind == "histogram":
         return Histogram(spec.name, spec.help, labels, buckets=spec.buckets, registry=registry)
     metric = (Counter if spec.kind == "counter" else Gauge)(spec.name, spec.help, labels, registry=registry)
-    for values in spec.known:
+    only = next((values for values in spec.labels.values() if not isinstance(values, str)), ())
+    for values in spec.known or [(value,) for value in only]:
         metric.labels(*values)
     return metric
 
@@ -218,28 +218,31 @@ class _IndexCollector(Collector):
                 self._before[dedup] = now
             totals = self._totals.tolist()
         ages = [(dedup.watermark - stats.oldest) / 1000 for dedup, stats in live if stats.oldest is not None]
-        yield _gauge(catalogue.ROWS, sum(len(dedup) for dedup, _ in live))
-        yield _gauge(catalogue.RUNS, sum(stats.runs for _, stats in live))
-        yield _gauge(catalogue.WINDOW_AGE, max([0.0, *ages]))
+        yield _family(catalogue.ROWS, {"": sum(len(dedup) for dedup, _ in live)})
+        yield _family(catalogue.RUNS, {"": sum(stats.runs for _, stats in live)})
+        yield _family(catalogue.WINDOW_AGE, {"": max([0.0, *ages])})
         for spec, total in zip((catalogue.MERGE_SECONDS, catalogue.CROWDED, catalogue.EVICTED), totals, strict=True):
-            yield CounterMetricFamily(spec.name, spec.help, value=total)
-        memory = GaugeMetricFamily(catalogue.MEMORY.name, catalogue.MEMORY.help, labels=list(catalogue.MEMORY.labels))
+            yield _family(spec, {"": total})
         sizes = np.array([(*dedup.rows.parts(), stats.bytes, dedup.boilerplate.nbytes) for dedup, stats in live])
         parts = ("signatures", "ids", "bodies", "keys", "boilerplate")
-        for part, size in zip(parts, sizes.reshape(-1, len(parts)).sum(0).tolist(), strict=True):
-            memory.add_metric([part], size)
-        yield memory
+        sums = sizes.reshape(-1, len(parts)).sum(0).tolist()
+        yield _family(catalogue.MEMORY, dict(zip(parts, sums, strict=True)))
 
 
-def _gauge(spec: Spec, value: float) -> Metric:
-    return GaugeMetricFamily(spec.name, spec.help, value=value)
+def _family(spec: Spec, values: Mapping[str, float]) -> Metric:
+    """A metric as it is at a scrape: value of its label -> number, or "" -> number without a label."""
+    kind = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
+    family = kind(spec.name, spec.help, labels=list(spec.labels))
+    for label, value in values.items():
+        family.add_metric([label] if label else [], value)
+    return family
 
 
 class BulkHistogram(Collector):
     """A histogram that takes a whole batch at once.
 
-    prometheus_client takes one value at a time, 0.8 µs each (measured), which is noticeable beside the 20 µs or so
-    of a verdict. This class takes 9 µs for a thousand values.
+    prometheus_client takes one value at a time, 3 µs each in a backlog (measured), beside some 60 µs of a verdict. This
+    class takes 9 µs for a thousand values.
     """
 
     def __init__(self, spec: Spec, registry: CollectorRegistry) -> None:
@@ -310,9 +313,5 @@ class SourceCounter(Collector):
         return True
 
     def collect(self) -> Iterator[Metric]:
-        spec = catalogue.SOURCES
-        family = CounterMetricFamily(spec.name, spec.help, labels=list(spec.labels))
         with self._lock:
-            for name, count in self._series.items():
-                family.add_metric([name], count)
-        yield family
+            yield _family(catalogue.SOURCES, self._series)

@@ -23,11 +23,10 @@ from stream_dedup.dedup.passages import Side, compare_texts
 from stream_dedup.dedup.verdict import Evidence, Verdict, describe_verdict
 from stream_dedup.news.fields import FIELDS
 from stream_dedup.news.survey import Summary, rows_of, share
-from stream_dedup.observe.board import HEIGHT, WIDTH, Board, Numbers, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer
 from stream_dedup.observe.logs import without_secrets
-from stream_dedup.observe.recent import PAIRS, JudgedItem, Recent
+from stream_dedup.observe.recent import HEIGHT, PAIRS, WIDTH, Board, JudgedItem, Numbers, Recent, charts
 from stream_dedup.settings import Settings, secrets_of
 
 POLICY = (
@@ -161,9 +160,12 @@ class Page:
             done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
             return "The worker restores its state from the changelog" + (f": {', '.join(done)}." if done else ".")
         if state.status is Status.STANDBY:
-            return (
-                f"Another member of the group is active. This one takes over when it ends. {_standby_lag(now)}".rstrip()
-            )
+            behind = max(now.standby_lag.values(), default=None)
+            return "Another member of the group is active. This one takes over when it ends." + (
+                "" if behind is None
+                else " It has read the changelog to its end." if behind < _UP_TO_DATE_SECONDS
+                else f" It was last at the end of the changelog {duration(behind)} ago."
+            )  # fmt: skip
         if now.failing:
             return (
                 f"Tasks that fail and are retried: {', '.join(now.failing)}. Records of their partitions wait. "
@@ -179,14 +181,12 @@ class Page:
             for family in self._registry.collect()
             for sample in family.samples
         }
-        rows = []
-        for title, name, label in _INDEX:
-            value = values.get((name, label))
-            if value is not None:
-                form = (
-                    _bytes if name.endswith("_bytes") else duration if name.endswith("_seconds") else "{:,.0f}".format
-                )
-                rows.append((title, form(value)))
+        forms = {"bytes": _bytes, "seconds": duration}
+        rows = [
+            (title, forms.get(name.rpartition("_")[2], "{:,.0f}".format)(values[name, label]))
+            for title, name, label in _INDEX
+            if (name, label) in values
+        ]
         return [*rows, ("window", duration(self._settings.window.length.total_seconds()))]
 
     def _incoming(self) -> dict[str, Any] | None:
@@ -215,16 +215,6 @@ class Page:
             ("novelty: how likely it has something new", e.novelty, d.threshold),
         ]
         return [(name, _share(value), _share(needed)) for name, value, needed in rows if value is not None]
-
-
-def _standby_lag(now: Numbers) -> str:
-    """Say how far a standby is behind."""
-    if not now.standby_lag:
-        return ""
-    seconds = max(now.standby_lag.values())
-    if seconds < _UP_TO_DATE_SECONDS:
-        return "It has read the changelog to its end."
-    return f"It was last at the end of the changelog {duration(seconds)} ago."
 
 
 def _role(state: HealthState, now: Numbers) -> str:
@@ -263,8 +253,8 @@ def _marked(first: str, second: str, cut: tuple[bool, bool]) -> tuple[Segments, 
     passages = compare_texts(first, second).passages
     # A last passage of one text alone is no difference if the other text was cut there.
     cut_off = {Side.FIRST: cut[1], Side.SECOND: cut[0], Side.BOTH: False}
-    unsure = passages[-1] if passages and cut_off[passages[-1].side] else None
-    marked = [(passage, passage.side is not Side.BOTH and passage is not unsure) for passage in passages]
+    unsure = passages[-1] if passages and cut_off[passages[-1].where] else None
+    marked = [(passage, passage.where is not Side.BOTH and passage is not unsure) for passage in passages]
     return (
         [(passage.first, differs) for passage, differs in marked if passage.first],
         [(passage.second, differs) for passage, differs in marked if passage.second],
@@ -308,6 +298,3 @@ def _bytes(count: float) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count:.0f} bytes"
-
-
-_FORMS = {"bytes": _bytes, "seconds": duration}

@@ -1,11 +1,27 @@
 """All settings: typed, validated, each with a default and a description.
 
-`load_settings` reads a TOML file and the environment (load.py). The tables that verdicts depend on are in judging.py,
-those of a worker in operation in running.py. The field descriptions are the text of config/reference.md (`stream-dedup
-config reference`): write them for the person who runs the container, and say when one would change the setting. A
-secret is a `SecretStr`, or the content of a file (values.py); it prints as stars in every log, page and error.
+In: a TOML file and the environment, which wins: `STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=host:9092` sets
+`bootstrap_servers` in the table `[kafka]`. Out: `Settings`, all tables together. Unknown names are errors that name the
+closest setting. A message has one line a problem, in the words of the settings file, without secret values.
+
+The tables that verdicts depend on are in judging.py, those of a worker in operation in running.py. The field
+descriptions are the text of config/reference.md (`stream-dedup config reference`): write them for the person who runs
+the container, and say when one would change the setting. A secret is a `SecretStr`, or the content of a file
+(values.py); it prints as stars in every log, page and error.
 """
 
+import os
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast, get_origin
+
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from stream_dedup.errors import ConfigError
 from stream_dedup.settings.judging import (
     DecisionSettings,
     FingerprintSettings,
@@ -14,28 +30,183 @@ from stream_dedup.settings.judging import (
     PolicySettings,
     WindowSettings,
 )
-from stream_dedup.settings.load import PREFIX, TABLES, Settings, is_setting, load_settings, variable
 from stream_dedup.settings.running import KafkaSettings, ObserveSettings, TopicSettings, WorkerSettings
-from stream_dedup.settings.values import parse_duration, read_from_files, secrets_of
+from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
-    "PREFIX",
-    "TABLES",
-    "DecisionSettings",
-    "FingerprintSettings",
-    "IndexSettings",
-    "ItemSettings",
-    "KafkaSettings",
-    "ObserveSettings",
-    "PolicySettings",
-    "Settings",
-    "TopicSettings",
-    "WindowSettings",
-    "WorkerSettings",
-    "is_setting",
-    "load_settings",
-    "parse_duration",
-    "read_from_files",
-    "secrets_of",
-    "variable",
-]
+    "PREFIX", "TABLES", "DecisionSettings", "FingerprintSettings", "IndexSettings", "ItemSettings", "KafkaSettings",
+    "ObserveSettings", "PolicySettings", "Settings", "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting",
+    "load_settings", "parse_duration", "secrets_of", "variable",
+]  # fmt: skip
+
+PREFIX = "STREAM_DEDUP_"
+_MISSPELT_PREFIX = "STREAMDEDUP_"
+
+
+class Settings(Table):
+    """All settings. `load_settings` reads them; `Settings()` has the defaults."""
+
+    kafka: KafkaSettings = KafkaSettings()
+    topics: TopicSettings = TopicSettings()
+    item: ItemSettings = ItemSettings()
+    window: WindowSettings = WindowSettings()
+    fingerprint: FingerprintSettings = FingerprintSettings()
+    decision: DecisionSettings = DecisionSettings()
+    policy: PolicySettings = PolicySettings()
+    index: IndexSettings = IndexSettings()
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
+    observe: ObserveSettings = ObserveSettings()
+    _path: Path | None = None
+
+    @property
+    def config_option(self) -> str:
+        """The option with which a command reads the same settings file, to append to it; empty without a file."""
+        return f" --config {shlex.quote(str(self._path))}" if self._path is not None else ""
+
+
+TABLES: dict[str, dict[str, FieldInfo]] = {
+    name: cast("type[Table]", table.annotation).model_fields for name, table in Settings.model_fields.items()
+}
+"""The fields of each table, by name, in the order of the reference."""
+
+
+def variable(*names: str) -> str:
+    """The environment variable of a table, a setting or an entry.
+
+    >>> variable("window", "length")
+    'STREAM_DEDUP_WINDOW__LENGTH'
+    """
+    return PREFIX + "__".join(names).upper()
+
+
+def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -> Settings:
+    """Load settings: the defaults, then the TOML file at `path`, then the environment, then `overrides` by table.
+
+    Raises ConfigError, which names the file or the variable, the setting, the problem and the cure.
+
+    >>> load_settings(window={"length": "36h"}).window.length.total_seconds() / 3600
+    36.0
+    """
+    path = Path(path) if path is not None else None
+    tables = _read_toml(path) if path is not None else {}
+    for names, text in _read_environment().items():
+        _put(tables, text, *names)
+    for table, values in overrides.items():
+        for name, value in values.items():
+            _put(tables, value, table, name)
+    try:
+        settings = Settings.model_validate(tables)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, path, overrides)) from None
+    if (settings.item.fingerprint is None) == (settings.fingerprint.family == "given"):
+        raise ConfigError(
+            "[item] fingerprint and [fingerprint] family = 'given' belong together: the first names the field, the "
+            "second compares it; set both or neither"
+        )
+    settings._path = path
+    return settings
+
+
+def _put(tables: Any, value: Any, *names: str) -> None:
+    """Set an entry of nested tables. What is no table stays, and validation refuses it."""
+    *outer, last = names
+    for name in outer:
+        tables = tables.setdefault(name, {})
+        if not isinstance(tables, dict):
+            return
+    tables[last] = value
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"cannot read the settings file {path}: {error.strerror if isinstance(error, OSError) else error}"
+        ) from None
+    except ValueError as error:  # TOMLDecodeError, or Python's limit on the digits of a number
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: its arrays or tables are nested too deeply") from None
+
+
+def _read_environment() -> dict[tuple[str, ...], str]:
+    """Return what the variables set: table, setting and entry -> text. Raises ConfigError for an unknown one."""
+    ours = [name for name in os.environ if name.upper().startswith(PREFIX)]
+    unknown = [name for name in ours if not is_setting(name)] + list(filter(_has_misspelt_prefix, os.environ))
+    if unknown:
+        variables = [variable(table, name) for table, fields in TABLES.items() for name in fields]
+        similar = [match for name in unknown for match in get_close_matches(name.upper(), variables, n=1, cutoff=0.8)]
+        hint = f" (did you mean {', '.join(similar)}?)" if similar else ""
+        raise ConfigError(
+            f"unknown setting in the environment: {', '.join(sorted(unknown))}{hint}; "
+            f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
+        )
+    return {_names_of(name): os.environ[name] for name in ours}
+
+
+def _has_misspelt_prefix(name: str) -> bool:
+    """Return whether a variable was meant to begin with `PREFIX`.
+
+    Not those that Kubernetes derives from a Service named streamdedup, such as STREAMDEDUP_SERVICE_HOST.
+    """
+    rest = name.upper().removeprefix(_MISSPELT_PREFIX)
+    return rest != name.upper() and ("__" in rest or rest.lower() in TABLES)
+
+
+def is_setting(name: str) -> bool:
+    """Return whether an environment variable that begins with `PREFIX` sets something: a setting, or an entry of a map.
+
+    >>> [is_setting(name) for name in ("STREAM_DEDUP_ITEM__FIELDS__URL", "STREAM_DEDUP_ITEM__FIELDS")]
+    [True, False]
+    """
+    table, *rest = _names_of(name)
+    field = TABLES.get(table, {}).get(rest[0]) if rest else None
+    return field is not None and len(rest) == (2 if get_origin(field.annotation) is dict else 1)
+
+
+def _names_of(variable_name: str) -> tuple[str, ...]:
+    return tuple(variable_name[len(PREFIX) :].lower().split("__"))
+
+
+# -- messages ---------------------------------------------------------------------------------------------
+
+
+def _explain(error: ValidationError, path: Path | None, overrides: Mapping[str, Mapping[str, Any]]) -> str:
+    """Describe each problem of a validation error on a line of its own, without pydantic's vocabulary."""
+    lines = []
+    for problem in error.errors(include_url=False, include_input=False):
+        if problem["type"] == "default_factory_not_called":  # it follows from a setting that is wrong itself
+            continue
+        names = [str(part) for part in problem["loc"] if part != "[key]"]
+        setting = f"[{names[0]}] {'.'.join(names[1:])}".rstrip()
+        message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+        if problem["type"] == "extra_forbidden":
+            message = unknown_setting(names)
+        elif names[:2] == ["item", "fields"] and problem["type"] == "literal_error":
+            message += ' (ours is on the left, yours on the right, such as title = "head.line")'
+        elif problem["type"] == "dict_type":
+            message = 'must be a table, such as { name = "value" }'
+        elif problem["type"] == "model_type":
+            message = f"this is a table: write [{names[0]}] and its settings below it"
+        origin = f" (from {variable(*names)})" if variable(*names) in os.environ else ""
+        if len(names) > 1 and names[1] in overrides.get(names[0], ()):
+            origin = " (given as an option)" if path else ""
+        lines.append(f"{setting}: {message}{origin}")
+    return f"settings{f' in {path}' if path else ''} are not usable:\n  " + "\n  ".join(lines)
+
+
+def unknown_setting(names: Sequence[str]) -> str:
+    """The message for an unknown table (one name) or an unknown setting in a table (two or more names).
+
+    >>> unknown_setting(["kafka", "bootstrap_server"])
+    'there is no such setting (did you mean [kafka] bootstrap_servers?); see `stream-dedup config reference`'
+    >>> unknown_setting(["input"])
+    'there is no such setting (did you mean [topics] input?); see `stream-dedup config reference`'
+    """
+    last, known = names[-1], TABLES.get(names[0], {}) if names[1:] else TABLES
+    closest = get_close_matches(last.lower(), known, n=1)
+    similar = [f"[{names[0]}] {match}" if names[1:] else f"[{match}]" for match in closest]
+    similar += [f"[{table}] {last}" for table, fields in TABLES.items() if last in fields]
+    hint = f" (did you mean {' or '.join(similar)}?)" if similar else ""
+    return f"there is no such setting{hint}; see `stream-dedup config reference`"

@@ -3,7 +3,7 @@
 In: what a file or variable says. Out: a duration, a size, a share. A secret `x` of a table has two settings: `x` for
 the environment, and `x_file` for a file, as Docker and Kubernetes mount secrets. The file is read again for each use,
 so a replaced file takes effect without a restart. The log and the status page replace the secrets of the settings
-(`secrets_of`), and all that files have had (`read_from_files`), by stars.
+(`secrets_of`), and all that files have had (phrases.SECRETS_READ), by stars.
 """
 
 import logging
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.phrases import SECRETS_READ
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,9 @@ class Table(BaseModel):
         Only what was set is copied: a default that follows from another setting is derived again.
         """
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate(given | dict(update or {}))
+        copy = type(self).model_validate(given | dict(update or {}))
+        copy.__pydantic_private__ = self.__pydantic_private__
+        return copy
 
 
 # -- secrets ----------------------------------------------------------------------------------------------
@@ -85,13 +88,7 @@ _FILE = "_file"
 # A text may show a secret that has been replaced since. Each line of the log is searched for all of them, and tokens
 # are replaced every few minutes, so only the last ones are kept: those of some hours at least.
 _MOST = 100
-_from_files: dict[str, None] = {}  # oldest first
 _last_read: dict[Path, str] = {}
-
-
-def read_from_files() -> frozenset[str]:
-    """Return the secrets that this process has read from files, the last ones that have been replaced included."""
-    return frozenset(_from_files)
 
 
 class SecretTable(Table):
@@ -130,10 +127,10 @@ class SecretTable(Table):
                 text = _last_read[path]
             _last_read[path] = text
             for secret in (text, *text.splitlines()):  # a file of several keys has one in each line
-                _from_files.pop(secret, None)
-                _from_files[secret] = None
-            for oldest in list(_from_files)[:-_MOST]:
-                _from_files.pop(oldest, None)
+                SECRETS_READ.pop(secret, None)
+                SECRETS_READ[secret] = None
+            for oldest in list(SECRETS_READ)[:-_MOST]:
+                SECRETS_READ.pop(oldest, None)
             return text
         return value.get_secret_value() if isinstance(value, SecretStr) and value else None
 

@@ -6,50 +6,32 @@ order of arrival: that of files, or of the DataFrame's partitions, of which `Arc
 """
 
 import warnings
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import Any
 
+from pyarrow import table
 from pydantic import SecretStr
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import LongType, StructField, StructType
 
-from stream_dedup.batch.clusters import Keep, parse_keep
-from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS, Counts
+from stream_dedup.batch.pairs import (
+    BUCKET_LIMIT,
+    CLUSTER_COLUMNS,
+    KEEP_COLUMNS,
+    PAIR_COLUMNS,
+    Counts,
+    Keep,
+    parse_keep,
+)
 from stream_dedup.errors import StreamDedupWarning, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import counted
-from stream_dedup.settings import Settings
-from stream_dedup.spark.items import (
-    BLOCK,
-    FILE,
-    FINGERPRINT_TYPES,
-    INPUT,
-    ITEM_TYPES,
-    MERIT_TYPES,
-    PLACE,
-    ROW,
-    ListFingerprints,
-    ListMerits,
-    MakeItems,
-    NumberRows,
-    Places,
-    highest_before,
-    schema_of,
-)
-from stream_dedup.spark.pairing import (
-    CODE_TYPES,
-    ENTRY_TYPES,
-    ITSELF,
-    LABEL_TYPES,
-    PAIR_TYPES,
-    ComparePairs,
-    EmitEntries,
-    PairBuckets,
-    reduce_pairs,
-    roots_of,
-)
-from stream_dedup.spark.session import require_pyspark
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.spark import tasks
+from stream_dedup.spark.tasks import BLOCK, FILE, INPUT, PLACE, ROW, Places
 
 # Bad lines that are named; all are counted.
 _EXAMPLES = 5
@@ -57,12 +39,12 @@ _DECIDING = ("item", "fingerprint", "decision", "index")
 
 
 def deduplicate(
-    df: "DataFrame",
+    df: DataFrame,
     settings: Settings | None = None,
     *,
     keep: str = "earliest",
     bucket_limit: int = BUCKET_LIMIT,
-) -> "DataFrame":
+) -> DataFrame:
     """The rows of `df` without near-duplicates: one row of each cluster, all columns unchanged.
 
     keep: the row of a cluster that stays: the `earliest` by the date of its item, the `first` row, the one with the
@@ -77,17 +59,15 @@ class Archive:
     """An archive of news and what was found in it. Each step is done when it is first asked for, and once.
 
     settings: those of the stream; the window does not count. bucket_limit: with how many of the earlier items that
-    share its key an item is compared, the newest ones. Raises ConfigError where PySpark is missing, UsageError for a
-    value that is no DataFrame.
+    share its key an item is compared, the newest ones. Raises UsageError for a value that is no DataFrame.
     """
 
-    def __init__(self, df: "DataFrame", settings: Settings | None = None, *, bucket_limit: int = BUCKET_LIMIT) -> None:
-        require_pyspark()
+    def __init__(self, df: DataFrame, settings: Settings | None = None, *, bucket_limit: int = BUCKET_LIMIT) -> None:
         if not hasattr(df, "mapInArrow"):
             raise UsageError(
                 f"{df!r:.80} is no DataFrame of Spark; read one with spark.read, such as spark.read.text(PATH)"
             )
-        settings = settings or Settings()
+        settings = settings or load_settings()
         # Executors receive what decides, the salt instead of a file of this machine, and no password of a broker.
         self._settings = Settings.model_construct(**{name: getattr(settings, name) for name in _DECIDING})
         if salt := settings.fingerprint.secret("salt"):
@@ -98,22 +78,16 @@ class Archive:
 
     # -- results -------------------------------------------------------------------------------------------
 
-    def fingerprints(self) -> "DataFrame":
-        """The fingerprint of each item: row, id, time (ms), line, signature, keys (0: none)."""
-        listed = ListFingerprints(self._watermarks, self._settings)
-        return self._items.mapInArrow(listed, schema_of(FINGERPRINT_TYPES)).orderBy("row")
-
-    def pairs(self) -> "DataFrame":
+    def pairs(self) -> DataFrame:
         """The near-duplicate pairs, with the columns and values of `find_pairs`, ordered by their rows."""
         return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
-    def clusters(self, keep: str | None = None) -> "DataFrame":
+    def clusters(self, keep: str | None = None) -> DataFrame:
         """The cluster of each item, in the order of the items: id, cluster (the id of its first item).
 
         With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is
         this one).
         """
-        from pyspark.sql import functions as f
 
         items = self._items.select("row", "id")
         clustered = items.join(self._labels, "row", "left").withColumn("root", f.coalesce("root", "row"))
@@ -127,10 +101,8 @@ class Archive:
             clustered = clustered.join(items.select(f.col("row").alias(row), f.col("id").alias(name)), row)
         return clustered.orderBy("row").select(*(CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS))
 
-    def deduplicate(self, keep: str = "earliest") -> "DataFrame":
+    def deduplicate(self, keep: str = "earliest") -> DataFrame:
         """See the function `deduplicate`."""
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import LongType, StructField, StructType
 
         chosen = self._keep(keep)
         counts = self.counts()
@@ -143,7 +115,7 @@ class Archive:
         schema = StructType(
             [*(field for field in self._df.schema.fields if field.name not in PLACE), StructField(ROW, LongType())]
         )
-        numbered = self._placed.mapInArrow(NumberRows(self.places), schema)
+        numbered = self._placed.mapInArrow(partial(tasks.number_rows, self.places), schema)
         return numbered.join(rows, ROW, "left_semi").orderBy(ROW).drop(ROW)
 
     def absent_sources(self, keep: str) -> tuple[str, ...]:
@@ -155,7 +127,6 @@ class Archive:
 
     def counts(self) -> Counts:
         """What was found."""
-        from pyspark.sql import functions as f
 
         limited = self._codes.agg(f.sum("hot"), f.sum("left_out")).first()
         labels = self._labels.agg(f.count("*"), f.count_distinct("root")).first()
@@ -173,9 +144,8 @@ class Archive:
     # -- steps ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def _placed(self) -> "DataFrame":
+    def _placed(self) -> DataFrame:
         """The records with their places. Without files it is a copy, because a shuffle may give other partitions."""
-        from pyspark.sql import functions as f
 
         if FILE in self._df.columns:
             return self._df
@@ -188,53 +158,50 @@ class Archive:
         return Places.of(self._placed.groupBy(*PLACE).count().collect())
 
     @cached_property
-    def _lines(self) -> "DataFrame":
+    def _lines(self) -> DataFrame:
         """Step 2: decode and fingerprint."""
-        made = MakeItems(self.places, self._settings)
-        return _fixed(self._placed.mapInArrow(made, schema_of(ITEM_TYPES)))
+        made = partial(tasks.make_items, self.places, self._settings)
+        return _fixed(_mapped(self._placed, made, tasks.ITEM_TYPES))
 
     @property
-    def _items(self) -> "DataFrame":
+    def _items(self) -> DataFrame:
         return self._lines.where("reason is null")
 
     @cached_property
-    def _codes(self) -> "DataFrame":
+    def _codes(self) -> DataFrame:
         """Step 3: pair the items of each bucket."""
-        made = EmitEntries(self._settings.fingerprint)
-        entries = self._items.select("row", "keys").mapInArrow(made, schema_of(ENTRY_TYPES))
+        emitted = partial(tasks.emit_entries, self._settings)
+        entries = _mapped(self._items.select("row", "keys"), emitted, tasks.ENTRY_TYPES)
         sorted_entries = entries.repartition("bucket").sortWithinPartitions("bucket")
-        return _fixed(sorted_entries.mapInArrow(PairBuckets(self._bucket_limit), schema_of(CODE_TYPES)))
+        return _fixed(_mapped(sorted_entries, partial(tasks.pair_buckets, self._bucket_limit), tasks.CODE_TYPES))
 
     @cached_property
-    def _candidates(self) -> "DataFrame":
+    def _candidates(self) -> DataFrame:
         return _fixed(self._codes.where("later is not null").select("later", "earlier").distinct())
 
     @cached_property
-    def _pairs(self) -> "DataFrame":
+    def _pairs(self) -> DataFrame:
         """Step 4: decide them."""
-        from pyspark.sql import functions as f
 
         data = ("id", "signature", "body")
         earlier = self._candidates.join(self._items.select(f.col("row").alias("earlier"), *data), "earlier")
-        later = self._items.select(f.col("row").alias("later"), f.lit(ITSELF).alias("earlier"), *data, "words")
+        later = self._items.select(f.col("row").alias("later"), f.lit(tasks.ITSELF).alias("earlier"), *data, "words")
         later = later.join(self._candidates.select("later").distinct(), "later", "left_semi")
         work = later.unionByName(earlier, allowMissingColumns=True)
         work = work.repartition("later").sortWithinPartitions("later", "earlier")
-        return _fixed(work.mapInArrow(ComparePairs(self._settings), schema_of(PAIR_TYPES)))
+        return _fixed(_mapped(work, partial(tasks.compare_pairs, self._settings), tasks.PAIR_TYPES))
 
     @cached_property
-    def _labels(self) -> "DataFrame":
+    def _labels(self) -> DataFrame:
         """Step 5: the clusters: row and root of all rows but the roots themselves."""
-        from pyarrow import table
 
-        edges = self._pairs.select("b_row", "a_row").mapInArrow(reduce_pairs, schema_of(LABEL_TYPES)).toArrow()
-        rows, roots = roots_of(edges["row"].to_numpy(), edges["root"].to_numpy())
+        edges = _mapped(self._pairs.select("b_row", "a_row"), tasks.reduce_pairs, tasks.LABEL_TYPES).toArrow()
+        rows, roots = tasks.roots_of(edges["row"].to_numpy(), edges["root"].to_numpy())
         return self._df.sparkSession.createDataFrame(table({"row": rows, "root": roots}))
 
     @property
-    def _members(self) -> "DataFrame":
+    def _members(self) -> DataFrame:
         """Row and root of the items in clusters of two or more."""
-        from pyspark.sql import functions as f
 
         return self._labels.select("row", "root").union(
             self._labels.select(f.col("root").alias("row"), "root").distinct()
@@ -242,34 +209,35 @@ class Archive:
 
     @cached_property
     def _watermarks(self) -> list[int]:
-        from pyspark.sql import functions as f
 
         highest = self._items.groupBy("place").agg(f.max("time")).collect()
-        return highest_before(dict(highest), len(self.places.places))
+        return tasks.highest_before(dict(highest), len(self.places.places))
 
     def _keep(self, keep: str) -> Keep:
         return parse_keep(keep, Scheme(self._settings.fingerprint))
 
-    def _merits(self, keep: Keep) -> "DataFrame":
-        listed = ListMerits(self._watermarks, self._settings, keep)
-        return self._items.select("row", "place", "signature").mapInArrow(listed, schema_of(MERIT_TYPES))
+    def _merits(self, keep: Keep) -> DataFrame:
+        listed = partial(tasks.list_merits, self._watermarks, self._settings, keep)
+        return _mapped(self._items.select("row", "place", "signature"), listed, tasks.MERIT_TYPES)
 
-    def _kept(self, keep: Keep) -> "DataFrame":
+    def _kept(self, keep: Keep) -> DataFrame:
         """The root of each cluster of two or more, and the row that stays."""
-        from pyspark.sql import functions as f
 
         members = self._members.join(self._merits(keep), "row")
         order = f.struct("rank", "merit_time", "row")
         return members.groupBy("root").agg(f.min_by("row", order).alias("kept"))
 
 
+def _mapped(rows: DataFrame, task: Callable[[Iterable[Any]], Iterator[Any]], types: Mapping[str, str]) -> DataFrame:
+    return rows.mapInArrow(task, ", ".join(f"{name} {kind}" for name, kind in types.items()))
+
+
 def _warn(text: str) -> None:
     warnings.warn(text, StreamDedupWarning, stacklevel=3)
 
 
-def _fixed(rows: "DataFrame") -> "DataFrame":
+def _fixed(rows: DataFrame) -> DataFrame:
     """Do the work now and keep its result on disk, in the checkpoint directory if the session has one."""
-    from pyspark import StorageLevel
 
     if rows.sparkSession.sparkContext.getCheckpointDir() is not None:
         return rows.checkpoint()

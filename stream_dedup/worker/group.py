@@ -179,19 +179,19 @@ class Group:
         for partition, offset in positions.items():
             patches.resume(self._consumer, TopicPartition(self._topic, partition), offset)
 
-    def leave(self) -> str | None:
-        """Leave the group, so that other members need not wait for the session's end. None, or why this failed."""
+    def leave(self) -> None:
+        """Leave the group, so that other members need not wait for the session's end. A failure is logged."""
         leaving = Bounded(f"{self._name}-leaving")
         try:
             leaving.call(
                 "leaving the group", _LEAVE_SECONDS, lambda: self._consumer.close(autocommit=False, timeout_ms=1000)
             )
         except (StreamError, KafkaError) as error:
-            return error_text(error) if isinstance(error, KafkaError) else str(error)
+            problem = error_text(error) if isinstance(error, KafkaError) else str(error)
+            log.warning("%s; the group removes this member when its session ends", problem)
         finally:
             leaving.end()
             self._calls.end()
-        return None
 
     # -- errors ------------------------------------------------------------------------------------------
 

@@ -38,7 +38,6 @@ from stream_dedup.worker.state_store import StateStore
 
 TASK = "global"
 _POLL_MS = 200
-_ASK_SECONDS = 1.0  # how often the state of the group is asked for
 # Above this number of waiting records a partition is not fetched, until half of them are used up.
 _MAX_WAITING = 5000
 
@@ -110,7 +109,7 @@ class Migration:
         self._consumer: Any = None
         self._admin: Any = None
         self._sources: list[Source] = []
-        self._read = 0
+        self._judged = 0
 
     def run(self) -> MigrationProgress:
         """Migrate (see the module docstring); return the last progress."""
@@ -137,38 +136,31 @@ class Migration:
                 return self._report("done")
             done = earlier.next if earlier else []
             self._open({(topic, partition): offset for topic, partition, offset in done})
-            self._keep_up(producer)
+            self._read(producer)
         with self._producer(store.owner) as producer:  # FENCE
-            self._read_to_end(producer)
+            # No worker writes any more, and uncommitted transactions are aborted.
+            self._read(producer, self._written())
+            self._judge_waiting(producer, complete=True)
         return self._report("done")
 
     # -- the phases --------------------------------------------------------------------------------------
 
-    def _keep_up(self, producer: TaskProducer) -> None:
-        """FILL and WAIT."""
-        asked = 0.0
+    def _read(self, producer: TaskProducer, ends: Mapping[TopicPartition, int] | None = None) -> None:
+        """Read and judge up to `ends` (COMPLETE); without, until the group is empty (FILL and WAIT)."""
         while True:
             self._fetch()
             self._judge_waiting(producer, complete=False)
-            at_end = all(not source.waiting and source.fetched >= source.end for source in self._sources)
-            self._report("wait" if at_end else "fill")
-            if at_end and time.monotonic() - asked > _ASK_SECONDS:
-                asked = time.monotonic()
-                if self._group_is_empty():
-                    return
-
-    def _read_to_end(self, producer: TaskProducer) -> None:
-        """COMPLETE. No worker writes any more, and uncommitted transactions are aborted."""
-        ends = self._written()
-        while any(source.waiting or source.fetched < ends[source.place] for source in self._sources):
-            self._fetch()
-            self._judge_waiting(producer, complete=False)
-            self._report("complete")
-        self._judge_waiting(producer, complete=True)
+            at_end = all(
+                not source.waiting and source.fetched >= (ends[source.place] if ends is not None else source.end)
+                for source in self._sources
+            )
+            self._report("complete" if ends is not None else "wait" if at_end else "fill")
+            if at_end and (ends is not None or self._group_is_empty()):
+                return
 
     def _report(self, phase: str) -> MigrationProgress:
         unread = sum(len(source.waiting) + max(0, source.end - source.fetched) for source in self._sources)
-        progress = MigrationProgress(phase, self._read, self._read + unread, len(self._store))
+        progress = MigrationProgress(phase, self._judged, self._judged + unread, len(self._store))
         self._on_progress(progress)
         return progress
 
@@ -252,7 +244,7 @@ class Migration:
 
         producer.wait("committing", producer.start("committing", transaction))
         store.confirm(producer.ends_in(store.topic))
-        self._read += len(items)
+        self._judged += len(items)
 
     # -- Kafka -------------------------------------------------------------------------------------------
 

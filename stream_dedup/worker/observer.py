@@ -87,9 +87,6 @@ class Observer:
     def standby_progress(self, task: str, offsets: int, seconds: float) -> None:
         """A standby follows the task's changelog: `offsets` are left to read, and some have been for `seconds`."""
 
-    def gave_up_role(self) -> None:
-        """This member could not open any task for long, and leaves the group for a while."""
-
     def batch_stuck(self, task: str) -> None:
         """A batch has failed at least three times in a row with the same records. Called at each further failure."""
 

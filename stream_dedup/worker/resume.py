@@ -126,16 +126,10 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
             "the group has no offsets of %s (brokers drop those of a group without members, after seven days by "
             "default); resuming at the changelog's: %s", topic, facts.restored.offsets,
         )  # fmt: skip
-    positions = {}
-    for partition in sorted(facts.partitions):
-        if partition in facts.committed:
-            positions[partition] = facts.committed[partition].offset
-        elif partition in facts.restored.offsets:
-            positions[partition] = facts.restored.offsets[partition]
-        else:
-            if _has_run_before(facts):
-                raise StreamError(_offsets_lost(settings, missing, facts))
-            positions[partition] = facts.beginnings[partition]
+    known = {**facts.restored.offsets, **{partition: one.offset for partition, one in facts.committed.items()}}
+    if facts.partitions - known.keys() and _has_run_before(facts):
+        raise StreamError(_offsets_lost(settings, missing, facts))
+    positions = {partition: known.get(partition, facts.beginnings[partition]) for partition in sorted(facts.partitions)}
     gone = {
         partition: (offset, facts.beginnings[partition], facts.beginnings[partition])
         for partition, offset in positions.items()

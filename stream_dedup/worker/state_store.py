@@ -15,6 +15,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import encode
@@ -138,7 +139,7 @@ class StateStore:
 
         They use up sequence numbers, so the caller must apply the batch, then confirm it or roll it back.
         """
-        self._pending.append(_PendingBatch(self._builder.snapshot(), headers))
+        self._pending.append(_PendingBatch(self._builder.state, headers))
         # The record's time is the time of writing, never the items': retention depends on it.
         now, owner, scheme = self._context.now_ms(), self.owner.encode(), self.dedup.scheme_id
         records = []
@@ -173,7 +174,7 @@ class StateStore:
         if self._is_consistent:
             self.dedup.rollback()
             if self._pending:
-                self._builder.rollback(self._pending[0].before)
+                self._builder.state = self._pending[0].before
                 self._pending.clear()
         return self._is_consistent and self._reader.knows_position
 
@@ -188,11 +189,8 @@ class StateStore:
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         def ends() -> Mapping[TopicPartition, int]:
-            admin = client.make(KafkaAdminClient, client.connection(self._context.settings))
-            try:
+            with closing(client.make(KafkaAdminClient, client.connection(self._context.settings))) as admin:
                 return log_end_offsets(admin, self.places)
-            finally:
-                admin.close()
 
         return self._context.call_once("looking for the changelog's end", ends)
 

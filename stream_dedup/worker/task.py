@@ -1,4 +1,4 @@
-"""An open partition task: some partitions, one transactional producer, and one index with its changelog.
+"""A partition task, from its opening to its end: some partitions, one transactional producer, one index, its changelog.
 
 In: records of its partitions. Out: committed transactions. Scope global has one task of all partitions, scope partition
 one task for each; the code is the same, and so is the fence: a member that opens a task takes its transactional id, and
@@ -13,56 +13,67 @@ A task always opens in the same order, at a start, at a take-over and after any 
 - Read the committed input offsets, stable since the fence; offsets known before are not used. resume.py decides whether
   they can be trusted, and whether the index is complete.
 
-This happens in a thread of its own (task_slot.py), while the worker's loop keeps up the membership of the group.
+This happens in a thread of its own, while the worker's loop keeps up the membership of the group.
 
 From then on the task alone keeps the positions of its partitions: they advance when a batch is committed, and past
 control records and aborted records when there is nothing else (`skip_to`). Positions that are not committed yet (at a
-first start, or after such records) are committed with the next batch, or without one (`commit_positions`). Batches
-overlap: while one is committed, the next is judged (commit.py says why that is safe), and the one after it is
+first start, or after such records) are committed with the next batch, or without one (`process` without records).
+Batches overlap: while one is committed, the next is judged (commit.py says why that is safe), and the one after it is
 fingerprinted, which does not depend on the others.
+
+A `TaskSlot` opens the task in the background, and keeps its state when it closes. So the loop polls the group and works
+on other tasks meanwhile, and several tasks open side by side. In: the partitions assigned to the task, and its errors.
+Out: an open task, or a state store that follows the changelog. The state store survives every failure: it holds what
+was read from the changelog and what this task has committed; only unconfirmed batches are rolled back. The next opening
+reads the entries written since.
+
+Without partitions the task is closed. In scope global its state store then follows the changelog (a standby), so that a
+take-over need not read it from the beginning. In scope partition the store is closed, since it is unknown beforehand
+which task a member will take over.
 """
 
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_header
-from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.errors import ChangelogError, TransactionFailed
+from stream_dedup.errors import ChangelogError, Interrupted, Outdated, StreamDedupError, StreamError, TransactionFailed
 from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import TopicMetadata, has_had_records
 from stream_dedup.phrases import counted
 from stream_dedup.worker import resume
 from stream_dedup.worker.commit import CommitStep, StepClock, commit
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group
-from stream_dedup.worker.judge import Judge
-from stream_dedup.worker.observer import BatchReport
+from stream_dedup.worker.judge import FailedRecords, Judge
+from stream_dedup.worker.observer import BatchReport, TaskState
 from stream_dedup.worker.records import OutgoingRecords
-from stream_dedup.worker.refused import FailedRecords
 from stream_dedup.worker.state_store import StateStore
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+
+# How long `close` waits for a cancelled opening to close its producer. The process can also end without that.
+_CANCEL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _InFlight:
     """A batch that is being committed."""
 
-    records: Sequence[Any]  # the input's, which an error of Kafka may blame; none: it commits positions only
     positions: dict[int, int]  # of the task's partitions once it is committed
-    report: BatchReport | None
+    report: BatchReport  # without records: it commits positions only
     offsets_sent: Future[None]  # step 5
     done: Future[dict[CommitStep, float]]  # step 9; seconds of each step
 
@@ -235,12 +246,16 @@ class PartitionTask:
     ) -> bool:
         """Judge records in order, wait for the previous batch, and start to commit this one.
 
-        Returns whether a batch was committed. The group must not be polled again before `wait_for_offsets` has
-        returned. After an error, of this batch or of the previous one, the caller closes the task and rolls the store
-        back. `ends`: ends of the partitions, as far as known. `next_records`: those of the next call, if they are there
-        already. `consumer_positions`: the consumer's positions, if no earlier record is left to process.
+        Without records: commit the positions, to the group and to the changelog. Returns whether the previous batch was
+        committed. The group must not be polled again before `wait_for_offsets` has returned. After an error, of this
+        batch or of the previous one, the caller closes the task and rolls the store back. `ends`: ends of the
+        partitions, as far as known. `next_records`: those of the next call, if they are there already.
+        `consumer_positions`: the consumer's positions, if no earlier record is left to process.
         """
-        clock = StepClock(lambda step: self._context.observer.step(step, self.name))
+        # Only the steps of a batch are announced; a transaction without one is not counted.
+        observer = self._context.observer
+        announce = (lambda step: observer.step(step, self.name)) if records else (lambda step: None)
+        clock = StepClock(announce)
         clock(CommitStep.JUDGE)
         before = self._in_flight.positions if self._in_flight is not None else self.positions
         after = {**before, **{record.partition: record.offset + 1 for record in records}}
@@ -253,7 +268,11 @@ class PartitionTask:
             for one in self._outgoing.of(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
         ]
         odd_times = self._judge.odd_times(items, batch)
-        changelog = self._change_index(batch, positions, lambda: clock(CommitStep.APPLY))
+        source = self._topics.input
+        summary = TaskSummary(source, self._topic_ids.get(source, ""), len(self) + len(batch.delta))
+        changelog = self._store.records(batch.delta, summary.header(), offsets_header(positions))
+        clock(CommitStep.APPLY)
+        self._store.apply(batch)
         report = BatchReport(
             task=self.name,
             items=items,
@@ -264,66 +283,22 @@ class PartitionTask:
             watermark=max(batch.delta.watermark, 0),
             odd_times=odd_times,
             records=records,
-            shapes=self._judge.take_shapes(),
+            shapes=self._judge.take_shapes() if records else {},
             lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
         )
-        return self._commit(records, outgoing, changelog, positions, membership, report)
-
-    def skip_to(self, consumer_positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
-        """Advance past control records and aborted records: the consumer stands here, and every record before was
-        processed. Otherwise the task would resume at offsets that retention may have deleted.
-        """
-        positions = _advanced(self.positions, consumer_positions)
-        if self._in_flight is None and self.positions != positions:
-            self.positions = positions
-            lag = {partition: max(0, ends[partition] - positions[partition]) for partition in positions.keys() & ends}
-            self._context.observer.positions_advanced(self.name, lag)
-
-    def commit_positions(self, membership: Any) -> bool:
-        """As `process`, but without records: commit the positions to the group and to the changelog."""
-        self.finish()
-        changelog = self._change_index(self._store.dedup.judge([]), self.positions)
-        return self._commit([], [], changelog, dict(self.positions), membership, None)
-
-    def _change_index(
-        self, batch: Batch, positions: Mapping[int, int], announce: Callable[[], None] = lambda: None
-    ) -> list[Outgoing]:
-        """Make the changelog records of a judged batch, and apply it, pending."""
-        source = self._topics.input
-        summary = TaskSummary(source, self._topic_ids.get(source, ""), len(self) + len(batch.delta))
-        changelog = self._store.records(batch.delta, summary.header(), offsets_header(positions))
-        announce()
-        self._store.apply(batch)
-        return changelog
-
-    # -- committing --------------------------------------------------------------------------------------
-
-    def _commit(
-        self,
-        records: Sequence[Any],
-        outgoing: Sequence[Outgoing],
-        changelog: Sequence[Outgoing],
-        positions: dict[int, int],
-        membership: Any,
-        report: BatchReport | None,
-    ) -> bool:
-        """Pack the records beside the previous batch's commit, wait for that, and begin the transaction."""
+        # Beside the previous batch's commit, which `finish` waits for; there is one transaction at a time.
         producer = self._producer
         packed = self._packer.start("packing", lambda: (producer.pack(outgoing), producer.pack(changelog)))
         finished = self.finish()
         offsets = {
-            TopicPartition(self._topics.input, partition): offset
+            TopicPartition(source, partition): offset
             for partition, offset in sorted(positions.items())
             if self._committed.get(partition) != offset
         }
         self._committed = positions
-        # Only the steps of a batch are announced; a transaction without one is not counted.
-        observer = self._context.observer
-        clock = StepClock((lambda step: observer.step(step, self.name)) if report is not None else (lambda step: None))
         offsets_sent: Future[None] = Future()
-        transaction = partial(commit, producer, packed, offsets, membership, offsets_sent, clock)
-        done = producer.start("committing", transaction)
-        self._in_flight = _InFlight(records, positions, report, offsets_sent, done)
+        job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce))
+        self._in_flight = _InFlight(positions, report, offsets_sent, producer.start("committing", job))
         return finished
 
     def wait_for_offsets(self) -> None:
@@ -341,20 +316,30 @@ class PartitionTask:
         self._store.confirm(self._producer.ends_in(self._store.topic))
         self._failed.committed(self.positions)
         self._outgoing.update_partitions(self._producer.partitions)
-        if batch.report is not None:
+        if batch.report.records:
             self._context.observer.batch(replace(batch.report, seconds={**batch.report.seconds, **seconds}))
-        return batch.report is not None
+        return bool(batch.report.records)
 
     def _wait(self, what: str, step: Future[T], batch: _InFlight) -> T:
         try:
             return self._producer.wait(what, step)
         except TransactionFailed as error:
-            failure = self._failed.failed(batch.records, error) if batch.records else None
-            if failure is not None:
+            records = batch.report.records  # Kafka's error may blame some of them
+            if records and (failure := self._failed.failed(records, error)):
                 message, is_new = failure
                 log.log(logging.ERROR if is_new else logging.DEBUG, message, extra={"task": self.name})
                 self._context.observer.batch_stuck(self.name)
             raise
+
+    def skip_to(self, consumer_positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
+        """Advance past control records and aborted records: the consumer stands here, and every record before was
+        processed. Otherwise the task would resume at offsets that retention may have deleted.
+        """
+        positions = _advanced(self.positions, consumer_positions)
+        if self._in_flight is None and self.positions != positions:
+            self.positions = positions
+            lag = {partition: max(0, ends[partition] - positions[partition]) for partition in positions.keys() & ends}
+            self._context.observer.positions_advanced(self.name, lag)
 
 
 def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:
@@ -364,3 +349,184 @@ def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[i
     {0: 6, 1: 7}
     """
     return {partition: max(offset, others.get(partition, offset)) for partition, offset in positions.items()}
+
+
+class TaskSlot:
+    """`number`: of the task's index in the changelog. `is_stopping` is set when the worker must end."""
+
+    def __init__(self, name: str, number: int, context: WorkerContext, is_stopping: threading.Event) -> None:
+        self.name = name
+        self.partitions: frozenset[int] = frozenset()
+        self.task: PartitionTask | None = None
+        self.retry = Retry(context.settings, f"task {name}")
+        self.standby_retry = Retry(context.settings, f"the standby of task {name}")
+        self.failed = FailedRecords()
+        self.failed_openings = 0  # in a row
+        self.failing_since = 0.0  # monotonic seconds; of no meaning without failed openings
+        self._number, self._context, self._is_stopping = number, context, is_stopping
+        self._store: StateStore | None = None
+        self._opening: Future[PartitionTask] | None = None
+        self._is_cancelled = threading.Event()  # of this opening
+
+    # -- opening and following --------------------------------------------------------------------------
+
+    def assign(self, partitions: frozenset[int], reason: str) -> None:
+        """Set the partitions of the task. If they change, the open task is closed; with none it stays closed."""
+        if partitions == self.partitions:
+            return
+        self.close_task(reason)
+        self.partitions = partitions
+        self.failed_openings = 0
+
+    def advance(self, group: Group) -> bool:
+        """Start or finish opening the task, if it has partitions. Never waits.
+
+        Returns whether the task has just been opened. Raises the error with which opening has failed.
+        """
+        if self._is_opening():
+            return False
+        opening, self._opening = self._opening, None
+        if opening is None:
+            if self.task is None and self.partitions and self.retry.is_due and not self._is_stopping.is_set():
+                self._begin_opening(group)
+            return False
+        try:
+            self.task = task = opening.result()
+        except Interrupted:
+            return False
+        except StreamError as error:
+            if not self.failed_openings:
+                self.failing_since = time.monotonic()
+            self.failed_openings += 1
+            if isinstance(error, Outdated):
+                self._drop_store()
+            raise
+        self.failed_openings = 0
+        self._context.observer.task_opened(self.name, sorted(task.partitions), len(task), task.opened_in)
+        return True
+
+    def _begin_opening(self, group: Group) -> None:
+        """Open the task in a thread of its own, which owns the state store meanwhile."""
+        partitions, self._is_cancelled = self.partitions, threading.Event()
+        is_cancelled = self._is_cancelled
+
+        def check() -> None:
+            if is_cancelled.is_set():
+                raise Interrupted("the assignment changed while the task was being opened")
+            if self._is_stopping.is_set():
+                raise Interrupted("the worker was stopped while the task was being opened")
+
+        def open_task() -> PartitionTask:
+            if self._store is None:
+                self._store = StateStore(self._context, self.name, self._number)
+            return PartitionTask(self.name, partitions, group, self._context, check, self._store, self.failed)
+
+        thread = self._context.thread(f"{self.name}-opener")
+        self._opening = thread.start("opening", open_task)
+        thread.end()
+
+    def _is_opening(self) -> bool:
+        """Whether an opening is under way. Cleans up after a cancelled one that has ended."""
+        opening = self._opening
+        if opening is None or not opening.done():
+            return opening is not None
+        if self._is_cancelled.is_set():
+            self._opening = None
+            self._discard(opening)
+        return False
+
+    def reset_standby(self) -> None:
+        """Drop what a standby has read, because its changelog is another topic now."""
+        if self.is_idle:
+            self._drop_store()
+
+    def follow(self, topic_id: str) -> None:
+        """Let the state store follow the changelog for a slice of time. `topic_id`: of the changelog, "" if unknown.
+
+        Raises a StreamError if that fails.
+        """
+        if self._is_opening() or not self.standby_retry.is_due:  # a cancelled opening still owns the state store
+            return
+        try:
+            if self._store is None:
+                self._store = StateStore(self._context, self.name, self._number, topic_id)
+            self._store.follow()
+        except Outdated:
+            self._drop_store()
+            raise
+        self.standby_retry.succeeded()
+
+    @property
+    def standby_lag(self) -> tuple[int, float] | None:
+        """The store's lag behind the changelog, offsets and seconds (`StateStore.lag`); None: unknown."""
+        return self._store.lag if self._store is not None and self._opening is None else None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no batch is being committed, and no task has to be opened."""
+        return not self.partitions if self.task is None else not self.task.is_busy
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task is open or being opened."""
+        return self.task is None and not self._is_opening()
+
+    @property
+    def state(self) -> TaskState:
+        if self.task is not None:
+            return TaskState.OPEN
+        return TaskState.FAILING if self.retry.failures else TaskState.OPENING
+
+    # -- closing ---------------------------------------------------------------------------------------
+
+    def close_task(self, reason: str) -> None:
+        """Close the task or cancel its opening. If it still has partitions, `advance` opens it anew.
+
+        The state store stays, without unconfirmed batches.
+        """
+        self._is_cancelled.set()
+        if self.task is None:
+            return
+        task, self.task = self.task, None
+        task.close(wait=False)
+        if self._store is not None and not self._store.rollback():
+            log.warning("task %s: its index is restored from the changelog", self.name)
+            self._drop_store()
+        self._context.observer.task_lost(self.name, reason)
+
+    def close(self) -> Future[None]:
+        """Close everything in the background: a producer may wait for its broker, and an index for its merge."""
+        thread = self._context.thread(f"{self.name}-closing")
+        done = thread.start("closing", self._close)
+        thread.end()
+        return done
+
+    def _close(self) -> None:
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            self._is_cancelled.set()
+            with suppress(TimeoutError):
+                opening.exception(_CANCEL_SECONDS)
+            if not opening.done():
+                return  # its calls have time limits, and its resources end with the process
+            self._discard(opening)
+        if self.task is not None:
+            self.task.close()
+            self.task = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _discard(self, opening: Future[PartitionTask]) -> None:
+        """Clean up after a cancelled opening that has ended."""
+        error = opening.exception()
+        if error is None:
+            opening.result().close(wait=False)
+        elif isinstance(error, Outdated) or not isinstance(error, StreamDedupError):
+            self._drop_store()  # after a bug of ours the store may be inconsistent
+
+    def _drop_store(self) -> None:
+        # In the background: an index that is merging ends its merge first.
+        store, self._store = self._store, None
+        if store is not None:
+            self._context.thread(f"{self.name}-closing").end(store.close)

@@ -3,7 +3,7 @@
 In: `Settings` and an `Observer`. Out: records in the output, duplicates and dead-letter topics, each input accounted
 for exactly once. `Worker(settings).run(stop)` returns within ten seconds after `stop` is set.
 
-A task that fails is closed and reopened by itself (task_slot.py), with growing pauses while Kafka is away; the other
+A task that fails is closed and reopened by itself (`TaskSlot`), with growing pauses while Kafka is away; the other
 tasks go on. A member that cannot open any task for long gives its role up, so that another member works. The worker
 ends only with an error that no retry can cure (a topic that would lose records, a missing right, a changelog of another
 scheme, an input that was recreated or deleted before it was read); the message says what to do.
@@ -40,8 +40,7 @@ from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
-from stream_dedup.worker.task import PartitionTask
-from stream_dedup.worker.task_slot import TaskSlot
+from stream_dedup.worker.task import PartitionTask, TaskSlot
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class Worker:
         self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._remaining)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
-        self._membership: Any = None  # after the last poll
+        self._membership: Any = None  # noted right after the last poll (P4)
         self._next_position_commit = 0.0  # monotonic seconds
         self._applied_change = -1  # the group's count of changes when the assignment was last applied
         self._reported_change = -1  # and when it was last reported
@@ -135,14 +134,14 @@ class Worker:
             self._watch.expect(metadata.ids)
             self._bound_originals(metadata.partitions[self._settings.topics.input])
             self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
-            self._applied_change = -1
+            self._applied_change = self._reported_change = -1
         if waiting:
             self._group.pause()
         self._check_changelog()
-        polled, membership, failed = self._poll(self._group)
-        self._membership, self._last_poll = membership, time.monotonic()
+        polled, failed = self._poll(self._group)
+        self._last_poll = time.monotonic()
         if not waiting:
-            self._dispatch(self._group, polled, membership, {} if failed is not None else self._group.positions())
+            self._dispatch(self._group, polled, {} if failed is not None else self._group.positions())
         if failed is not None:
             self._each(PartitionTask.finish)
             raise failed
@@ -177,24 +176,22 @@ class Worker:
         else:
             log.warning("%s; this standby follows what is written from now on", reason)
 
-    def _dispatch(
-        self, group: Group, polled: Sequence[Mapping[int, list[Any]]], membership: Any, positions: Mapping[int, int]
-    ) -> None:
+    def _dispatch(self, group: Group, polled: Sequence[Mapping[int, list[Any]]], positions: Mapping[int, int]) -> None:
         """Give polled records to their tasks, unless the assignment has changed. `positions`: the consumer's."""
         if self._applied_change != group.changes.count:
-            if is_member(membership):
+            if is_member(self._membership):
                 self._apply_assignment(group)  # the polled records are polled again
             return
         if not polled:
             self._each(PartitionTask.finish)
             for _, task in self._open_tasks():
                 task.skip_to(positions, group.ends(task.partitions))
-        elif not is_member(membership):
+        elif not is_member(self._membership):
             self._rewind(group)
             return
-        self._commit_new_positions(membership)
+        self._commit_new_positions()
         for slot, _ in self._open_tasks():
-            self._process(slot, polled, membership, group, positions)
+            self._process(slot, polled, group, positions)
         self._each(PartitionTask.wait_for_offsets)
         self._advance(group)
         self._stand_by()
@@ -209,7 +206,6 @@ class Worker:
         self,
         slot: TaskSlot,
         polled: Sequence[Mapping[int, list[Any]]],
-        membership: Any,
         group: Group,
         positions: Mapping[int, int],
     ) -> None:
@@ -223,10 +219,10 @@ class Worker:
             reached = {} if next_batch else positions
             ends = group.ends(slot.partitions)
             self._observer.step(CommitStep.POLL, slot.name)
-            self._attempt(slot, PartitionTask.process, batch, membership, ends, next_batch, reached)
+            self._attempt(slot, PartitionTask.process, batch, self._membership, ends, next_batch, reached)
 
-    def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], Any, StreamError | None]:
-        """The records of one or more polls, the membership after the last one, and the error of a later poll.
+    def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], StreamError | None]:
+        """The records of one or more polls, and the error of a later poll. Notes the membership after the last one.
 
         It polls several times while there are more records and they have fewer bytes than a batch may have: so the
         offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no
@@ -235,29 +231,29 @@ class Worker:
         polled: list[dict[int, list[Any]]] = []
         size = 0
         is_busy = any(not slot.is_quiet for slot in self._slots.values())
-        records, membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
+        records, self._membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
             size += sum(content_bytes(record) for some in records.values() for record in some)
             ends = group.ends(records)
             has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
-            is_settled = self._applied_change == group.changes.count and is_member(membership)
+            is_settled = self._applied_change == group.changes.count and is_member(self._membership)
             if not has_more or len(polled) == _POLLS or not is_settled or size >= self._settings.worker.batch_bytes:
                 break
             try:
-                records, membership = group.poll(0)
+                records, self._membership = group.poll(0)
             except StreamError as error:
-                return polled, membership, error
-        return polled, membership, None
+                return polled, error
+        return polled, None
 
-    def _commit_new_positions(self, membership: Any) -> None:
+    def _commit_new_positions(self) -> None:
         """Commit positions without a batch: of a new task before anything goes out, of others at times (markers)."""
-        if not is_member(membership) or self._stop.is_set():
+        if not is_member(self._membership) or self._stop.is_set():
             return
         is_time = time.monotonic() >= self._next_position_commit
         for slot, task in self._open_tasks():
             if task.lacks_offsets or (is_time and task.has_uncommitted_positions):
-                self._attempt(slot, PartitionTask.commit_positions, membership)
+                self._attempt(slot, PartitionTask.process, (), self._membership, {})
         if is_time:
             self._next_position_commit = time.monotonic() + _MARKERS_SECONDS
 
@@ -269,7 +265,7 @@ class Worker:
                 return
             for _, task in self._open_tasks():
                 if task.has_uncommitted_positions:
-                    task.commit_positions(self._membership)
+                    task.process((), self._membership, {})
 
     def _open_tasks(self) -> list[tuple[TaskSlot, PartitionTask]]:
         return [(slot, slot.task) for slot in self._slots.values() if slot.task is not None]
@@ -342,10 +338,10 @@ class Worker:
         """Leave the group for a while if this member cannot open any task, and others may do better."""
         session = self._settings.worker.session_timeout.total_seconds()
         assigned = [slot for slot in self._slots.values() if slot.partitions]
-        if not assigned or not all(
-            slot.task is None and slot.failed_openings >= _FAILED_OPENINGS and slot.failing_seconds > session
-            for slot in assigned
-        ):
+        if not assigned or any(slot.task is not None or slot.failed_openings < _FAILED_OPENINGS for slot in assigned):
+            return
+        failing_seconds = time.monotonic() - max(slot.failing_since for slot in assigned)
+        if failing_seconds <= session:
             return
         # A member that leaves is replaced at the next heartbeats of the others, which come four times a session; one
         # that came back before that could get the role again. In scope global the assignor prevents that, too.
@@ -354,9 +350,8 @@ class Worker:
         log.warning(
             "this member could not open any task, in %d tries and for %.0f s: it gives the role up, so that another "
             "member gets it; it comes back in %.0f s",
-            min(slot.failed_openings for slot in assigned), min(slot.failing_seconds for slot in assigned), away,
+            min(slot.failed_openings for slot in assigned), failing_seconds, away,
         )  # fmt: skip
-        self._observer.gave_up_role()
         for slot in assigned:
             slot.assign(frozenset(), "the role is given up")
         self._leave()
@@ -436,7 +431,5 @@ class Worker:
 
     def _leave(self) -> None:
         if self._group is not None:
-            problem = self._group.leave()
-            if problem:
-                log.warning("%s; the group removes this member when its session ends", problem)
+            self._group.leave()
             self._group = None

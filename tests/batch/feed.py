@@ -2,9 +2,17 @@
 
 import json
 import random
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from stream_dedup.batch.filter import judge_batches
+from stream_dedup.batch.lines import Line
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.settings import Settings
 
 HOUR = 3_600_000
 START = 1_700_000_000_000  # November 2023: any clock that a test runs under is later
@@ -60,3 +68,17 @@ def write(path: Path, lines: Iterable[bytes]) -> Path:
 
 def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(one) for one in path.read_bytes().splitlines()]
+
+
+def numbered(values: Iterable[bytes]) -> Iterator[Line]:
+    """The lines of one input."""
+    return (Line(value, 0, number) for number, value in enumerate(values, 1))
+
+
+def judge_lines(
+    lines: Iterable[bytes], settings: Settings, clock: Callable[[], float] = time.time
+) -> Iterator[Verdict]:
+    """The verdict on each line, in order, from an empty index; nothing is written."""
+    with closing(Deduplicator(settings)) as dedup:
+        for batch in judge_batches(dedup, numbered(lines), clock):
+            yield from batch.verdicts

@@ -9,15 +9,19 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 import zstandard
+from pyarrow import parquet
 
 MIB = 2**20
 MOST = 450  # MiB; an empty run takes 170
-SIZE = 200  # MB of a bomb: twenty times what a record may have here
+SIZE = 200  # MiB of a bomb: twenty times what a record may have here
 MEMORY = {"STREAM_DEDUP_WORKER__MEMORY": "2G"}  # records of 8 MiB
 pytestmark = pytest.mark.slow  # each case is a process that reads a gigabyte
 _RUN = """
@@ -49,7 +53,7 @@ def filtered(source: Path, *options: str) -> tuple[int, list[dict[str, str]], li
     return done.returncode, rows[0], rows[1], " ".join(done.stderr.split())
 
 
-def packed(path: Path, parts: Iterator[bytes]) -> Path:
+def packed(path: Path, parts: Iterable[bytes]) -> Path:
     with path.open("wb") as file, zstandard.ZstdCompressor(level=3).stream_writer(file) as writer:
         for part in parts:
             writer.write(part)
@@ -66,105 +70,83 @@ def json_line(number: int) -> bytes:
     return json.dumps(article(number)).encode() + b"\n"
 
 
-def lines(end: bytes = b'"}\n') -> Iterator[bytes]:
-    yield json_line(1) + b'{"id": "large", "title": "A bomb", "text": "'
-    yield from [b"a " * 500_000] * SIZE
-    yield end + json_line(3)
+def bomb(start: bytes, end: bytes = b"", text: bytes = b"a ") -> Callable[[Path], Path]:
+    """A file that is packed: between start and end there are 200 MB of the same bytes."""
+    return lambda path: packed(path, chain([start], [text * (MIB // 2)] * SIZE, [end]))
 
 
-def test_a_line_that_is_too_large_is_a_bad_item_with_its_place(tmp_path: Path) -> None:
-    source = packed(tmp_path / "bomb.jsonl.zst", lines())
-    code, passed, [bad], _ = filtered(source)
-    assert (code, [one["id"] for one in passed]) == (0, ["1", "3"])
-    assert (bad["verdict"], bad["file"], bad["line"]) == ("bad", str(source), 2)
-    assert bad["reason"] == "too-large: it has 200000046 bytes, more than [worker] max_record_bytes; it was not read"
+def table(columns: Callable[[], dict[str, Any]], **options: Any) -> Callable[[Path], Path]:
+    def make(path: Path) -> Path:
+        parquet.write_table(pa.table(columns()), path, compression="zstd", **options)
+        assert path.stat().st_size < 100_000
+        return path
+
+    return make
 
 
-def test_a_whole_document_is_refused_and_a_last_line_without_an_end_is_a_bad_item(tmp_path: Path) -> None:
-    document = (part for part in [b'[{"id": "1", "text": "', *[b"a " * 500_000] * SIZE])
-    code, _, _, said = filtered(packed(tmp_path / "document.jsonl.zst", document))
-    assert (code, "looks like one JSON document" in said) == (1, True)
-    cut = (part for part in [json_line(1), *[b" " * MIB] * SIZE])
-    assert filtered(packed(tmp_path / "spaces.jsonl.zst", cut))[2][0]["line"] == 2
+def texts(values: list[Any]) -> dict[str, Any]:
+    return {"id": [str(number) for number in range(len(values))], "text": values}
 
 
-def cells(quote: bytes, text: bytes) -> Iterator[bytes]:
-    yield b"id,title,text\n1,Headline one,Some words\n2,Headline two," + quote
-    yield from [text * 500_000] * SIZE
-    yield quote + b"\n3,Headline three,Other words\n"
-
-
-@pytest.mark.parametrize("quote", [b"", b'"'])
-def test_a_row_of_csv_that_is_too_large_is_a_bad_item(tmp_path: Path, quote: bytes) -> None:
-    code, passed, [bad], _ = filtered(packed(tmp_path / "bomb.csv.zst", cells(quote, b"a ")), "--format", "csv")
-    assert (code, [one["id"] for one in passed], bad["line"]) == (0, ["1", "3"], 3)
-    assert bad["reason"].startswith("too-large: it has 20000001")
-
-
-def test_a_cell_of_many_lines_that_is_too_large_is_refused_with_its_place(tmp_path: Path) -> None:
-    """Where it ends is known only at its end, and a quote that stays open has none."""
-    code, _, _, said = filtered(packed(tmp_path / "bomb.csv.zst", cells(b'"', b"a\n")), "--format", "csv")
-    assert code == 1
-    assert "bomb.csv.zst:3: the row that begins here is not valid CSV (it has more than 8388608 bytes" in said
-
-
-def test_a_header_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    parts = (part for part in [b"id,title,", *[b"a " * 500_000] * SIZE, b"\n1,Headline one,Some words\n"])
-    code, _, _, said = filtered(packed(tmp_path / "bomb.csv.zst", parts), "--format", "csv")
-    assert (code, "bomb.csv.zst:1: the header has 200,000,009 bytes" in said) == (1, True)
-
-
-def table(path: Path, texts: list[object], *, dictionary: bool) -> Path:
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    columns = {"id": [str(number) for number in range(len(texts))], "text": texts}
-    parquet.write_table(arrow.table(columns), path, compression="zstd", use_dictionary=dictionary)
-    assert path.stat().st_size < 100_000
-    return path
-
-
-def test_cells_that_a_dictionary_repeats_are_read_a_few_at_a_time(tmp_path: Path) -> None:
-    """60 rows of one text of 9 MB: with 200 of them a file of two kilobytes took 3.8 GB."""
-    source = table(tmp_path / "bomb.parquet", [*["a " * 4_500_000] * 60, "Some words"], dictionary=True)
-    code, passed, bad, _ = filtered(source)
-    assert (code, [one["id"] for one in passed], len(bad)) == (0, ["60"], 60)
-    assert all(re.match(r"too-large: it has 90000\d\d bytes", row["reason"]) for row in bad)
+LARGE = json_line(1) + b'{"id": "large", "title": "A bomb", "text": "'
+CSV = b"id,title,text\n1,Headline one,Some words\n2,Headline two,"
+CSV_END = b"\n3,Headline three,Other words\n"
+RAISE = "raise [worker] max_record_bytes"
 
 
 @pytest.mark.parametrize(
-    ("texts", "column"),
-    [(["a " * 100_000_000, "b"], "text"), ([["a " * 4_000_000] * 40], "text.list.element")],
-    ids=["a cell", "a list"],
-)
-def test_a_column_that_cannot_be_read_in_parts_is_refused_with_its_place(
-    tmp_path: Path, texts: list[object], column: str
+    ("name", "make", "passed", "places", "reason"),
+    [
+        ("a.jsonl.zst", bomb(LARGE, b'"}\n' + json_line(3)), ["1", "3"], [2], r"209715246 bytes, more than"),
+        ("no-end.jsonl.zst", bomb(json_line(1), text=b"  "), ["1"], [2], "209715200 bytes"),
+        ("a.csv.zst", bomb(CSV, CSV_END), ["1", "3"], [3], r"2097152\d\d bytes"),
+        ("quoted.csv.zst", bomb(CSV + b'"', b'"' + CSV_END), ["1", "3"], [3], r"2097152\d\d bytes"),
+        # 60 rows of one text of 9 MB: with 200 of them a file of two kilobytes took 3.8 GB.
+        ("a.parquet", table(lambda: texts([*["a " * 4_500_000] * 60, "Some words"])), ["60"], list(range(1, 61)),
+         r"90000\d\d bytes"),
+    ],
+)  # fmt: skip
+def test_a_line_or_row_that_is_too_large_is_a_bad_item_with_its_place(
+    tmp_path: Path, name: str, make: Callable[[Path], Path], passed: list[str], places: list[int], reason: str
 ) -> None:
-    code, _, _, said = filtered(table(tmp_path / "bomb.parquet", texts, dictionary=column != "text"))
-    assert code == 1
-    assert f"bomb.parquet: row group 0, column {column}: " in said
-    assert "raise [worker] max_record_bytes" in said
+    source = make(tmp_path / name)
+    code, items, bad, _ = filtered(source)
+    assert (code, [one["id"] for one in items]) == (0, passed)
+    assert [(one["verdict"], one["file"], one["line"]) for one in bad] == [("bad", str(source), at) for at in places]
+    for one in bad:
+        assert re.match(f"too-large: it has {reason}.* max_record_bytes; it was not read", one["reason"])
 
 
-@pytest.mark.parametrize("kind", ["numbers", "empty lists", "many columns"])
-def test_what_a_column_repeats_without_a_text_is_bounded_too(tmp_path: Path, kind: str) -> None:
-    """A list of 50 million equal numbers in a kilobyte took 1.8 GB."""
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    large = "a " * 4_500_000
-    columns = {
-        "numbers": {"n": arrow.array([[7] * 20_000_000], arrow.list_(arrow.int64()))},
-        "empty lists": {"n": arrow.array([[[]] * 10_000_000], arrow.list_(arrow.list_(arrow.int8())))},
-        "many columns": {f"n{number}": [large] for number in range(20)},
-    }[kind]
-    source = tmp_path / "bomb.parquet"
-    parquet.write_table(arrow.table(columns), source, compression="zstd")
-    code, _, _, said = filtered(source)
+@pytest.mark.parametrize(
+    ("name", "make", "said"),
+    [
+        ("a.jsonl.zst", bomb(b'[{"id": "1", "text": "'), ["looks like one JSON document"]),
+        # Where the cell ends is known only at its end, and a quote that stays open has none.
+        ("a.csv.zst", bomb(CSV + b'"', b'"' + CSV_END, b"a\n"),
+         ["a.csv.zst:3: the row that begins here is not valid CSV (it has more than 8388608 bytes"]),
+        ("a.csv.zst", bomb(b"id,title,", CSV_END), ["a.csv.zst:1: the header has 209,715,209 bytes"]),
+        ("cell.parquet", table(lambda: texts(["a " * 100_000_000, "b"]), use_dictionary=False),
+         ["cell.parquet: row group 0, column text: ", RAISE]),
+        ("list.parquet", table(lambda: texts([["a " * 4_000_000] * 40])),
+         ["list.parquet: row group 0, column text.list.element: ", RAISE]),
+        # A list of 50 million equal numbers in a kilobyte took 1.8 GB.
+        ("numbers.parquet", table(lambda: {"n": pa.array([[7] * 20_000_000], pa.list_(pa.int64()))}),
+         ["numbers.parquet: row group 0", RAISE]),
+        ("empty.parquet", table(lambda: {"n": pa.array([[[]] * 10_000_000], pa.list_(pa.list_(pa.int8())))}),
+         ["empty.parquet: row group 0", RAISE]),
+        ("many.parquet", table(lambda: {f"n{number}": ["a " * 4_500_000] for number in range(20)}),
+         ["many.parquet: row group 0", RAISE]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_in_parts_is_refused_with_its_place(
+    tmp_path: Path, name: str, make: Callable[[Path], Path], said: list[str]
+) -> None:
+    code, _, _, printed = filtered(make(tmp_path / name))
     assert code == 1
-    assert "bomb.parquet: row group 0" in said
-    assert "raise [worker] max_record_bytes" in said
+    assert all(one in printed for one in said)
 
 
 def test_values_of_a_fixed_size_are_read_a_few_at_a_time(tmp_path: Path) -> None:
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    source, raw = tmp_path / "bomb.parquet", arrow.array([b"x" * 4_000_000] * 60, arrow.binary(4_000_000))
-    parquet.write_table(arrow.table({"title": ["Some words"] * 60, "n": raw}), source, compression="zstd")
-    code, passed, duplicates, _ = filtered(source)
-    assert (code, len(passed) + len(duplicates)) == (0, 60)
+    raw = pa.array([b"x" * 4_000_000] * 60, pa.binary(4_000_000))
+    code, passed, bad, _ = filtered(table(lambda: {"title": ["Some words"] * 60, "n": raw})(tmp_path / "a.parquet"))
+    assert (code, len(passed) + len(bad)) == (0, 60)

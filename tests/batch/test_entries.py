@@ -1,19 +1,15 @@
 """One function decides, whichever way the items come: the stream, `filter`, `pairs`, `explain` and `evaluate`."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from stream_dedup.batch.filter import filter_files
-from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
+from tests.batch.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
 from tests.batch.feed import feed, line, prose, write
 from tests.batch.test_pairs import one_site
-from tests.figures.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
 
 WIDE = {"window": {"length": "3650d"}}
 FAMILIES = {
@@ -50,20 +46,3 @@ def test_every_entry_point_says_the_same(corpus: str, family: str, tmp_path: Pat
     differing, same = otherwise_explained(items, named, settings)
     assert differing == 0
     assert otherwise_in_pairs(write(tmp_path / "in.jsonl", lines), same, settings) == 0
-
-
-def test_filter_writes_what_the_stream_says_however_its_runs_are_cut(tmp_path: Path) -> None:
-    lines = feed(250)
-    small = load_settings(worker={"batch_items": 23})
-    verdicts, _ = by_cut(lines, load_settings(), (60,))
-    rows: list[dict[str, Any]] = []
-    for number, part in enumerate((lines[:90], lines[90:])):
-        path, out = write(tmp_path / f"in{number}", part), tmp_path / f"{number}"
-        filter_files([path], f"{out}.out", f"{out}.rows", settings=small, state=tmp_path / "state", file_format=None)
-        rows += map(json.loads, Path(f"{out}.rows").read_bytes().splitlines())
-    rows = [row for row in rows if row["verdict"] != "bad"]  # their names are places
-    held = [one for one in verdicts if not one.forward and one.kind is not Kind.BAD]
-    assert [(row["id"], row["verdict"], row["stage"]) for row in rows] == [
-        (one.id, str(one.kind), str(one.stage)) for one in held
-    ]
-    assert [row["evidence"] for row in rows] == [one.as_json()["evidence"] for one in held]

@@ -1,24 +1,40 @@
-"""The content of the two files, and the arguments that are refused before anything is written."""
+"""The content of the two files in every format, and the arguments that are refused before anything is written."""
 
 import base64
 import gzip
 import io
 import os
-import sys
-from collections.abc import Callable
+import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 import zstandard
+from pyarrow import parquet
 
 from stream_dedup.batch.filter import FilterProgress, FilterStep, filter_files
+from stream_dedup.batch.lines import read_lines
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import load_settings
-from tests.batch.conftest import Outcome
-from tests.batch.feed import feed, line, story, write
+from tests.batch.conftest import Run, stop
+from tests.batch.feed import feed, line, prose, story, write
 
-Run = Callable[..., Outcome]
+HEADER = b"id,title,text,published\n"
+TEXT = "The old ferry between the two banks of the Elm was taken out of service on Monday morning."
+FIRST = f'1,"Ferry, old\nand slow",{TEXT},2024-05-01\n'.encode()
+COPY = f'2,"Ferry, old\nand slow",{TEXT},2024-05-02\n'.encode()
+OTHER = b'3,"Nobody ""heard"" of it",Forty thousand people came to the harbour fair this weekend.,2024-05-02\r\n'
+
+
+def unpack(path: Path) -> bytes:
+    """With what the tools use: members and frames that were joined are one."""
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data), read_across_frames=True) as reader:
+            return reader.read()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
 def test_each_item_stands_in_one_of_the_two_files(run: Run, tmp_path: Path) -> None:
@@ -73,21 +89,6 @@ def test_a_bad_line_is_kept_with_its_bytes_and_stops_nothing(run: Run, tmp_path:
     ]
 
 
-def test_a_copy_is_found_across_inputs_however_they_are_packed(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = feed(90)
-    plain = run(write(tmp_path / "in", lines))
-    packed = [tmp_path / "1.gz", tmp_path / "2.zst"]
-    packed[0].write_bytes(gzip.compress(b"\n".join(lines[:30])))
-    packed[1].write_bytes(zstandard.compress(b"\n".join(lines[30:60])))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines[60:]))))
-    mixed = run(*packed, "-", to="mixed")
-    assert mixed.lines == plain.lines
-    assert [row["id"] for row in mixed.rows] == [row["id"] for row in plain.rows]
-    assert {row["file"] for row in mixed.rows} == {*map(str, packed), "-"}
-
-
 def test_progress_is_reported_up_to_the_end(run: Run, tmp_path: Path) -> None:
     reports: list[FilterProgress] = []
     paths = [write(tmp_path / "1", feed(40)), write(tmp_path / "2", feed(40, 2))]
@@ -134,51 +135,38 @@ def test_a_link_stays_a_link(run: Run, tmp_path: Path) -> None:
 # -- refused -------------------------------------------------------------------------------------------------
 
 
-def refuse(match: str, *inputs: Path | str, output: Path, duplicates: Path | None, state: Path | None = None) -> None:
-    with pytest.raises((InputError, UsageError), match=match):
-        filter_files(list(inputs), output, duplicates, settings=load_settings(), state=state)
-
-
-def test_an_output_never_overwrites_an_input(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", feed(5))
+def test_what_cannot_be_an_input_or_output_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    path, out, state = write(tmp_path / "in", feed(5)), tmp_path / "out", tmp_path / "state"
+    out.mkdir()
     os.link(path, tmp_path / "hard")
     (tmp_path / "soft").symlink_to(path)
-    for same in (path, tmp_path / "hard", tmp_path / "soft", tmp_path / "x" / ".." / "in"):
-        refuse("is an input", path, output=same, duplicates=tmp_path / "d")
-        refuse("is an input", path, output=tmp_path / "u", duplicates=same, state=tmp_path / "state")
+    empty = write(tmp_path / "empty", [])
+    (tmp_path / "link").symlink_to(empty)
+    u, d = out / "u", out / "d"
+    same = (path, tmp_path / "hard", tmp_path / "soft", tmp_path / "x" / ".." / "in")
+    cases: list[tuple[str, list[Any], Any, Any, Path | None]] = [
+        *(("is an input", [path], one, d, None) for one in same),
+        *(("is an input", [path], u, one, state) for one in same),
+        ("are both", [path], u, u, None),
+        ("are both", [path], empty, tmp_path / "link", None),
+        ("null cannot be cut after a kill", [path], u, os.devnull, state),
+        ("standard output cannot", [path], "-", d, state),
+        ("parquet cannot be cut after a kill", [path], out / "u.parquet", None, state),
+        ("is a directory", [path], tmp_path, d, None),
+        ("no directory", [path], tmp_path / "none" / "u", d, None),
+        ("no file .*nowhere", [path, tmp_path / "nowhere"], u, d, None),
+        ("is a directory", [path, tmp_path], u, d, None),
+        ("only once", ["-", "-"], u, d, None),
+        ("packed twice", [path], out / "u.parquet.gz", d, None),
+        (r"cannot be written as .*xz; name it \.jsonl .*\(\.gz, \.zst\)", [path], out / "u.jsonl.xz", d, None),
+        (r"--duplicates cannot be written as .*d\.csv; name it \.jsonl", [path], u, out / "d.csv", None),
+        (r"--duplicates cannot be written as .*d\.parquet; name", [path], u, out / "d.parquet", None),
+    ]
+    for match, inputs, output, duplicates, directory in cases:
+        with pytest.raises((InputError, UsageError), match=match):
+            filter_files(inputs, output, duplicates, settings=load_settings(), state=directory)
     assert path.read_bytes().splitlines() == feed(5)
-
-
-def test_the_two_outputs_are_two_files(tmp_path: Path) -> None:
-    """`refuse` asserts the error and its message."""
-    path = write(tmp_path / "in", feed(5))
-    refuse("are both", path, output=tmp_path / "u", duplicates=tmp_path / "u")
-    write(tmp_path / "u", [])
-    (tmp_path / "link").symlink_to(tmp_path / "u")
-    refuse("are both", path, output=tmp_path / "u", duplicates=tmp_path / "link")
-
-
-def test_what_cannot_be_cut_is_no_output_of_a_run_with_a_state(tmp_path: Path) -> None:
-    path, state = write(tmp_path / "in", feed(5)), tmp_path / "state"
-    refuse("null cannot be cut after a kill", path, output=tmp_path / "u", duplicates=Path(os.devnull), state=state)
-    refuse("standard output cannot", path, output=Path("-"), duplicates=tmp_path / "d", state=state)
-    refuse("parquet cannot be cut after a kill", path, output=tmp_path / "u.parquet", duplicates=None, state=state)
     assert not state.exists()
-
-
-def test_a_directory_is_no_output(tmp_path: Path) -> None:
-    """`refuse` asserts the error and its message."""
-    path = write(tmp_path / "in", feed(5))
-    refuse("is a directory", path, output=tmp_path, duplicates=tmp_path / "d")
-    refuse("no directory", path, output=tmp_path / "none" / "u", duplicates=tmp_path / "d")
-
-
-def test_inputs_that_cannot_be_read_are_named_before_anything_is_written(tmp_path: Path) -> None:
-    path, out = write(tmp_path / "in", feed(5)), tmp_path / "out"
-    out.mkdir()
-    refuse("no file .*nowhere", path, tmp_path / "nowhere", output=out / "u", duplicates=out / "d")
-    refuse("is a directory", path, tmp_path, output=out / "u", duplicates=out / "d")
-    refuse("only once", "-", "-", output=out / "u", duplicates=out / "d")
     assert list(out.iterdir()) == []
 
 
@@ -191,3 +179,106 @@ def test_two_runs_at_once_do_not_write_one_file(run: Run, tmp_path: Path) -> Non
                 run(path)
 
     assert run(path, announce=start_another).result.items == 10
+
+
+# -- packed --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("with_state", [False, True])
+def test_a_packed_output_without_lines_is_one_that_the_tools_open(
+    run: Run, tmp_path: Path, suffix: str, with_state: bool
+) -> None:
+    path, state = write(tmp_path / "in", []), tmp_path / "state" if with_state else None
+    for _ in range(2):  # with a state the second is the finished run that is asked for again
+        output = run(path, names=(f"u{suffix}", f"d{suffix}"), state=state).output
+        assert output.stat().st_size > 0
+        assert list(read_lines(output)) == []
+
+
+@pytest.mark.parametrize("names", [("u.jsonl.gz", "d.jsonl.zst"), ("u.jsonl.zst", "d.jsonl.gz"), ("u.csv.gz", "d")])
+@pytest.mark.parametrize("step", list(FilterStep))
+def test_a_killed_run_goes_on_in_packed_outputs_at_a_boundary(
+    run: Run, tmp_path: Path, names: tuple[str, str], step: FilterStep
+) -> None:
+    path = write(tmp_path / "in.jsonl", feed(40))
+    if names[0].startswith("u.csv"):
+        rows = [b"%d,Story %d,%s," % (i, i // 2, prose(i // 2).encode()) for i in range(40)]
+        path = write(tmp_path / "in.csv", [HEADER.strip(), *rows])
+    whole = run(path, to="whole", names=("u" + path.suffix, "d"))
+    nth, state = 1 if step in (FilterStep.BEGIN, FilterStep.CUT, FilterStep.FINISH) else 3, tmp_path / "state"
+    stop(run, path, names=names, state=state, step=step, time=nth)
+    output = tmp_path / "out" / names[0]
+    if output.exists():  # what a kill leaves behind the last commit
+        with output.open("ab") as file:
+            file.write(random.Random(1).randbytes(100))
+    done = run(path, names=names, state=state)
+    assert (done.result.items, done.result.forwarded) == (whole.result.items, whole.result.forwarded)
+    for one, other in ((done.output, whole.output), (done.duplicates, whole.duplicates)):
+        assert unpack(one) == other.read_bytes()
+
+
+# -- CSV and Parquet -----------------------------------------------------------------------------------------
+
+
+def csv(path: Path, *rows: bytes, header: bytes = HEADER) -> Path:
+    path.write_bytes(header + b"".join(rows))
+    return path
+
+
+def test_rows_of_csv_stay_byte_by_byte_in_a_csv(run: Run, tmp_path: Path) -> None:
+    done = run(csv(tmp_path / "in.csv", FIRST, COPY, b"1,one,cell,less,more\n", OTHER), names=("u.csv", "d.jsonl"))
+    assert (done.result.unique, done.result.duplicate, done.result.bad) == (2, 1, 1)
+    assert done.output.read_bytes() == HEADER + FIRST + OTHER
+    row, bad = done.rows
+    assert (row["id"], row["line"], row["original"]["id"], row["original"]["offset"]) == ("2", 3, "1", 2)
+    assert bad["reason"] == "row: a row of 5 cells under a header of 4"
+    assert bad["raw"] == "MSxvbmUsY2VsbCxsZXNzLG1vcmU="
+
+
+def test_a_csv_of_nothing_but_a_header_is_one_again(run: Run, tmp_path: Path) -> None:
+    assert run(csv(tmp_path / "in.csv"), names=("u.csv", "d")).output.read_bytes() == HEADER
+
+
+def test_rows_of_parquet_stay_under_their_schema(run: Run, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": pa.array(["1", "2", "3"], pa.large_string()),
+            "text": [TEXT, TEXT, "Forty thousand people came to the harbour fair this weekend."],
+            "published": pa.array([1, 2, 3], pa.timestamp("ns")),
+            "score": pa.array([1, None, 3], pa.int8()),
+        }
+    )
+    parquet.write_table(table, tmp_path / "in.parquet")
+    done = run(tmp_path / "in.parquet", names=("u.parquet", "d.jsonl"))
+    assert (done.result.unique, done.result.duplicate) == (2, 1)
+    assert parquet.read_table(done.output) == table.take([0, 2])
+
+
+@pytest.mark.parametrize(
+    ("names", "output"),
+    [
+        (("1.jsonl",), "u.csv"),
+        (("1.tsv",), "u.csv"),
+        (("1.csv", "2.csv"), "u.csv"),
+        (("1.csv", "2.jsonl"), "u.csv"),
+        (("1.jsonl",), "u.parquet"),
+        (("1.parquet", "2.jsonl"), "u.parquet"),
+        (("1.parquet", "2.parquet"), "u.parquet"),
+    ],
+)
+def test_rows_that_an_output_cannot_hold_are_refused_and_nothing_is_left(
+    run: Run, tmp_path: Path, names: tuple[str, ...], output: str
+) -> None:
+    for name, title in zip(names, ("title", "titel"), strict=False):
+        path = tmp_path / name
+        if path.suffix == ".parquet":
+            parquet.write_table(pa.table({"id": ["1"], title: ["x y z"]}), path)
+        elif path.suffix == ".jsonl":
+            write(path, [story(1)])
+        else:
+            mark = "\t" if path.suffix == ".tsv" else ","
+            write(path, [f"id{mark}{title}".encode(), f"1{mark}x y z".encode()])
+    with pytest.raises(InputError, match=r"only rows of .* inputs that all have the same columns; name it .jsonl"):
+        run(*(tmp_path / name for name in names), names=(output, "d"))
+    assert list((tmp_path / "out").iterdir()) == []

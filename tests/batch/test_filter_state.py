@@ -3,41 +3,19 @@
 import io
 import resource
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stream_dedup.batch.filter import FilterStep, filter_files
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import load_settings
-from tests.batch.conftest import Outcome
+from tests.batch.conftest import Outcome, Run, stop
 from tests.batch.feed import feed, story, write
 from tests.worker.support import made_up
 
-Run = Callable[..., Outcome]
 DAY = 24
-
-
-class Stopped(Exception):  # noqa: N818 - stands in for a kill
-    """Ends a run at once, wherever it is."""
-
-
-def stop_at(step: FilterStep, time: int = 1) -> Callable[[FilterStep], None]:
-    """An `announce` that ends the run before it does this step for the nth time."""
-    left = [time]
-
-    def announce(now: FilterStep) -> None:
-        left[0] -= now is step
-        if left[0] == 0:
-            raise Stopped
-
-    return announce
-
-
-def stop(run: Run, *inputs: Path | str, step: FilterStep = FilterStep.JUDGE, time: int = 3, **more: object) -> None:
-    with pytest.raises(Stopped):
-        run(*inputs, announce=stop_at(step, time), **more)
 
 
 @pytest.fixture
@@ -48,28 +26,20 @@ def state(tmp_path: Path) -> Path:
 # -- one run after the other ---------------------------------------------------------------------------------
 
 
-def test_the_next_run_knows_what_the_former_let_through(run: Run, tmp_path: Path, state: Path) -> None:
-    monday, tuesday = (
-        write(tmp_path / "mon", [story(1), story(2)]),
-        write(tmp_path / "tue", [story(2, 1, "copy"), story(3, 1)]),
-    )
-    run(monday, state=state)
-    done = run(tuesday, state=state)
-    assert done.lines == [story(3, 1)]
-    (row,) = done.rows
-    assert row["original"].items() >= {"id": "s2", "partition": 0, "offset": 2, "file": str(monday)}.items()
-    assert row["file"] == str(tuesday)
-    assert done.result.items == 2
+def parts_and_whole(
+    run: Run, tmp_path: Path, state: Path, lines: list[bytes], size: int, **more: Any
+) -> tuple[list[Path], Outcome]:
+    """Filter the lines in runs of `size` lines and in one run, which must decide alike, also on who stands where."""
+    parts = [write(tmp_path / f"part{i}", lines[i : i + size]) for i in range(0, len(lines), size)]
+    whole = run(*parts, to="whole", **more)
+    done = [run(part, state=state, to=f"to{i}", **more).bytes for i, part in enumerate(parts)]
+    assert tuple(b"".join(one) for one in zip(*done, strict=True)) == whole.bytes
+    return parts, whole
 
 
 @pytest.mark.parametrize("verify", ["sketch", "exact"])
 def test_runs_one_after_the_other_decide_as_one_run_would(run: Run, tmp_path: Path, state: Path, verify: str) -> None:
-    lines, fingerprint = feed(300), {"verify": verify}
-    parts = [write(tmp_path / f"part{i}", lines[i * 100 : i * 100 + 100]) for i in range(3)]
-    whole = run(*parts, to="whole", fingerprint=fingerprint)
-    done = [run(part, state=state, to=f"to{i}", fingerprint=fingerprint) for i, part in enumerate(parts)]
-    assert b"".join(one.bytes[0] for one in done) == whole.bytes[0]
-    assert b"".join(one.bytes[1] for one in done) == whole.bytes[1]
+    parts_and_whole(run, tmp_path, state, feed(300), 100, fingerprint={"verify": verify})
 
 
 def test_a_finished_run_is_not_done_twice(run: Run, tmp_path: Path, state: Path) -> None:
@@ -77,10 +47,15 @@ def test_a_finished_run_is_not_done_twice(run: Run, tmp_path: Path, state: Path)
     path = write(tmp_path / "in", feed(50))
     first = run(path, state=state)
     before = first.bytes
-    again = run(path, state=state)
+    with pytest.raises(InputError, match="other settings"):
+        run(path, state=state, decision={"body": 0.9})
+    again = run(path, state=state, batch_items=17)  # a setting that decides nothing
     assert again.bytes == before
     assert again.result.resumed == again.result.items == 50
     assert (again.result.unique, again.result.forwarded) == (first.result.unique, first.result.forwarded)
+    first.output.unlink()
+    with pytest.raises(InputError, match=r"filtered already, but .*unique.jsonl"):
+        run(path, state=state)
 
 
 def test_an_input_is_the_same_under_another_name(
@@ -92,21 +67,6 @@ def test_an_input_is_the_same_under_another_name(
     monkeypatch.chdir(tmp_path)
     assert run("1", "./2", state=Path("state")).bytes == undisturbed  # goes on
     assert run("1", "2", state=state).bytes == undisturbed  # is done already
-
-
-def test_a_finished_run_whose_output_was_changed_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
-    path = write(tmp_path / "in", feed(50))
-    run(path, state=state).output.unlink()
-    with pytest.raises(InputError, match=r"filtered already, but .*unique.jsonl"):
-        run(path, state=state)
-
-
-def test_a_finished_run_under_other_settings_is_refused(run: Run, tmp_path: Path, state: Path) -> None:
-    path = write(tmp_path / "in", feed(50))
-    before = run(path, state=state).bytes
-    with pytest.raises(InputError, match="other settings"):
-        run(path, state=state, decision={"body": 0.9})
-    assert run(path, state=state, batch_items=17).bytes == before  # a setting that decides nothing
 
 
 def test_a_changed_input_is_another_run(run: Run, tmp_path: Path, state: Path) -> None:
@@ -132,16 +92,6 @@ def test_another_scheme_is_refused(run: Run, tmp_path: Path, state: Path) -> Non
     assert "migrate" not in str(refused.value), "that is for topics"
 
 
-def test_undated_items_count_as_of_the_former_run(run: Run, tmp_path: Path, state: Path) -> None:
-    run(write(tmp_path / "1", [story(100 + n, n / 2 * DAY) for n in range(11)]), state=state)
-    run(write(tmp_path / "2", [story(3, None)]), state=state)
-    later = [story(200 + n, (6 + n / 2) * DAY) for n in range(20)]
-    lines = [*later[:10], story(3, 11 * DAY, "a"), *later[10:], story(3, 15 * DAY, "b")]
-    done = run(write(tmp_path / "3", lines), state=state)
-    assert [row["id"] for row in done.rows] == ["a"]
-    assert done.result.odd_times == {"missing": 0, "future": 0, "alone": 0, "late": 0}
-
-
 # -- growth --------------------------------------------------------------------------------------------------
 
 
@@ -155,13 +105,7 @@ def test_the_journal_does_not_grow_without_end(run: Run, tmp_path: Path, state: 
 
 
 def test_only_expired_originals_are_dropped_from_the_journal(run: Run, tmp_path: Path, state: Path) -> None:
-    """Runs with a shrinking journal decide as one run that never had any; also on who stands where."""
-    lines = feed(300, hours=12)
-    parts = [write(tmp_path / f"part{i}", lines[i * 20 : i * 20 + 20]) for i in range(15)]
-    whole = run(*parts, to="whole")
-    done = [run(part, state=state, to=f"to{i}") for i, part in enumerate(parts)]
-    assert b"".join(one.bytes[1] for one in done) == whole.bytes[1]
-    assert b"".join(one.bytes[0] for one in done) == whole.bytes[0]
+    parts, whole = parts_and_whole(run, tmp_path, state, feed(300, hours=12), 20)
     assert run(*parts, to="longer", window={"length": "99d"}).result.unique < whole.result.unique  # some had expired
     assert min(whole.result.duplicate, whole.result.update) > 0
 
@@ -189,16 +133,6 @@ def test_the_beginning_of_a_long_run_can_be_dropped_too(run: Run, tmp_path: Path
 
 
 # -- a run that was killed -----------------------------------------------------------------------------------
-
-
-def test_the_rest_of_a_torn_write_is_cut_off(run: Run, tmp_path: Path, state: Path) -> None:
-    path = write(tmp_path / "in", feed(60))
-    undisturbed = run(path, to="undisturbed")
-    stop(run, path, state=state)
-    for path_of_part in (tmp_path / "out" / "unique.jsonl", tmp_path / "out" / "duplicates.jsonl", state / "journal"):
-        with path_of_part.open("ab") as file:
-            file.write(b'SDE1{"id": "torn')
-    assert run(path, state=state).bytes == undisturbed.bytes
 
 
 def test_a_killed_run_goes_on_under_its_own_clock(run: Run, tmp_path: Path, state: Path) -> None:
@@ -239,8 +173,14 @@ def test_a_killed_run_is_finished_before_another_begins(run: Run, tmp_path: Path
 
 
 def test_a_run_that_wrote_nothing_blocks_no_other_run(run: Run, tmp_path: Path, state: Path) -> None:
-    stop(run, write(tmp_path / "in", feed(30)), state=state, time=1)
-    assert run(write(tmp_path / "other", [story(1)]), state=state).lines == [story(1)]
+    """What was written before the first commit is not remembered, so another run would let it through again."""
+    path, other = write(tmp_path / "in", feed(30)), write(tmp_path / "other", [story(1)])
+    stop(run, path, state=state, step=FilterStep.COMMIT, time=1)
+    with pytest.raises(InputError, match=r"finish it first, .*unique\.jsonl .*, or delete what it wrote there"):
+        run(other, to="elsewhere", state=state)
+    assert run(other, state=state).lines == [story(1)], "these outputs it cuts"
+    stop(run, path, state=state, time=1)
+    assert run(write(tmp_path / "third", [story(2)]), to="elsewhere", state=state).lines == [story(2)]
 
 
 def test_a_killed_run_does_not_go_on_with_a_changed_input(run: Run, tmp_path: Path, state: Path) -> None:

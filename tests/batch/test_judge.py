@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from stream_dedup.batch.judge import judge_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import load_settings
-from tests.batch.feed import HOUR, START, feed, story
+from tests.batch.feed import HOUR, START, feed, judge_lines, story
 
 NOW = START / 1000 + 90 * 86400
 DAY = 24

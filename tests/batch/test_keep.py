@@ -5,19 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
-from stream_dedup.batch.clusters import parse_keep
-from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.cli.files import pairs_command
+from stream_dedup.batch.pairs import find_pairs, parse_keep
 from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
+from tests.batch.conftest import invoke
 from tests.batch.feed import line, prose, rows, story, write
-
-app = typer.Typer()
-app.command("pairs")(pairs_command)
 
 # One article from three sites and a reprint, in this order; and an article of its own.
 ARTICLE = [
@@ -69,22 +63,14 @@ def test_an_item_without_a_date_counts_as_of_the_latest_before_it(tmp_path: Path
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def invoke(directory: Path, *arguments: str) -> Result:
-    path = write(directory / "in", ARTICLE)
-    return CliRunner().invoke(app, [str(path), "--output", str(directory / "p.jsonl"), *arguments])
-
-
-def test_a_source_that_no_item_has_is_named(tmp_path: Path) -> None:
-    clusters = ["--clusters", str(tmp_path / "c.jsonl")]
-    result = invoke(tmp_path, *clusters, "--keep", "source:wire.example,wier.example", "--json")
+def test_a_source_that_no_item_has_is_named_and_without_clusters_the_choice_is_refused(tmp_path: Path) -> None:
+    path, keep = write(tmp_path / "in", ARTICLE), "source:wire.example,wier.example"
+    clusters = ["--clusters", tmp_path / "c.jsonl"]
+    result = invoke("pairs", path, "--output", tmp_path / "p.jsonl", *clusters, "--keep", keep, "--json")
     assert json.loads(result.stdout)["absent_sources"] == ["wier.example"]
     assert "warning: no item has the source 'wier.example' of --keep" in result.stderr
-
-
-def test_without_clusters_the_choice_is_refused(tmp_path: Path) -> None:
-    error = invoke(tmp_path, "--keep", "longest").exception
-    assert isinstance(error, UsageError)
-    assert "give --clusters FILE, too" in str(error)
+    with pytest.raises(UsageError, match="give --clusters FILE, too"):
+        raise invoke("pairs", path, "--output", tmp_path / "p", "--keep", "longest").exception or AssertionError
 
 
 @pytest.mark.parametrize("keep", ["", "best", "source", "source:", "source: ,", "longest:x", "Earliest"])
@@ -93,15 +79,6 @@ def test_another_choice_is_refused_with_those_that_exist(keep: str) -> None:
         parse_keep(keep, Scheme(Settings().fingerprint))
 
 
-@pytest.mark.parametrize(
-    ("keep", "fingerprint", "problem"),
-    [
-        ("longest", {"family": "given"}, "'longest' compares texts"),
-    ],
-)
-def test_what_the_signatures_do_not_hold_is_refused(
-    tmp_path: Path, keep: str, fingerprint: dict[str, Any], problem: str
-) -> None:
-    item = {"fingerprint": "hash"} if fingerprint["family"] == "given" else {}
-    with pytest.raises(UsageError, match=problem):
-        kept(tmp_path, ARTICLE, keep, fingerprint=fingerprint, item=item)
+def test_what_the_signatures_do_not_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'longest' compares texts"):
+        kept(tmp_path, ARTICLE, "longest", fingerprint={"family": "given"}, item={"fingerprint": "hash"})

@@ -1,5 +1,7 @@
 """`find_pairs` finds what brute force finds, whatever the memory and the threads."""
 
+import gzip
+import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.batch.corpus import BadLine
+from stream_dedup.batch.pair_search import BadLine
 from stream_dedup.batch.pairs import PairsProgress, PairsResult, PairsStep, find_pairs
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import judge_pairs, thresholds
@@ -21,6 +23,7 @@ from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.batch.conftest import Stopped
 from tests.batch.feed import feed, line, prose, rows, story, write
 
 
@@ -230,19 +233,15 @@ def inputs(tmp_path: Path) -> list[Path]:
     return [write(tmp_path / "1.jsonl", lines[:150]), write(tmp_path / "2.jsonl", lines[150:])]
 
 
-class Stop(Exception):  # noqa: N818 - not an error
-    """Ends a run."""
-
-
 def test_a_run_that_ends_early_leaves_no_file(find: Find, inputs: list[Path], tmp_path: Path) -> None:
     """The temporary files have no names, so nothing is left however a run ends."""
 
     def stop(progress: PairsProgress) -> None:
         if progress.step is PairsStep.COMPARE:
             assert not list((tmp_path / "out").iterdir())
-            raise Stop
+            raise Stopped
 
-    with pytest.raises(Stop):
+    with pytest.raises(Stopped):
         find(*inputs, progress=stop, memory=2**19)
     assert not list((tmp_path / "out").iterdir())
     assert find(*inputs, memory=2**19).bytes == find(*inputs, to="undisturbed").bytes
@@ -262,3 +261,16 @@ def test_parquet_has_the_same_rows(find: Find, inputs: list[Path]) -> None:
 
 
 # -- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_read_and_packed_outputs_written(find: Find, tmp_path: Path) -> None:
+    text = prose(1)
+    (tmp_path / "in.csv").write_text(f'id,title,text\n1,"a\nb",{text}\n2,"a\nb",{text}\n3,c,{prose(2)}\n4,few\n')
+    run = find(tmp_path / "in.csv", suffix=".jsonl.gz")
+    assert (run.result.items, run.result.pairs, run.result.bad) == (3, 1, 1)
+    assert [(one.number, one.reason) for one in run.bad] == [(5, "row: a row of 2 cells under a header of 3")]
+    assert [json.loads(one)["b"] for one in gzip.decompress(run.pairs.read_bytes()).splitlines()] == ["2"]
+    clusters = [json.loads(one)["cluster"] for one in gzip.decompress(run.clusters.read_bytes()).splitlines()]
+    assert clusters == ["1", "1", "3"]
+    with pytest.raises(UsageError, match=r"--output cannot be written as .*pairs\.csv"):
+        find(tmp_path / "in.csv", suffix=".csv")

@@ -16,11 +16,15 @@ import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from tests.benchmarks.interleave import interleave, interleave_steps, speedup, spread
-from tests.benchmarks.peers import STREAMS, Stream
+from tests.benchmarks.peers import STREAMS
+
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
 
 _BATCH = 1000
 _FORM_WORDS = 300
@@ -48,12 +52,12 @@ def _judge_all(items: Sequence[Item]) -> None:
         judge(items[start : start + _BATCH])
 
 
-def measure_engine(news: Sequence[Item], unique: Sequence[Item], rounds: int) -> dict[str, float]:
+def measure(run: "Run") -> dict[str, float]:
     """Return the figures `engine_FIGURE_NAME[_unique]`: `items_per_second`, `vs` (ours against NAME), `held_back`."""
+    news, unique = ([item for _, item in part] for part in (run.news, run.unique))
     ours()(news[:_BATCH])  # loads the compiled kernels, warms the caches
-    return (
-        _measure_stream(news, rounds, "") | _measure_stream(unique, rounds, "_unique") | _measure_floods(news, rounds)
-    )
+    figures = _measure_stream(news, run.rounds, "") | _measure_stream(unique, run.rounds, "_unique")
+    return figures | _measure_floods(news, run.rounds)
 
 
 def _measure_floods(news: Sequence[Item], rounds: int) -> dict[str, float]:
@@ -86,37 +90,22 @@ def _measure_stream(items: Sequence[Item], rounds: int, suffix: str) -> dict[str
     parts = [(items[i : i + _BATCH], texts[i : i + _BATCH]) for i in range(0, len(items), _BATCH)]
     held_back: dict[str, float] = {}
 
-    def count_held_back(name: str, judge: Callable[[Part], int]) -> Callable[[Part], object]:
-        held_back[name] = 0
+    def contestant(name: str, make: Callable[[], Callable[[Any], int]], place: int) -> Callable[[Part], object]:
+        """Make one that adds up what it holds back; place: whether it takes the items of a part, or the texts."""
+        judge, held_back[name] = make(), 0
 
         def run(part: Part) -> None:
-            held_back[name] += judge(part)
+            held_back[name] += judge(part[place])
 
         return run
 
-    def item_by_item(make: Callable[[], Callable[[Sequence[Item]], int]]) -> Callable[[Part], int]:
-        judge = make()
-        return lambda part: judge(part[0])
-
-    def text_by_text(make: Callable[[], Stream]) -> Callable[[Part], int]:
-        judge = make()
-        return lambda part: judge(part[1])
-
-    contestants: dict[str, Callable[[], Callable[[Part], object]]] = {
-        "ours": lambda: count_held_back("ours", item_by_item(ours)),
-    }
-    for name, make in STREAMS.items():
-        contestants[name] = lambda name=name, make=make: count_held_back(name, text_by_text(make))  # type: ignore[misc]
+    contestants = {"ours": partial(contestant, "ours", ours, 0)}
+    contestants |= {name: partial(contestant, name, make, 1) for name, make in STREAMS.items()}
     times = interleave_steps(contestants, parts, rounds)
     halves = items[::2], items[1::2]
     with ThreadPoolExecutor(2) as pool:
-        threads = interleave(
-            {
-                "ours": lambda: _judge_all(items),
-                "ours_2_threads": lambda: list(pool.map(_judge_all, halves)),
-            },
-            3 * rounds,
-        )
+        both = {"ours": lambda: _judge_all(items), "ours_2_threads": lambda: list(pool.map(_judge_all, halves))}
+        threads = interleave(both, 3 * rounds)
     times["ours_2_threads"] = threads["ours_2_threads"]
     figures: dict[str, float] = {f"engine_items{suffix}": len(items)}
     for name, seconds in times.items():

@@ -5,14 +5,11 @@ the words. `kernel` is the compiled part of that. The floor is the cost of readi
 document. Ours gets batches, as in the worker; the peers' interfaces take one document at a time.
 """
 
-import json
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import xxhash
@@ -22,9 +19,11 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
-from tests.benchmarks import apart
 from tests.benchmarks.interleave import interleave, speedup, spread
 from tests.benchmarks.peers import FINGERPRINTS
+
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
 
 SIZES = {"200b": 200, "1k": 1000, "4k": 4000, "20k": 20_000}
 _BATCH = 200
@@ -84,56 +83,35 @@ class _KernelTimer:
         return result
 
 
-def _text_dedup(python: Path, texts: Sequence[str], rounds: int) -> dict[str, list[float]]:
-    """Measure text-dedup in its own process; return seconds a document of each round, by size."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "documents.json"
-        sizes = [[document.decode() for document in documents(texts, size, _PEERS)] for size in SIZES.values()]
-        path.write_text(json.dumps(sizes), "utf-8")
-        runs = [apart.run(python, "text_dedup_kernel", str(path))["seconds"] for _ in range(rounds)]
-    return {label: [run[i] for run in runs] for i, label in enumerate(SIZES)}
-
-
-def measure_fingerprint(texts: Sequence[str], rounds: int, text_dedup: Path | None = None) -> dict[str, float]:
-    """Return `fingerprint_us_NAME_SIZE`, `fingerprint_mb_s_NAME_SIZE`, and ratios at 4 KB.
-
-    `text_dedup`: the Python of its environment; None leaves it out.
-    """
+def measure(run: "Run") -> dict[str, float]:
+    """Return `fingerprint_us_NAME_SIZE`, `fingerprint_mb_s_NAME_SIZE`, and ratios at 4 KB."""
     figures: dict[str, float] = {}
-    text_dedup_seconds = _text_dedup(text_dedup, texts, rounds) if text_dedup else {}
+    texts = [item.text for _, item in run.news]
     makers = [Fingerprinter(Scheme(FingerprintSettings())) for _ in range(2)]
     for label, size in SIZES.items():
-        our_documents, peer_documents = documents(texts, size, _OURS), documents(texts, size, _PEERS)
-        counts = {
-            "ours": len(our_documents),
-            "ours_2_threads": len(our_documents),
-            "floor": len(our_documents),
-        } | dict.fromkeys(FINGERPRINTS, len(peer_documents))
+        ours, theirs = documents(texts, size, _OURS), documents(texts, size, _PEERS)
         contestants: dict[str, Callable[[], object]] = {
-            "ours": partial(_make_ours, makers[0], our_documents),
-            "ours_2_threads": partial(_make_in_threads, makers, our_documents),
-            "floor": partial(_hash_documents, our_documents),
-        } | {name: partial(_make_peer, make, peer_documents) for name, make in FINGERPRINTS.items()}
-        _make_ours(makers[0], peer_documents)
-        times = interleave(contestants, rounds)
+            "ours": partial(_make_ours, makers[0], ours),
+            "ours_2_threads": partial(_make_in_threads, makers, ours),
+            "floor": partial(_hash_documents, ours),
+        } | {name: partial(_make_peer, make, theirs) for name, make in FINGERPRINTS.items()}
+        _make_ours(makers[0], theirs)
+        times = interleave(contestants, run.rounds)
+        times["kernel"] = []
         kernel = _KernelTimer()
         with patch.object(module, "fingerprint_batch", kernel):
-            times["kernel"] = []
-            for _ in range(rounds):
+            for _ in range(run.rounds):
                 kernel.seconds = 0.0
-                _make_ours(makers[0], our_documents)
+                _make_ours(makers[0], ours)
                 times["kernel"].append(kernel.seconds)
-        counts["kernel"] = len(our_documents)
-        per_document = {name: [value / counts[name] for value in seconds] for name, seconds in times.items()}
-        if label in text_dedup_seconds:
-            per_document["text_dedup"] = text_dedup_seconds[label]
-        mean = sum(map(len, our_documents)) / len(our_documents)
-        for name, seconds in per_document.items():
-            figures |= spread(f"fingerprint_us_{name}_{label}", [value * 1e6 for value in seconds])
-            figures |= spread(f"fingerprint_mb_s_{name}_{label}", [mean / value / 1e6 for value in seconds])
+        mean = sum(map(len, ours)) / len(ours)
+        for name, seconds in times.items():
+            times[name] = [value / len(theirs if name in FINGERPRINTS else ours) for value in seconds]
+            figures |= spread(f"fingerprint_us_{name}_{label}", [value * 1e6 for value in times[name]])
+            figures |= spread(f"fingerprint_mb_s_{name}_{label}", [mean / value / 1e6 for value in times[name]])
         if label == "4k":
-            for name in [*FINGERPRINTS, *(["text_dedup"] if text_dedup else [])]:
-                figures |= speedup(f"fingerprint_vs_{name}", per_document["ours"], per_document[name])
-            figures |= speedup("fingerprint_two_threads", per_document["ours_2_threads"], per_document["ours"])
-            figures |= speedup("fingerprint_kernel_of_floor", per_document["floor"], per_document["kernel"])
+            for name in FINGERPRINTS:
+                figures |= speedup(f"fingerprint_vs_{name}", times["ours"], times[name])
+            figures |= speedup("fingerprint_two_threads", times["ours_2_threads"], times["ours"])
+            figures |= speedup("fingerprint_kernel_of_floor", times["floor"], times["kernel"])
     return figures

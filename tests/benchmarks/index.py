@@ -8,17 +8,20 @@ recall that the pigeonhole principle guarantees.
 
 import statistics
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.layout import distances, layout
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import IndexSettings, load_settings
-from tests.index.check import merge
+from tests.index.check import merge, rows_held
+
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
 LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
@@ -76,11 +79,17 @@ class _SimHash:
 _Family = _MinHash | _SimHash
 
 
+def _stored(family: _Family, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the originals in blocks, each with the row at which it starts."""
+    for start in range(0, n, _FILL):
+        yield start, family.items(min(_FILL, n - start), start // _FILL)
+
+
 def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
     """Build an index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
     index = HybridIndex(family.table_of, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
-    for start in range(0, n, _FILL):
-        keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
+    for start, items in _stored(family, n):
+        keys = family.keys(items)
         index.add(keys, np.arange(start, start + len(keys)), defer_sort=True)
     merge(index)
     return index
@@ -126,8 +135,8 @@ def _inserts(family: _Family, n: int) -> float:
     """Return the µs a row to build an index of n rows in batches of 1000, with all merges in the foreground."""
     index = HybridIndex(family.table_of, background=False, **family.near)
     spent = 0.0
-    for start in range(0, n, _FILL):
-        keys = family.keys(family.items(min(_FILL, n - start), start // _FILL))
+    for start, items in _stored(family, n):
+        keys = family.keys(items)
         times = np.arange(start, start + len(keys))
         started = time.perf_counter()
         for offset in range(0, len(keys), 1000):
@@ -154,12 +163,12 @@ def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
         times[name].append((time.perf_counter() - start) * 1e3)
 
     for turn in range(_MERGES):
-        merges, stored = index.stats().merges, index.stats().rows_held
+        merges, stored = index._tiers.merges, rows_held(index)
         new_keys = family.keys(family.items(-(-stored // 4), 10**9 + turn))
         index.add(new_keys, np.full(len(new_keys), stored), defer_sort=True)
         index.lookup(lookup_keys[0], horizons)  # sorts the new rows, which starts the merge
         start = time.perf_counter()
-        while index.stats().merges == merges:
+        while index._tiers.merges == merges:
             timed("merge")
             index.lookup(lookup_keys[0][:1], horizons[:1])  # adopts the merged run when it is finished
         timed("merge")  # the first lookup in the new run
@@ -168,11 +177,8 @@ def _pauses(family: _Family, index: HybridIndex, n: int) -> dict[str, float]:
             timed("idle")
     out: dict[str, float] = {}
     for name, values in times.items():
-        out |= {
-            f"pause_ms_p50_{name}": float(np.median(values)),
-            f"pause_ms_p99_{name}": float(np.quantile(values, 0.99)),
-        }
-        out[f"pause_ms_max_{name}"] = max(values)
+        for what, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+            out[f"pause_ms_{what}_{name}"] = float(np.quantile(values, share))
         out[f"pauses_over_20_ms_a_minute_{name}"] = sum(pause > 20 for pause in values) * 60e3 / sum(values)
     return out
 
@@ -182,7 +188,7 @@ def _faiss(n: int, rounds: int) -> dict[str, float]:
     import faiss
 
     family = _SimHash("4 choose 1", 3)
-    stored = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)]).view(np.uint8)
+    stored = np.concatenate([items for _, items in _stored(family, n)]).view(np.uint8)
     faiss.omp_set_num_threads(1)
     out: dict[str, float] = {}
     multi = faiss.IndexBinaryMultiHash(64, 4, 16)
@@ -209,7 +215,7 @@ def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> floa
     """Return the µs an item of a lookup with the Hamming distances of all candidates, as FAISS's range search does."""
     random, seconds = np.random.default_rng(5), []
     horizons = np.zeros(_BATCH, np.int64)
-    stored = np.concatenate([family.items(min(_FILL, n - s), s // _FILL) for s in range(0, n, _FILL)])
+    stored = np.concatenate([items for _, items in _stored(family, n)])
     for _ in range(rounds):
         items, _ = _queries(family, n, random)
         start = time.perf_counter()
@@ -220,8 +226,8 @@ def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> floa
     return statistics.median(seconds) * 1e6
 
 
-def measure_index(originals: int = 10**7, rounds: int = 60) -> dict[str, float]:
-    """Measure lookups, inserts and pauses of every layout with `originals` originals.
+def measure(run: "Run", originals: int = 10**7, rounds: int = 60) -> dict[str, float]:
+    """Measure lookups, inserts and pauses of every layout with `originals` originals, whatever the run.
 
     `lookup_us_simhash_SIZE` is the fastest layout with exact recall within 3 bits; each layout also has its own figure.
     """

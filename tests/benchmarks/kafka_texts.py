@@ -13,7 +13,7 @@ _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
 TIMESTAMP_MS = 1_700_000_000_000
 
 
-def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
+def fresh_topics(bootstrap: str, name: str, partitions: int = 1, **kafka: Any) -> Settings:
     """Create the topics, whose names begin with `name`; return the settings of a group `name` with these topics.
 
     `kafka`: more settings of [kafka].
@@ -21,17 +21,19 @@ def fresh_topics(bootstrap: str, name: str, **kafka: Any) -> Settings:
     settings = load_settings(
         kafka={"bootstrap_servers": bootstrap, "group_id": name, **kafka},
         topics={role: f"{name}.{role}" for role in _ROLES},
+        worker={"scope": "global" if partitions == 1 else "partition"},
         observe={"enabled": False},
     )
-    create_topics(settings, 1)
+    create_topics(settings, partitions)
     return settings
 
 
-def fill(settings: Settings, records: Sequence[bytes], timestamp_ms: int = TIMESTAMP_MS) -> None:
-    """Send the records to partition 0 of the input topic, and wait until the broker has them."""
+def fill(settings: Settings, records: Sequence[bytes], timestamp_ms: int = TIMESTAMP_MS, partition: int = 0) -> None:
+    """Send the records to a partition of the input topic, and wait until the broker has them."""
     producer = KafkaProducer(**client.connection(settings), batch_size=client.BATCH_BYTES, compression_type="lz4")
     futures = [
-        producer.send(settings.topics.input, record, partition=0, timestamp_ms=timestamp_ms) for record in records
+        producer.send(settings.topics.input, record, partition=partition, timestamp_ms=timestamp_ms)
+        for record in records
     ]
     producer.flush()
     for future in futures:

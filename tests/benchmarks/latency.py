@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import confluent_kafka
 import numpy as np
@@ -18,6 +20,10 @@ from numpy.typing import NDArray
 
 from stream_dedup.settings import Settings
 from tests.benchmarks.kafka_texts import fresh_topics
+from tests.broker import EmbeddedKafka
+
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
 
 RATES = (100, 1000, 3000)
 _WARM_SECONDS = 3.0  # not counted
@@ -25,37 +31,37 @@ _TIMEOUT = 60.0  # seconds that a worker has to catch up after the last record w
 _POLL_SECONDS = 0.001
 
 
-def measure_latency(bootstrap: str, records: Sequence[bytes], seconds: float) -> dict[str, float]:
+def measure(run: "Run") -> dict[str, float]:
     """Return `latency_p50_ms_RATE`, `latency_p99_ms_RATE` and `latency_max_ms_RATE`."""
     figures: dict[str, float] = {}
-    for rate in RATES:
-        settings = fresh_topics(bootstrap, f"bench-latency-{rate}")
-        with _WorkerProcess(settings):
-            delays = _delays(settings, records, rate, seconds) * 1000
-        for name, value in zip(("p50", "p99", "max"), np.quantile(delays, (0.5, 0.99, 1)), strict=True):
-            figures[f"latency_{name}_ms_{rate}"] = float(value)
+    records, seconds = [record for record, _ in run.unique], 20.0 if run.full else 5.0
+    with EmbeddedKafka(say=run.say) as kafka:
+        for rate in RATES:
+            settings = fresh_topics(kafka.bootstrap, f"bench-latency-{rate}")
+            with _worker_process(settings):
+                delays = _delays(settings, records, rate, seconds) * 1000
+            for name, value in zip(("p50", "p99", "max"), np.quantile(delays, (0.5, 0.99, 1)), strict=True):
+                figures[f"latency_{name}_ms_{rate}"] = float(value)
     return figures
 
 
-class _WorkerProcess:
-    """A context manager that runs the worker in its own process."""
-
-    def __init__(self, settings: Settings) -> None:
-        kafka, topics = settings.kafka, settings.topics
-        self._environment = os.environ | {
-            "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
-            "STREAM_DEDUP_KAFKA__GROUP_ID": kafka.group_id,
-            "STREAM_DEDUP_OBSERVE__ENABLED": "false",
-            **{f"STREAM_DEDUP_TOPICS__{role.upper()}": topic for role, topic in topics.model_dump().items()},
-        }
-
-    def __enter__(self) -> None:
-        command = [sys.executable, "-m", "stream_dedup", "run"]
-        self._process = subprocess.Popen(command, env=self._environment, stderr=subprocess.DEVNULL)
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(30)
+@contextmanager
+def _worker_process(settings: Settings) -> Iterator[None]:
+    """Run the worker in its own process."""
+    kafka, topics = settings.kafka, settings.topics
+    environment = os.environ | {
+        "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        "STREAM_DEDUP_KAFKA__GROUP_ID": kafka.group_id,
+        "STREAM_DEDUP_OBSERVE__ENABLED": "false",
+        **{f"STREAM_DEDUP_TOPICS__{role.upper()}": topic for role, topic in topics.model_dump().items()},
+    }
+    command = [sys.executable, "-m", "stream_dedup", "run"]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def _delays(settings: Settings, records: Sequence[bytes], rate: int, seconds: float) -> NDArray[np.float64]:
@@ -70,10 +76,8 @@ def _delays(settings: Settings, records: Sequence[bytes], rate: int, seconds: fl
             "fetch.wait.max.ms": 10,
         }
     )
-    assignment = [
-        confluent_kafka.TopicPartition(topic, 0, 0) for topic in (settings.topics.output, settings.topics.duplicates)
-    ]
-    reader.assign(assignment)
+    outputs = (settings.topics.output, settings.topics.duplicates)
+    reader.assign([confluent_kafka.TopicPartition(topic, 0, 0) for topic in outputs])
     writer = confluent_kafka.Producer(common | {"linger.ms": 1, "compression.type": "lz4"})
     # The worker's start does not count: one record passes through before the clock starts.
     writer.produce(settings.topics.input, _with_id(records[0], "first"), b"first", 0)

@@ -1,7 +1,6 @@
-"""Measure the memory that an original takes, and the time of a restore and of a start.
+"""Measure the memory that an original takes: the resident memory of a separate process, not a sum of array sizes.
 
-Memory is the resident memory of a separate process, not a sum of array sizes. The restore reads changelog blocks from
-memory, without Kafka. Originals are synthetic: random sketches and keys, as hashes are.
+Originals are synthetic: random sketches and keys, as hashes are.
 
 python -m tests.benchmarks.memory default 10000000
 """
@@ -9,28 +8,28 @@ python -m tests.benchmarks.memory default 10000000
 import contextlib
 import ctypes
 import json
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stream_dedup.changelog.block import decode, encode
-from stream_dedup.dedup.batch import FORGOTTEN, Delta
+from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint
-from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.index.check import merge
 
-DEFAULT: dict[str, dict[str, Any]] = {}
-COMPACT: dict[str, dict[str, Any]] = {"fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3}}
-PROFILES = {"default": DEFAULT, "compact": COMPACT}
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "compact": {"fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3}},
+}
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
 _DAY = 86_400_000
 
@@ -44,7 +43,9 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
         signatures["time"] = np.linspace(start, start + n, n) / originals * _DAY
         keys = random.integers(1, 2**32, (n, scheme.key_columns), np.uint32)
         ids = [f"{original:0{ID_BYTES}x}" for original in range(start, start + n)]
-        yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), int(signatures["time"][-1]))
+        arrivals, latest = np.zeros(n, ARRIVAL), int(signatures["time"][-1])
+        arrivals["watermark"] = arrivals["elapsed"] = latest
+        yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), latest, arrivals=arrivals, elapsed=latest)
 
 
 def _resident() -> int:
@@ -73,8 +74,11 @@ def _resident_bytes(profile: str, originals: int) -> float:
     return (filled_bytes - empty_bytes) / originals
 
 
-def measure_memory(originals: int = 10**7) -> dict[str, float]:
-    """Return resident bytes an original of each profile, ids of 40 bytes included, and the estimate of `plan`."""
+def measure(run: "Run", originals: int = 10**7) -> dict[str, float]:
+    """Return resident bytes an original of each profile, ids of 40 bytes included, and the estimate of `plan`.
+
+    The run changes nothing.
+    """
     out = {}
     for profile, tables in PROFILES.items():
         done = subprocess.run(
@@ -87,64 +91,6 @@ def measure_memory(originals: int = 10**7) -> dict[str, float]:
         out[f"plan_bytes_per_original_{profile}"] = planned
         out[f"plan_vs_measured_{profile}"] = planned / measured
     return out
-
-
-def measure_restore(originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
-    """Return the seconds to restore a million originals until the first verdict, and the seconds of a start.
-
-    The restore reads changelog blocks from memory. A start is a new process with an empty state: import, kernels from
-    the cache, the first item judged. Both are without Kafka.
-    """
-    settings, dedup = load_settings(), Deduplicator()
-    scheme = dedup.scheme
-    dedup.close()
-    item = Item(
-        "first", "Elm bridge opens", "The bridge over the Elm opened on Monday after two years.", "a.example", 0
-    )
-    seconds: dict[str, list[float]] = {"decode": [], "restore": [], "first": []}
-    size = 0
-    for _ in range(rounds):
-        dedup = Deduplicator()
-        spent = dict.fromkeys(seconds, 0.0)
-        size = 0
-        for delta in deltas(settings, originals, settings.worker.batch_items):
-            block = encode(delta, scheme.id)
-            size += len(block)
-            start = time.perf_counter()
-            decoded = decode(block, scheme.id, scheme.signature_dtype)
-            spent["decode"] += time.perf_counter() - start
-            start = time.perf_counter()
-            dedup.restore(decoded)
-            spent["restore"] += time.perf_counter() - start
-        start = time.perf_counter()
-        dedup.judge([item])
-        spent["first"] += time.perf_counter() - start
-        dedup.close()
-        for name, value in spent.items():
-            seconds[name].append(value / originals * 1e6)
-    total = [sum(durations) for durations in zip(*seconds.values(), strict=True)]
-    return {
-        "restore_s_per_million": statistics.median(total),
-        **{f"restore_{name}_s_per_million": statistics.median(values) for name, values in seconds.items()},
-        "changelog_bytes_per_original": size / originals,
-        "start_s": statistics.median(_starts(rounds)),
-    }
-
-
-_START = """
-from stream_dedup import Deduplicator, Item
-dedup = Deduplicator()
-dedup.apply(dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)]))
-dedup.close()
-"""
-
-
-def _starts(rounds: int) -> Iterator[float]:
-    subprocess.run([sys.executable, "-c", _START], check=True)
-    for _ in range(rounds):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", _START], check=True)
-        yield time.perf_counter() - start
 
 
 if __name__ == "__main__":

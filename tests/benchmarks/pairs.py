@@ -1,7 +1,7 @@
 """Compare `pairs` with text-dedup's MinHash and datasketch's LSH: the same file in, near-duplicates out.
 
 All three search for bodies with a Jaccard similarity of word 3-shingles of at least .8; the reference are all such
-pairs, found exactly (`all_pairs`).
+pairs, found exactly (`alike_pairs`).
 
 - Ours runs from the file to its two outputs, with `decision.rule = "jaccard"` at .76, since a sketch errs by .02.
 - text-dedup runs from the file to the deduplicated data set, with its usual threshold of .7, which raises its recall.
@@ -18,23 +18,26 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from datasketch import MinHashLSH
 from numpy.typing import NDArray
 
-from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.evaluate.exact import ShingleSets, body_sets, shingle_sets
+from stream_dedup.evaluate.exact import ShingleSets, alike_pairs, body_sets
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.benchmarks import apart
-from tests.benchmarks.all_pairs import all_pairs
+from tests.benchmarks.corpus import news
+from tests.benchmarks.interleave import speedup
 from tests.benchmarks.peers import datasketch_minhash
+
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
 
 THRESHOLD = 0.8
 # Measured: at .8 the pairs have recall .995, precision .997; at .76 .9999 and .983; text-dedup's clusters .9997, .924.
@@ -43,43 +46,48 @@ _BODY_THRESHOLD = 0.76
 _TEXT_DEDUP_ARGUMENTS = ("0.7", "3", "256")
 
 
+# datasketch gets every eighth item.
+_DATASKETCH_EVERY = 8
+# More pairs than any corpus here has.
+_ALL = 10_000_000
+
+
 def settings() -> Settings:
     """Return settings that compare bodies by plain Jaccard similarity."""
     return load_settings(decision={"rule": "jaccard", "body": _BODY_THRESHOLD})
 
 
-def measure_pairs(
-    corpora: Sequence[Path], rounds: int, text_dedup: Path, datasketch_every: int = 8
-) -> dict[str, float]:
-    """Return seconds, ratios and recalls. `text_dedup`: the Python of its environment."""
+def measure(run: "Run") -> dict[str, float]:
+    """Return seconds, ratios and recalls."""
+    if (text_dedup := apart.python_of("text_dedup", run.say)) is None:
+        raise ModuleNotFoundError("text-dedup is not installed")
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         corpus = directory / "corpus.jsonl"
-        items = _write(corpora, corpus)
+        items = _write(run, corpus)
         # The first run compiles the kernels and warms the caches.
         find_pairs([corpus], directory / "p", directory / "c", settings=settings())
         times: dict[str, list[float]] = {"ours": [], "text_dedup": []}
-        for _ in range(rounds):
+        for _ in range(run.rounds):
             start = time.perf_counter()
             summary = find_pairs([corpus], directory / "p.jsonl", directory / "c.jsonl", settings=settings())
             times["ours"].append(time.perf_counter() - start)
             text_dedup_result = apart.run(text_dedup, "text_dedup_pairs", str(corpus), *_TEXT_DEDUP_ARGUMENTS)
             times["text_dedup"].append(text_dedup_result["seconds"])
-        sample = items[::datasketch_every]
+        sample = items[::_DATASKETCH_EVERY]
         datasketch_seconds, datasketch_pairs = _datasketch(sample)
         position = {item.id: i for i, item in enumerate(items)}
         our_pairs = _codes(_rows(directory / "p.jsonl", "a", position), _rows(directory / "p.jsonl", "b", position))
         clusters = np.arange(len(items))  # an item without a cluster stays alone
         clusters[_rows(directory / "c.jsonl", "id", position)] = _rows(directory / "c.jsonl", "cluster", position)
     print(f"{len(items):,} items; the exact pairs ...", file=sys.stderr)
-    sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(settings().fingerprint))))
-    later, earlier, _ = all_pairs(sets, THRESHOLD)
+    sets = body_sets(items, Fingerprinter(Scheme(settings().fingerprint)))
+    earlier, later, _ = alike_pairs(sets, THRESHOLD, most=_ALL, comparisons=2**62)
     exact = _codes(earlier, later)
     text_dedup_clusters = np.array(text_dedup_result["clusters"])
     sampled = np.zeros(len(items), np.bool_)
-    sampled[::datasketch_every] = True
+    sampled[::_DATASKETCH_EVERY] = True
     exact_of_sample = exact[sampled[earlier] & sampled[later]]
-    ratios = [theirs / ours for ours, theirs in zip(times["ours"], times["text_dedup"], strict=True)]
     seconds = statistics.median(times["ours"])
     return {
         "pairs_items": len(items),
@@ -94,28 +102,19 @@ def measure_pairs(
         "pairs_text_dedup_seconds": statistics.median(times["text_dedup"]),
         "pairs_text_dedup_cluster_recall": float(np.mean(text_dedup_clusters[earlier] == text_dedup_clusters[later])),
         "pairs_text_dedup_cluster_precision": _share(_with_bodies(_pairs_within(text_dedup_clusters), sets), exact),
-        "pairs_vs_text_dedup": statistics.median(ratios),
-        "pairs_vs_text_dedup_low": min(ratios),
-        "pairs_vs_text_dedup_high": max(ratios),
+        **speedup("pairs_vs_text_dedup", times["ours"], times["text_dedup"]),
         "pairs_datasketch_items_per_second": len(sample) / datasketch_seconds,
-        "pairs_datasketch_recall": _share(exact_of_sample, datasketch_pairs * np.uint64(datasketch_every)),
+        "pairs_datasketch_recall": _share(exact_of_sample, datasketch_pairs * np.uint64(_DATASKETCH_EVERY)),
         "pairs_vs_datasketch": (datasketch_seconds / len(sample)) / (seconds / len(items)),
     }
 
 
-def _write(corpora: Sequence[Path], path: Path) -> list[Item]:
-    """Write the items of all corpora to one plain file; return them in order."""
-    decode = Decoder(settings().item)
-    items = []
-    with path.open("wb") as file:
-        for corpus in corpora:
-            for line in read_lines(corpus):
-                item = decode(line, None, None)
-                if isinstance(item, Item):
-                    row = {"id": item.id, "title": item.title, "text": item.text, "source": item.source}
-                    file.write(msgspec.json.encode(row) + b"\n")
-                    items.append(item)
-    return items
+def _write(run: "Run", path: Path) -> list[Item]:
+    """Write all items of the corpora, or the news of the run, to one plain file; return them in order."""
+    found = news(run.corpora, sys.maxsize) if run.corpora else run.news
+    rows = ({"id": item.id, "title": item.title, "text": item.text, "source": item.source} for _, item in found)
+    path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    return [item for _, item in found]
 
 
 def _datasketch(items: Sequence[Item]) -> tuple[float, NDArray[np.uint64]]:

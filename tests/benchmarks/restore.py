@@ -9,23 +9,32 @@ Each fold has its own transaction, as with a worker.
 """
 
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.news.item import Item
-from stream_dedup.settings import Settings
+from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
+from tests.benchmarks.interleave import spread
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.benchmarks.memory import deltas
+from tests.broker import EmbeddedKafka
 from tests.worker.remembered import Remembering
+
+if TYPE_CHECKING:
+    from tests.benchmarks.run import Run
 
 _FIRST_SINGLE, _LAST_SINGLE, _JOINED = 100, 3000, 100
 ORIGINALS_PER_TRANSACTION = {"trickle": 1, "flood": 2000}
@@ -95,9 +104,68 @@ def _first_commit(settings: Settings) -> float:
     return seconds
 
 
-def measure_restore_from_kafka(
-    bootstrap: str, originals: int, rounds: int, report: Callable[[str], None]
-) -> dict[str, float]:
+def _from_memory(originals: int, rounds: int) -> dict[str, float]:
+    """Return the seconds to restore a million originals until the first verdict, and the seconds of a start.
+
+    The restore reads changelog blocks from memory. A start is a new process with an empty state: import, kernels from
+    the cache, the first item judged. Both are without Kafka.
+    """
+    settings, dedup = load_settings(), Deduplicator()
+    scheme = dedup.scheme
+    dedup.close()
+    seconds: dict[str, list[float]] = {"decode": [], "restore": [], "first": []}
+    size = 0
+    for _ in range(rounds):
+        dedup = Deduplicator()
+        spent = dict.fromkeys(seconds, 0.0)
+        size = 0
+        for delta in deltas(settings, originals, settings.worker.batch_items):
+            block = encode(delta, scheme.id)
+            size += len(block)
+            start = time.perf_counter()
+            decoded = decode(block, scheme.id, scheme.signature_dtype)
+            spent["decode"] += time.perf_counter() - start
+            start = time.perf_counter()
+            dedup.restore(decoded)
+            spent["restore"] += time.perf_counter() - start
+        start = time.perf_counter()
+        dedup.judge([_FIRST_ITEM])
+        spent["first"] += time.perf_counter() - start
+        dedup.close()
+        for name, value in spent.items():
+            seconds[name].append(value / originals * 1e6)
+    total = [sum(durations) for durations in zip(*seconds.values(), strict=True)]
+    return {
+        "restore_s_per_million": statistics.median(total),
+        **{f"restore_{name}_s_per_million": statistics.median(values) for name, values in seconds.items()},
+        "changelog_bytes_per_original": size / originals,
+        "start_s": statistics.median(_starts(rounds)),
+    }
+
+
+_START = """
+from stream_dedup import Deduplicator, Item
+dedup = Deduplicator()
+dedup.apply(dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)]))
+dedup.close()
+"""
+
+
+def _starts(rounds: int) -> Iterator[float]:
+    subprocess.run([sys.executable, "-c", _START], check=True)
+    for _ in range(rounds):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", _START], check=True)
+        yield time.perf_counter() - start
+
+
+def measure(run: "Run", originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
+    """Return the figures of both restores, whatever the run."""
+    with EmbeddedKafka(say=run.say) as kafka:
+        return _from_memory(originals, rounds) | _from_kafka(kafka.bootstrap, originals, rounds, run.say)
+
+
+def _from_kafka(bootstrap: str, originals: int, rounds: int, report: Callable[[str], object]) -> dict[str, float]:
     """Return `restore_kafka_NAME_FIGURE`: median seconds `s` and `open_s`, entries read `pieces`; and the ratio."""
     settings, seconds, commits, entries = {}, {}, {}, {}
     for name, per_transaction in ORIGINALS_PER_TRANSACTION.items():
@@ -117,9 +185,9 @@ def measure_restore_from_kafka(
             report(f"{name}: restored in {duration:.2f} s, first commit after {commits[name][-1]:.2f} s")
     figures: dict[str, float] = {}
     for name in settings:
-        for kind, values in (("s", seconds[name]), ("open_s", commits[name])):
-            figure = f"restore_kafka_{name}_{kind}"
-            figures |= {figure: statistics.median(values), f"{figure}_low": min(values), f"{figure}_high": max(values)}
+        figures |= spread(f"restore_kafka_{name}_s", seconds[name]) | spread(
+            f"restore_kafka_{name}_open_s", commits[name]
+        )
         figures[f"restore_kafka_{name}_pieces"] = entries[name]
     ratios = [trickle / flood for trickle, flood in zip(seconds["trickle"], seconds["flood"], strict=True)]
     return figures | {"restore_kafka_trickle_vs_flood": statistics.median(ratios)}

@@ -18,8 +18,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 # The claims of the project, as ratios and bounds: figure, its meaning, ">=" or "<=", bound.
 CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("engine_vs_datasketch", "text to verdict, one thread: times as fast as datasketch's MinHashLSH", ">=", 25),
@@ -167,19 +165,6 @@ def markdown(results: Results) -> str:
 def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> list[str]:
     lines = [" | ".join(cells) for cells in (head, ("---",) * len(head), *body)]
     return [*(f"| {line} |" for line in lines), ""]
-
-
-def tables(results: Results) -> Iterator[Table]:
-    """The same tables for a terminal, the claims last."""
-    goals = Table("figure", "what", "measured", "goal", "reached", title="claims")
-    for row in claims(results):
-        goals.add_row(*row)
-    for name, section in results.sections.items():
-        table = Table("figure", "value", "spread", title=f"{name}: {section.kind}")
-        for row in rows(section.figures):
-            table.add_row(*row)
-        yield table
-    yield goals
 
 
 # -- the machine ------------------------------------------------------------------------------------------------

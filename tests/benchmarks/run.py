@@ -6,30 +6,28 @@
 
 A quick run measures the sections that depend on texts and Kafka. The sections index, memory, restore and pairs need
 large sizes and long times: without --full or --only they keep the figures of their last run (results.py). A section is
-a module that returns flat figures; it is imported when it runs, so that a missing peer does not stop the other
-sections. If a section fails, the run reports it, saves the others and exits with 1.
+a module whose `measure` returns flat figures; it is imported when it runs, so that a missing peer does not stop the
+other sections. If a section fails, the run reports it, saves the others and exits with 1.
 """
 
-import tempfile
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markdown import Markdown
 
 from stream_dedup.news.item import Item
-from tests.benchmarks import apart, corpus
-from tests.benchmarks.results import Results, Section, describe, packages, save, tables
-from tests.broker import EmbeddedKafka
+from tests.benchmarks import corpus
+from tests.benchmarks.results import Results, Section, describe, markdown, packages, save
 
 RESULTS = Path(__file__).parent / "results"
-Figures = dict[str, float]
 
 
 @dataclass
@@ -51,11 +49,6 @@ class Run:
     def unique(self) -> list[tuple[bytes, Item]]:
         return corpus.all_unique(self.news)
 
-    @cached_property
-    def text_dedup(self) -> Path | None:
-        """The Python of its environment, which takes 1.3 GB; None in a quick run, which does without."""
-        return apart.python_of("text_dedup", self.say) if self.full else None
-
     def kind(self) -> str:
         name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
         return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
@@ -64,76 +57,7 @@ class Run:
         self.console.print(text)
 
 
-def _fingerprint(run: Run) -> Figures:
-    from tests.benchmarks.fingerprint import measure_fingerprint
-
-    return measure_fingerprint([item.text for _, item in run.news], run.rounds, run.text_dedup)
-
-
-def _engine(run: Run) -> Figures:
-    from tests.benchmarks.engine import measure_engine
-
-    return measure_engine([item for _, item in run.news], [item for _, item in run.unique], run.rounds)
-
-
-def _worker(run: Run) -> Figures:
-    from tests.benchmarks.worker import measure_worker
-
-    with EmbeddedKafka(say=run.say) as kafka:
-        # The clock starts after the first commit; the 7,000 records or so that were prefetched by then count for less.
-        news = corpus.lengthened([record for record, _ in run.news], 3)
-        unique = [record for record, _ in corpus.all_unique(3 * run.news)]
-        return measure_worker(kafka.bootstrap, news, unique, run.rounds, run.say)
-
-
-def _latency(run: Run) -> Figures:
-    from tests.benchmarks.latency import measure_latency
-
-    with EmbeddedKafka(say=run.say) as kafka:
-        return measure_latency(kafka.bootstrap, [record for record, _ in run.unique], 20.0 if run.full else 5.0)
-
-
-def _index(run: Run) -> Figures:
-    from tests.benchmarks.index import measure_index
-
-    return measure_index()
-
-
-def _memory(run: Run) -> Figures:
-    from tests.benchmarks.memory import measure_memory
-
-    return measure_memory()
-
-
-def _restore(run: Run) -> Figures:
-    from tests.benchmarks.memory import measure_restore
-    from tests.benchmarks.restore import measure_restore_from_kafka
-
-    with EmbeddedKafka(say=run.say) as kafka:
-        return measure_restore() | measure_restore_from_kafka(kafka.bootstrap, 10**6, 3, run.say)
-
-
-def _pairs(run: Run) -> Figures:
-    from tests.benchmarks.pairs import measure_pairs
-
-    if (text_dedup := apart.python_of("text_dedup", run.say)) is None:
-        raise ModuleNotFoundError("text-dedup is not installed")
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "corpus.jsonl"
-        path.write_bytes(b"".join(record + b"\n" for record, _ in run.news))
-        return measure_pairs(run.corpora or [path], run.rounds, text_dedup)
-
-
-SECTIONS: dict[str, Callable[[Run], Figures]] = {
-    "fingerprint": _fingerprint,
-    "engine": _engine,
-    "index": _index,
-    "memory": _memory,
-    "restore": _restore,
-    "pairs": _pairs,
-    "worker": _worker,
-    "latency": _latency,
-}
+SECTIONS = ("fingerprint", "engine", "index", "memory", "restore", "pairs", "worker", "partitions", "latency")
 QUICK = ("fingerprint", "engine", "worker", "latency")
 
 
@@ -145,7 +69,7 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
     results: Annotated[Path, typer.Option(help="Folder of the results.")] = RESULTS,
 ) -> None:
-    unknown = set(only or ()) - SECTIONS.keys()
+    unknown = set(only or ()).difference(SECTIONS)
     if unknown:
         raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
@@ -156,7 +80,7 @@ def main(
     for name in only or (SECTIONS if full else QUICK):
         start = time.monotonic()
         try:
-            figures = SECTIONS[name](run)
+            figures = import_module(f"tests.benchmarks.{name}").measure(run)
         except ModuleNotFoundError as error:
             console.print(f"{name} is skipped: {error}")
             continue
@@ -168,8 +92,7 @@ def main(
         console.print(f"{name}: {time.monotonic() - start:.0f} s")
     if sections:
         merged = save(Results(describe(), sections), results)
-        for table in tables(merged):
-            console.print(table)
+        console.print(Markdown(markdown(merged)))
         console.print(f"Saved in {results}: {merged.name}.json, {merged.name}.md")
     if failed:
         console.print(f"Failed: {', '.join(failed)}")

@@ -108,11 +108,11 @@ def test_a_trickle_is_merged_and_a_flood_written_once() -> None:
     merged = [one for one in trickle if one.is_merged]
     assert [one.span for one in merged] == [SequenceRange(1, MAX_BLOCKS), SequenceRange(MAX_BLOCKS + 1, 2 * MAX_BLOCKS)]
     assert [len(one.delta) for one in merged] == [MAX_BLOCKS, MAX_BLOCKS]
-    assert builder.waiting == 1
+    assert len(builder.state.waiting) == 1
     flood = [entry for i in range(5) for entry in builder.build(a_delta(2000, i))]
     assert [one.is_merged for one in flood] == [True] * 6, "one of the waiting blocks, and one for each delta"
     assert [len(one.delta) for one in flood] == [1, 2000, 2000, 2000, 2000, 2000]
-    assert builder.waiting == 0
+    assert not builder.state.waiting
 
 
 @settings(max_examples=50)
@@ -123,25 +123,7 @@ def test_every_entry_fits_into_a_record(sizes: list[tuple[int, int]]) -> None:
         entries = builder.build(a_delta(rows, first, id_bytes))
         first += rows
         assert all(size_of(one.delta) <= ENTRY_BYTES for one in entries)
-        assert builder.waiting <= MAX_BLOCKS
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_failed_transaction_can_be_rolled_back(seed: int) -> None:
-    chance = random.Random(seed)
-    sizes = [chance.choice([0, 1, 1, 1, 3, 300, 500, 2500]) for _ in range(150)]
-    retried, straight, first = a_folding(), a_folding(), 0
-    for size in sizes:
-        before = retried.snapshot()
-        for _ in range(chance.randrange(3)):
-            retried.build(a_delta(chance.choice([1, 400, 3000]), first))
-        retried.rollback(before)
-        one, other = retried.build(a_delta(size, first)), straight.build(a_delta(size, first))
-        assert [(entry.span, entry.is_merged, entry.delta.ids) for entry in one] == [
-            (entry.span, entry.is_merged, entry.delta.ids) for entry in other
-        ]
-        first += size
-    assert written_next(retried) == written_next(straight)
+        assert len(builder.state.waiting) <= MAX_BLOCKS
 
 
 @pytest.mark.parametrize("value", [b"", b"7", b"7-", b"0-3", b"4-3", b"a-b", b"-3-4"])

@@ -10,8 +10,8 @@ from stream_dedup import Deduplicator, Item, Settings, load_settings
 from stream_dedup.changelog import saved
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch
-from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
-from stream_dedup.index import tiers
+from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch, UsageError
+from stream_dedup.index import runs
 from tests.dedup.test_rollback import HOUR, some_items
 from tests.index.check import check
 
@@ -38,7 +38,7 @@ def test_every_later_verdict_is_the_same(
     """One Deduplicator is saved and loaded again and again, the other never: with updates, tombstones, wrong
     dates, several partitions, rolled back batches, recurring prose, a full index, and times that leap to another year.
     """
-    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     made = deduplicator.Deduplicator.__init__
 
     def init(self: deduplicator.Deduplicator, settings: Settings | None = None) -> None:
@@ -205,6 +205,6 @@ def test_a_save_that_fails_leaves_the_former_file(saved_file: Path, monkeypatch:
 def test_a_pending_batch_is_not_saved(tmp_path: Path) -> None:
     with Deduplicator() as dedup:
         dedup.apply(dedup.judge([an_item("1")]), pending=True)
-        with pytest.raises(RuntimeError, match="confirm"):
+        with pytest.raises(UsageError, match="confirm"):
             dedup.save(tmp_path / "memory")
         assert not list(tmp_path.iterdir())

@@ -233,12 +233,8 @@ class _OnATerminal:
 class _NoTopic(_Context):
     """A reader of topics: what it is asked for is written down."""
 
-    def last(self, topic: str, count: int) -> list[object]:
-        reach(topic, count)
-        return []
-
-    def all(self, topic: str) -> list[object]:
-        reach(topic)
+    def all(self, topic: str, most: int | None = None) -> list[object]:
+        reach(topic, most)
         return []
 
 
@@ -305,7 +301,7 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.batch.pairs import PairsResult
 
     counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": ()}
-    _answer(patch, "spark.session.open_session", lambda: SimpleNamespace(stop=lambda: None))
+    _answer(patch, "spark.files.open_session", lambda: SimpleNamespace(stop=lambda: None))
     _answer(patch, "spark.files.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.item import Item
-from stream_dedup.settings import load_settings
+from tests.dedup.world import judged, original_of, told
 from tests.evaluate.news import words
 
 HEADLINE = "Council votes on the new bridge over the river"
@@ -39,12 +39,6 @@ def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
         dedup.apply(batch)
 
 
-def test_copies_that_share_hundreds_of_keys_stay_within_the_budget() -> None:
-    """Near copies share some 330 of 450 keys, more than a counter of 8 bits holds, and are not items of one id."""
-    dedup = Deduplicator(load_settings(fingerprint={"body_bands": 450, "body_rows": 2}))
-    assert max(counts(dedup.judge(copies(150, 12, sources=1)).verdicts)) <= MAX_CANDIDATES
-
-
 @pytest.mark.parametrize("in_one_batch", [False, True])
 @pytest.mark.slow
 def test_a_rare_key_says_more_than_many_that_a_crowd_shares(in_one_batch: bool) -> None:
@@ -53,28 +47,14 @@ def test_a_rare_key_says_more_than_many_that_a_crowd_shares(in_one_batch: bool) 
     first = Item("first", HEADLINE, " ".join(words(900)[500:]) + " " + menu, "a.example", 0)
     crowd = [Item(f"c{i}", " ".join(words(4000)[1000 + 8 * i :][:8]), menu, "a.example", i) for i in range(60)]
     again = Item("again", HEADLINE, menu, "a.example", 1000)
-    dedup = Deduplicator()
-    if in_one_batch:
-        verdict = dedup.judge([first, *crowd, again]).verdicts[-1]
-    else:
-        dedup.apply(dedup.judge([first]))
-        dedup.apply(dedup.judge(crowd))
-        verdict = dedup.judge([again]).verdicts[0]
-    assert verdict.original is not None
-    assert (verdict.original.id, counts([verdict])) == ("first", [MAX_CANDIDATES])
+    verdict = judged(Deduplicator(), [first, *crowd, again], 100 if in_one_batch else 1)[-1]
+    assert (original_of(verdict), counts([verdict])) == ("first", [MAX_CANDIDATES])
 
 
 @pytest.mark.parametrize("in_one_batch", [False, True])
 def test_an_original_with_the_same_id_is_found_among_many_closer_candidates(in_one_batch: bool) -> None:
-    dedup = Deduplicator()
     first = Item("mine", "Another headline", " ".join(words(900)[500:]), "mine.example", 0)
     crowd = copies(400, 60, sources=1)
     again = Item("mine", crowd[0].title, crowd[0].text, "mine.example", 10_000)
-    if not in_one_batch:
-        dedup.apply(dedup.judge([first]))
-        dedup.apply(dedup.judge(crowd))
-        verdict = dedup.judge([again]).verdicts[0]
-    else:
-        verdict = dedup.judge([first, *crowd, again]).verdicts[-1]
-    assert verdict.original is not None
-    assert (str(verdict.kind), verdict.original.id) == ("update", "mine")
+    verdicts = judged(Deduplicator(), [first, *crowd, again], 500 if in_one_batch else 50)
+    assert told(verdicts[-1:]) == [("update", "mine")]

@@ -5,6 +5,7 @@ import pytest
 from stream_dedup.dedup.batch import are_corrections
 from stream_dedup.dedup.verdict import Kind
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
+from tests.dedup.world import original_of
 
 WRONG = f"{ARTICLE} The repair costs 38 million."
 RIGHT = f"{ARTICLE} The repair costs 83 million."
@@ -40,5 +41,4 @@ def test_a_correction_under_a_new_id_is_an_update(source: str) -> None:
     first = item("wrong", WRONG, "harbour.example")
     verdict = judge(first, item("right", RIGHT, source, 1, f"{TITLE} (corrected)"))[1]
     assert (verdict.kind, verdict.forward) == (Kind.UPDATE, True)
-    assert verdict.original is not None
-    assert verdict.original.id == "wrong"
+    assert original_of(verdict) == "wrong"

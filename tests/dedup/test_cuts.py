@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from stream_dedup.index.rows import as_bytes
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
@@ -76,7 +77,7 @@ def outcome(
     """Verdicts with evidence, and all that the index is told to remember. restores: each batch by another process."""
     dedup = Deduplicator(settings)
     dedup.max_originals = most  # fewer than the settings allow
-    deltas, verdicts = [], []
+    blocks, verdicts = [], []
     remembered: list[object] = []
     for batch in cuts(items, sizes):
         judged = dedup.judge(batch, 10_000 * HOUR)
@@ -84,13 +85,13 @@ def outcome(
         remembered += zip(
             judged.delta.ids, as_bytes(judged.delta.signatures).tolist(), judged.delta.keys.tolist(), strict=True
         )
-        deltas.append(judged.delta)
+        blocks.append(encode(judged.delta, dedup.scheme_id))
         if restores:
             dedup.close()
             dedup = Deduplicator(settings)
             dedup.max_originals = most
-            for delta in deltas:
-                dedup.restore(delta)
+            for block in blocks:
+                dedup.restore(decode(block, dedup.scheme_id, dedup.scheme.signature_dtype))
         else:
             dedup.apply(judged)
     return verdicts, remembered
@@ -117,7 +118,7 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
 ) -> None:
     if family == "crowded":
         crowd_anchors(monkeypatch)
-    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     settings = load_settings(
         index={"recent_limit": 16, "bucket_limit": bucket_limit},
         window={"length": "3d"},

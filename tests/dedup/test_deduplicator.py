@@ -11,7 +11,7 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from tests.dedup.world import judged, kinds
+from tests.dedup.world import judged, kinds, original_of, told
 
 HOUR = 3_600_000
 BANK = [
@@ -52,8 +52,7 @@ def run(dedup: Deduplicator, *items: Item | Tombstone | BadItem) -> list[Verdict
 def test_an_exact_copy_under_another_id_is_held_back(dedup: Deduplicator) -> None:
     first, second = run(dedup, item("a"), item("b", text=FERRY.replace("'", "’").upper()))
     assert (first.kind, second.kind, second.stage) == (Kind.UNIQUE, Kind.DUPLICATE, Stage.EXACT)
-    assert second.original is not None
-    assert second.original.id == "a"
+    assert original_of(second) == "a"
     assert second.similarity == 1.0
 
 
@@ -114,12 +113,8 @@ def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:
 
 def test_items_without_a_text_are_decided_by_their_headline(dedup: Deduplicator) -> None:
     long = "Ferry over the Elm stopped after cracks were found"
-    verdicts = run(
-        dedup,
-        item("a", long, ""),
-        item("b", long + " - Elm Gazette", ""),
-        item("c", "Ferry over the Elm stopped after storm warning", ""),
-    )
+    titles = [long, f"{long} - Elm Gazette", "Ferry over the Elm stopped after storm warning"]
+    verdicts = run(dedup, *(item(f"{n}", title, "") for n, title in enumerate(titles)))
     assert kinds(verdicts) == ["unique", "duplicate", "unique"]
 
 
@@ -136,8 +131,7 @@ def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, for
     dedup = Deduplicator(load_settings(policy={"updates": updates}))
     _, second = run(dedup, item("a", text=" ".join(BANK[:2])), item("b", source="a.example"))
     assert (second.kind, second.forward) == (Kind.UPDATE, forward)
-    assert second.original is not None
-    assert second.original.id == "a"
+    assert original_of(second) == "a"
     assert second.evidence is not None
     assert second.evidence.cut == "longer"
 
@@ -168,8 +162,7 @@ def test_a_new_version_follows_the_policy(policy: str, text: str, kind: Kind, fo
 def test_a_forwarded_update_takes_the_place_of_its_original(dedup: Deduplicator) -> None:
     verdicts = run(dedup, item("a"), item("a", text=OTHER, title="Asteroid"), item("b"), item("c", "Asteroid", OTHER))
     assert kinds(verdicts) == ["unique", "update", "unique", "duplicate"]
-    assert verdicts[3].original is not None
-    assert verdicts[3].original.id == "a"
+    assert original_of(verdicts[3]) == "a"
 
 
 # -- tombstones ----------------------------------------------------------------------------------------------
@@ -188,13 +181,8 @@ def test_a_tombstone_is_forwarded_and_its_original_forgotten(dedup: Deduplicator
 
 def test_an_original_is_forgotten_after_the_window(dedup: Deduplicator) -> None:
     day = 24 * HOUR
-    verdicts = run(
-        dedup,
-        item("a", time=0),
-        item("b", time=7 * day),  # the last moment in the window of a
-        item("c", time=7 * day + 1),
-        item("d", time=8 * day),
-    )
+    times = [0, 7 * day, 7 * day + 1, 8 * day]  # the second is the last moment in the window of the first
+    verdicts = run(dedup, *(item(f"{time}", time=time) for time in times))
     assert kinds(verdicts) == ["unique", "duplicate", "unique", "duplicate"]
 
 
@@ -255,5 +243,5 @@ def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
         verdicts = one.judge(
             [msgspec.structs.replace(gone, id="3", source="b.example"), msgspec.structs.replace(kept, id="4")]
         ).verdicts
-        assert [(str(v.kind), v.original and v.original.id) for v in verdicts] == [("duplicate", "1"), ("unique", None)]
+        assert told(verdicts) == [("duplicate", "1"), ("unique", None)]
         one.close()

@@ -7,7 +7,7 @@ from stream_dedup.changelog.block import decode
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import SchemeMismatch
-from stream_dedup.evaluate.exact import body_sets, fidelity, shingle_sets
+from stream_dedup.evaluate.exact import body_sets, fidelity
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
@@ -48,7 +48,7 @@ def test_jaccard_and_containment_are_those_of_the_sets(news: list[Item]) -> None
 
 
 def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) -> None:
-    sets = shingle_sets(body_sets(news, Fingerprinter(Scheme(EXACT.fingerprint))))
+    sets = body_sets(news, Fingerprinter(Scheme(EXACT.fingerprint)))
     found = fidelity(news, sets, EXACT, 0.8)
     assert found.agreement == 1.0
     assert 0 < found.held_exactly < found.items

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.changelog.block import decode
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.rule import judge_pairs, probability, thresholds
@@ -16,7 +15,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, load_settings
 from tests.batch.feed import prose
 from tests.dedup.test_deduplicator import BANK, FERRY
-from tests.dedup.world import judged, kinds
+from tests.dedup.world import judged, kinds, original_of
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -76,8 +75,7 @@ def test_a_fuller_version_is_let_through_and_names_the_teaser() -> None:
     new = sum(word not in teaser for word in whole)
     _, full = judge(item("a", BANK[0]), item("b", FERRY, "a.example", 1))
     assert (full.kind, full.forward) == (Kind.UPDATE, True)
-    assert full.original is not None
-    assert full.original.id == "a"
+    assert original_of(full) == "a"
     assert full.evidence is not None
     assert novelty(full) > 0.6
     assert full.evidence.new_words == pytest.approx(new, rel=0.06)
@@ -137,8 +135,7 @@ def test_what_was_held_back_was_shown_to_nobody(together: bool) -> None:
     _, held, again = dedup.judge(items).verdicts if together else judged(dedup, items)
     assert kinds([held, again]) == ["update", "update"]
     assert novelty(again) == pytest.approx(novelty(held), abs=0.1)
-    assert again.original is not None
-    assert again.original.id == "a"
+    assert original_of(again) == "a"
     assert kinds(judge(*items)) == ["unique", "update", "duplicate"], "let through, it is known"
 
 
@@ -191,54 +188,3 @@ def test_a_site_that_changes_its_template_is_learnt_anew_within_a_day_of_its_fee
     assert (adds("r", NOTICE, 72), adds("s", NEW_NOTICE, 72)) == ("duplicate", "duplicate")
     judged(dedup, new[6:])
     assert (adds("t", NOTICE, 144), adds("u", NEW_NOTICE, 144)) == ("update", "duplicate")
-
-
-# -- streams -------------------------------------------------------------------------------------------------
-
-NOTICES = {f"site{n}.example": sentences(9000 + n, 4) for n in range(6)}
-
-
-def stream(stories: int, seed: int) -> list[Item]:
-    """Stories on six sites: teasers, copies, light edits, fuller versions. Most pages have the notice of their site."""
-    random = np.random.default_rng(seed)
-    sites = list(NOTICES)
-    made: list[Item] = []
-    for story in range(stories):
-        body = [sentences(10_000 + 10 * story + n, 1) for n in range(9)]
-        title = prose(-20_000 - story, 8)
-        length = int(random.integers(2, 7))
-        hour = 0.5 * story
-        for version in range(int(random.integers(1, 5))):
-            site = sites[int(random.integers(0, 6))]
-            text = " ".join(body[:length])
-            if random.random() < 0.3:
-                text = text.replace("ba", "be", 2)
-            if random.random() < 0.6:
-                text += " " + NOTICES[site]
-            made.append(item(f"{story}-{version}", text, site, hour, title))
-            hour += float(random.exponential(2))
-            length = min(9, length + int(random.choice([0, 0, 0, 3])))
-    return sorted(made, key=lambda one: one.time)
-
-
-def test_a_restart_knows_the_boilerplate_and_gives_the_same_verdicts() -> None:
-    items = stream(150, seed=4)
-    blocks: list[bytes] = []
-    undisturbed = Deduplicator()
-    expected = judged(undisturbed, items, blocks=blocks)
-    half = len(items) // 2
-
-    def restarted(passages: bool) -> list[dict[str, Any]]:
-        dedup = Deduplicator()
-        for block in blocks[:half]:
-            delta = decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)
-            if not passages:
-                delta = type(delta)(delta.signatures, delta.keys, delta.ids, delta.forgotten, delta.watermark)
-            dedup.restore(delta)
-        verdicts = judged(dedup, items[half:])
-        dedup.close()
-        return [one.as_json() for one in verdicts]
-
-    after = [one.as_json() for one in expected[half:]]
-    assert restarted(passages=True) == after
-    assert restarted(passages=False) != after, "the notices matter"

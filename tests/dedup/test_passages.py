@@ -8,7 +8,7 @@ from stream_dedup.dedup.passages import Side, compare_texts
 
 
 def passages(first: str, second: str) -> list[tuple[str, str]]:
-    return [(str(p.side), (p.first or p.second).strip()) for p in compare_texts(first, second).passages]
+    return [(str(p.where), (p.first or p.second).strip()) for p in compare_texts(first, second).passages]
 
 
 def words(count: int, seed: int) -> list[str]:
@@ -18,7 +18,7 @@ def words(count: int, seed: int) -> list[str]:
 
 def test_case_typography_and_punctuation_are_no_difference() -> None:
     found = compare_texts("“Don’t,” she SAID — twice", "don't she said: ｔｗｉｃｅ")
-    assert [p.side for p in found.passages] == [Side.BOTH]
+    assert [p.where for p in found.passages] == [Side.BOTH]
     assert (found.word_edits, found.words_alike, found.character_edits) == (0, 1.0, 0)
 
 
@@ -34,7 +34,7 @@ def test_common_words_do_not_split_unrelated_texts() -> None:
     found = compare_texts(
         "The price of the corn rose to a height of two crowns", "A mayor of some town in the north said to us"
     )
-    assert [p.side for p in found.passages] == [Side.FIRST, Side.SECOND]
+    assert [p.where for p in found.passages] == [Side.FIRST, Side.SECOND]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -52,5 +52,5 @@ def test_long_texts_are_compared_whole_and_huge_ones_are_cut() -> None:
     assert not compare_texts(" ".join(first), " ".join(second)).cut
     huge = compare_texts(" ".join(first * 40), " ".join(second * 40))
     assert huge.cut
-    assert sum(p.words for p in huge.passages if p.side != Side.SECOND) == 20_000
+    assert sum(p.words for p in huge.passages if p.where != Side.SECOND) == 20_000
     assert compare_texts("x" * 3_000_000, "y" * 3_000_000).cut

@@ -1,13 +1,12 @@
 """What a reader of a feed expects, story by story; articles have the length of real ones."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.item import Item
 from tests.dedup import world
+from tests.dedup.world import told
 
 HOUR = 3_600_000
 START = 1_700_000_000_000
@@ -40,10 +39,6 @@ def item(name: str, text: str, hour: float = 0, source: str = "", title: str = T
 
 def judged(*items: Item) -> list[Verdict]:
     return world.judged(Deduplicator(), items)
-
-
-def told(verdicts: Sequence[Verdict]) -> list[tuple[str, str | None]]:
-    return [(str(one.kind), one.original.id if one.original else None) for one in verdicts]
 
 
 IN_WORDS = {"7": "seven", "400": "four hundred", "20": "twenty", "2": "two"}

@@ -6,7 +6,8 @@ import pytest
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
-from stream_dedup.index import tiers
+from stream_dedup.errors import UsageError
+from stream_dedup.index import runs
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 from tests.index.check import check
@@ -42,13 +43,20 @@ def fresh(settings: Settings, confirmed: list[Delta]) -> Deduplicator:
     return dedup
 
 
+def recurring(dedup: Deduplicator) -> set[int]:
+    """The passages that count as boilerplate for an item whose window begins a day before the watermark."""
+    entries, begin = dedup.boilerplate.entries, (dedup.watermark - 24 * HOUR) // 1000
+    found: list[int] = entries[(entries[:, 0] > 0) & (entries[:, -1] >= max(begin, 1)), 0].tolist()
+    return set(found)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("verify", "most"), [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)])
 @pytest.mark.slow
 def test_after_a_rollback_it_judges_like_a_fresh_restore(
     seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiers, "_AT_ONCE", 20)  # so that this little data is merged in the background too
+    monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     settings = load_settings(
         index={"recent_limit": 16, "bucket_limit": 3},
         window={"length": "3d"},
@@ -87,14 +95,7 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
             expected: list[Verdict] = other.judge(probes).verdicts
             assert dedup.judge(probes).verdicts == expected
             assert (dedup.watermark, dedup.elapsed) == (other.watermark, other.elapsed)
-            passages = np.random.default_rng(0).permutation(
-                np.concatenate([np.zeros(0, np.uint32), *(one.passages for one in confirmed)])
-            )[:500]
-            horizon = dedup.watermark - 24 * HOUR
-            assert (
-                dedup.boilerplate.known(passages, horizon).tolist()
-                == other.boilerplate.known(passages, horizon).tolist()
-            )
+            assert recurring(dedup) == recurring(other)
             check(dedup.index)
             other.close()
     assert rollbacks > 10
@@ -121,9 +122,9 @@ def test_final_changes_are_refused_while_batches_are_pending() -> None:
     dedup = Deduplicator()
     batch = dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)])
     dedup.apply(batch, pending=True)
-    with pytest.raises(RuntimeError, match="1 pending batches"):
+    with pytest.raises(UsageError, match="1 pending batches"):
         dedup.restore(batch.delta)
-    with pytest.raises(RuntimeError, match="confirm them or roll back first"):
+    with pytest.raises(UsageError, match="confirm them or roll back first"):
         dedup.apply(batch)
     dedup.rollback()
     assert (

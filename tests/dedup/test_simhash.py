@@ -114,27 +114,12 @@ def test_given_fingerprints_know_nothing_else() -> None:
     dedup = Deduplicator(load_settings(**GIVEN))
     assert dedup.scheme.key_columns == 11
     assert dedup.scheme.signature_dtype.itemsize < 70
-    verdicts = judged(
-        dedup,
-        [
-            picture("a", 0),
-            picture("b", 0b111),
-            picture("c", 0b1111),
-            picture("a", 0),
-            picture("a", 2**40 - 1),
-            Tombstone("c", 0),
-            picture("d", 0b11111),
-        ],
-    )
-    assert [(v.kind, v.stage) for v in verdicts] == [
-        ("unique", "none"),
-        ("duplicate", "body"),
-        ("unique", "none"),
-        ("duplicate", "id"),
-        ("update", "policy"),
-        ("tombstone", "policy"),
-        ("unique", "none"),
-    ]
+    pictures = [("a", 0), ("b", 0b111), ("c", 0b1111), ("a", 0), ("a", 2**40 - 1)]
+    feed = [*(picture(*one) for one in pictures), Tombstone("c", 0), picture("d", 0b11111)]
+    assert [f"{one.kind} {one.stage}" for one in judged(dedup, feed)] == [
+        "unique none", "duplicate body", "unique none", "duplicate id", "update policy", "tombstone policy",
+        "unique none",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -30,3 +30,12 @@ def judged(
 
 def kinds(verdicts: Sequence[Verdict]) -> list[str]:
     return [str(one.kind) for one in verdicts]
+
+
+def original_of(verdict: Verdict) -> str | None:
+    return verdict.original.id if verdict.original else None
+
+
+def told(verdicts: Sequence[Verdict]) -> list[tuple[str, str | None]]:
+    """Kind, and the id of the original, of each verdict."""
+    return [(str(one.kind), original_of(one)) for one in verdicts]

@@ -53,6 +53,11 @@ def test_what_is_new_is_told_in_words_sentences_and_numbers() -> None:
     assert longer.added.new_words == pytest.approx(len(new), abs=2), "the filter of words errs"
     assert longer.added.sentences == len(MORE.split())
     assert (longer.added.numbers, longer.added.new_numbers) == (1, 1)
+    evidence = longer.verdict.evidence
+    assert evidence is not None
+    assert longer.novelty is not None
+    assert longer.novelty.probability == pytest.approx(evidence.novelty), "that of the verdict"
+    assert longer.added.new_words == pytest.approx(evidence.new_words, abs=0.5)
 
 
 def test_the_reasons_of_both_models_add_up_to_what_they_say() -> None:
@@ -70,16 +75,6 @@ def test_the_reasons_of_both_models_add_up_to_what_they_say() -> None:
         assert theirs == sorted(theirs, key=lambda adds: -abs(adds))
         assert sum(theirs) - sum(ours) == pytest.approx(logit(b.probability) - logit(a.probability), abs=1e-3)
     assert other.as_json()["novelty"]["features"][0]["meaning"]
-
-
-def test_the_novelty_is_that_of_the_verdict() -> None:
-    told = explain(item("a", "Ferry stopped", TEXT), item("b", "Ferry stopped", f"{TEXT} {MORE}"), Settings())
-    evidence = told.verdict.evidence
-    assert told.novelty is not None
-    assert told.added is not None
-    assert evidence is not None
-    assert told.novelty.probability == pytest.approx(evidence.novelty)
-    assert told.added.new_words == pytest.approx(evidence.new_words, abs=0.5)
 
 
 @pytest.mark.parametrize("table", [{"decision": {"rule": "jaccard"}}, {"fingerprint": {"family": "simhash"}}])

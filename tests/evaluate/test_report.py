@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from stream_dedup.batch.judge import numbered
-from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
-from stream_dedup.evaluate.evaluation import Evaluation, evaluate
+from stream_dedup.evaluate.evaluation import Evaluation, evaluate, figures, page, sections
 from stream_dedup.evaluate.labels import Label
-from stream_dedup.evaluate.novelty import novelty_report
-from stream_dedup.evaluate.report import figures, page, sections
+from stream_dedup.evaluate.rates import Judged, novelty_report
 from stream_dedup.settings import Settings
+from tests.batch.feed import numbered
 from tests.evaluate.news import copies
 
 ITEMS = copies(12, [0.02, 0.3])
@@ -61,11 +59,8 @@ def with_novelty(found: Evaluation, *novelty: float | None) -> Evaluation:
     labels = [
         Label("0-0", f"{n}-1", "cut" if n % 2 else "copy", new="yes" if n % 2 else "no") for n in range(len(novelty))
     ]
-    verdicts = {
-        label.later: Verdict(label.later, Kind.DUPLICATE, Stage.BODY, False, None, Evidence(novelty=value))
-        for label, value in zip(labels, novelty, strict=True)
-    }
-    report, _ = novelty_report(labels, verdicts, {"exact <copies>": {}}, {}, 0.45) or (None, None)
+    pairs = [Judged(label, True, True, value, "", "") for label, value in zip(labels, novelty, strict=True)]
+    report, _ = novelty_report(pairs, {"exact <copies>": {}}, 0.45) or (None, None)
     return replace(found, novelty=report)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.settings.load import PREFIX
+from stream_dedup.settings import PREFIX
 from tests.figures.measure import SECTIONS, Corpora
 from tests.figures.results import PATH, save, section
 

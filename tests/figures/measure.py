@@ -13,28 +13,22 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from stream_dedup.batch.judge import judge_lines
-from stream_dedup.batch.lines import read_lines
-from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.evaluate.exact import (
     ShingleSets,
-    alike_pairs,
     body_sets,
     fidelity,
     held_by_jaccard,
-    shingle_sets,
+    measured_curve,
 )
-from stream_dedup.evaluate.intervals import wilson
-from stream_dedup.evaluate.labels import Label, agreement, by_first_delivery, is_held, read_labels
-from stream_dedup.evaluate.novelty import Rates, counts, rates
-from stream_dedup.evaluate.scurve import measured_curve
+from stream_dedup.evaluate.labels import Label, by_first_delivery, read_labels
+from stream_dedup.evaluate.rates import Rates, agreement, counts, is_held, judged, rates
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
-from tests.figures.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
+from tests.batch.feed import judge_lines
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
 from tests.figures.results import ROOT, File, file_of
 from tests.figures.short import SHORT, short
@@ -51,18 +45,8 @@ EXACTNESS: dict[str, Tables] = {
 }
 """The rows of the table "Sketched or exact"."""
 EXACTNESS_CORPORA = {"English pages": ENGLISH, "Reuters": REUTERS, "Chinese pages": CHINESE}
-ENTRY_CORPORA = (
-    "rss_stream_2026-01-27_2026-01-30",
-    "webz_en_2025",
-    CHINESE,
-    REUTERS,
-    "nepal_2026-03",
-)
-"""On these the entry points are compared."""
 THRESHOLD = 0.8
-"""The Jaccard at which decisions are compared with exact ones and archives are searched: the usual one."""
-PAIRS: Tables = {"decision": {"rule": "jaccard", "body": 0.76}}
-"""Settings that find nearly all pairs from THRESHOLD on: sketches err by .03."""
+"""The Jaccard at which decisions are compared with exact ones: the usual one."""
 DEFAULT = "default"
 
 
@@ -107,7 +91,7 @@ class Corpus:
 
     @cached_property
     def sets(self) -> ShingleSets:
-        return shingle_sets(body_sets(self.items, Fingerprinter(Scheme(load_settings().fingerprint))))
+        return body_sets(self.items, Fingerprinter(Scheme(load_settings().fingerprint)))
 
 
 # -- sections -----------------------------------------------------------------------------------------------------
@@ -158,7 +142,7 @@ def _with_weights(tables: Tables, corpus: Corpus, directory: Path) -> Settings:
 
 
 def _agreement(corpus: Corpus, settings: Settings, labels: Sequence[Label]) -> list[float]:
-    found = agreement(labels, by_first_delivery(judge_lines(corpus.lines, settings)))
+    found = agreement(judged(labels, by_first_delivery(judge_lines(corpus.lines, settings)), {}))
     return [found.recall, found.precision]
 
 
@@ -179,17 +163,6 @@ def exactness(corpora: Corpora) -> dict[str, Any]:
     return figures
 
 
-def curve(corpora: Corpora) -> dict[str, Any]:
-    """Measure the S-curve of the default, with the interval by clusters and the one for independent pairs."""
-    corpus = corpora[ENGLISH]
-    corpora.report(f"{corpus.name}: curve")
-    points = measured_curve(corpus.items, corpus.sets, Fingerprinter(Scheme(load_settings().fingerprint)))
-    return {
-        "items": len(corpus.items),
-        "points": [asdict(point) | {"independent": wilson(point.measured, point.pairs)} for point in points],
-    }
-
-
 def readers(corpora: Corpora) -> dict[str, Any]:
     """Measure missed and repeated on all labels of whole corpora, by three ways to judge.
 
@@ -206,7 +179,7 @@ def readers(corpora: Corpora) -> dict[str, Any]:
     for label in labels:
         by_corpus.setdefault(label.corpus or "", []).append(label)
     settings = load_settings()
-    judged: dict[str, list[Seen]] = {"stream": [], "jaccard": []}
+    seen_by: dict[str, list[Seen]] = {"stream": [], "jaccard": []}
     for name, own in by_corpus.items():
         corpora.report(f"{name}: {len(own)} labels")
         corpus = corpora[name]
@@ -216,13 +189,13 @@ def readers(corpora: Corpora) -> dict[str, Any]:
             "jaccard": held_by_jaccard(corpus.items, corpus.sets, THRESHOLD),
         }
         for way, original_of in originals.items():
-            judged[way] += as_seen(own, original_of, read)
+            seen_by[way] += as_seen(own, original_of, read)
     corpora.report("cross-validation")
     pairs = fit.read_pairs(corpora.folder)
     logits = fit.judged_by_others(pairs, fit.corpora_and_languages(pairs.labels))
     found = {"cross-validated": _rates(fit.rates_of(pairs.labels, logits, settings.decision.threshold))}
-    for way, seen in judged.items():
-        of_way = rates([one.label for one in seen], [one.held for one in seen], [], draws=0)
+    for way, seen in seen_by.items():
+        of_way = rates([one.label for one in seen], [one.held for one in seen])
         found[way] = _rates(of_way) | {"unread": sum(not one.read for one in seen)}
     return {"pairs": len(labels), "jaccard": THRESHOLD, "novelty": settings.decision.threshold, "rates": found}
 
@@ -261,53 +234,10 @@ def _rates(found: Rates) -> dict[str, float]:
     return {"rows": found.rows, "held": found.held, "missed": found.missed, "repeated": found.repeated}
 
 
-def pairs(corpora: Corpora) -> dict[str, Any]:
-    """Measure the share of the pairs from THRESHOLD on that `stream-dedup pairs` finds with PAIRS."""
-    chosen = [corpora[name] for name in (ENGLISH, REUTERS)]
-    corpora.report(" and ".join(corpus.name for corpus in chosen) + ": pairs")
-    items = [item for corpus in chosen for item in corpus.items]
-    sets = shingle_sets(body_sets(items, Fingerprinter(Scheme(load_settings().fingerprint))))
-    first, second, _ = alike_pairs(sets, THRESHOLD)
-    with tempfile.TemporaryDirectory() as directory:
-        output = Path(directory) / "pairs.jsonl"
-        inputs = [corpora.folder / f"{corpus.name}.jsonl.gz" for corpus in chosen]
-        find_pairs(inputs, output, None, settings=load_settings(**PAIRS))
-        found = {(row["a"], row["b"]) for row in map(json.loads, read_lines(output))}
-    hits = sum((items[a].id, items[b].id) in found for a, b in zip(first.tolist(), second.tolist(), strict=True))
-    return {"items": len(items), "body": PAIRS["decision"]["body"], "pairs": len(first), "found": hits}
-
-
-def entries(corpora: Corpora) -> dict[str, Any]:
-    """Compare the entry points on whole corpora: {corpus: {"items", "cuts": items that a cut into batches of this size
-    judges otherwise, "named": items that a comparison settled, "explained": those of which `explain` says something
-    else, "same": those that are the same article, "pairs": those of them of which `pairs` says something else}}.
-    """
-    figures: dict[str, Any] = {}
-    for name in ENTRY_CORPORA:
-        corpus = corpora[name]
-        corpora.report(f"{name}: entry points")
-        verdicts, cuts = by_cut(corpus.lines, load_settings())
-        path = corpora.folder / f"{name}.jsonl.gz"
-        named = [verdict for verdict in verdicts if names_article(verdict)]
-        explained, same = otherwise_explained(corpus.items, named, load_settings())
-        figures[name] = {
-            "items": len(verdicts),
-            "cuts": cuts,
-            "named": len(named),
-            "same": len(same),
-            "pairs": otherwise_in_pairs(path, same, load_settings()),
-            "explained": explained,
-        }
-    return figures
-
-
 SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tables]]] = {
     "families": (families, FAMILIES),
     "exactness": (exactness, EXACTNESS),
-    "curve": (curve, {DEFAULT: {}}),
     "readers": (readers, {DEFAULT: {}}),
-    "pairs": (pairs, {DEFAULT: PAIRS}),
-    "entries": (entries, {DEFAULT: {}}),
     "short": (short, SHORT),
 }
 """Name -> what measures it, and the settings of its rows."""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stream_dedup.evaluate.planner import Traffic, advise
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint, most_originals, peak_bytes
 from stream_dedup.settings import load_settings
@@ -18,16 +17,7 @@ ORIGINALS = 1_000_000
 """For which bytes an original are stated: a table's directory takes half a byte an original more or less."""
 _MEMORIES = ("768M", "1G", "1.5G", "2G", "4G", "8G")
 _MIB, _GIB = 2**20, 2**30
-_PLANS: tuple[tuple[int, float | None, int | None], ...] = (
-    (1_000_000, None, None),
-    (1_000_000, 0.9, None),
-    (1_000_000, 0.9999, None),
-    (2_000_000, None, None),
-    (2_000_000, 0.9, 1200 * _MIB),
-)
 _ARCHIVE = re.compile(r"(items|flood) (\d+),(?: bucket limit (\d+),)? (local\[\d+\]|single process)(?:, \d+ threads)?")
-# Lower bounds of the intervals of Jaccard that the page on labels shows of the S-curve.
-_SHOWN = (0.3, 0.45, 0.65, 0.75)
 
 
 def share(value: float, digits: int = 3) -> str:
@@ -122,17 +112,6 @@ def exactness(section: Section) -> str:
     return table(head, rows)
 
 
-def entries(section: Section) -> str:
-    """How many items another cut of the stream, `pairs` or `explain` judges otherwise."""
-    rows, head = [], []
-    for corpus, found in section.figures.items():
-        cuts = {f"batches of {int(size):,}": str(count) for size, count in found["cuts"].items()}
-        head = ["corpus", "items", *cuts, "verdicts that compare", "`explain`", "the same article", "`pairs`"]
-        counts = f"{found['named']:,}", str(found["explained"]), f"{found['same']:,}", str(found["pairs"])
-        rows.append([f"`{corpus}`", f"{found['items']:,}", *cuts.values(), *counts])
-    return table(head, rows)
-
-
 # Measured once on the same pairs: RETSim needs an environment of its own, and hours.
 ALONE = (
     ["Jaccard of headline and body ≥ .8, the pair alone (2026-11-23)", ".037", ".433"],
@@ -157,28 +136,6 @@ def readers(section: Section) -> str:
             measured(f"body Jaccard ≥ {jaccard}, what most tools do, the whole corpus as a stream", "jaccard"),
         ],
     )
-
-
-# -- docs/labels.md -----------------------------------------------------------------------------------------------
-
-
-def curve(section: Section) -> str:
-    """Some points of the S-curve with both intervals."""
-    rows = [
-        [
-            f"{share(point['low'], 2)} to {share(point['high'], 2)}",
-            f"{point['pairs']:,}",
-            f"{point['clusters']:.1f}",
-            share(point["measured"]),
-            share(point["predicted"]),
-            " to ".join(map(share, point["independent"])),
-            " to ".join(map(share, point["interval"])),
-        ]
-        for point in section.figures["points"]
-        if point["low"] in _SHOWN
-    ]
-    head = ["Jaccard", "pairs", "clusters", "proposed", "predicted", "if the pairs were independent", "by clusters"]
-    return table(head, rows)
 
 
 # -- docs/spark.md ------------------------------------------------------------------------------------------------
@@ -236,26 +193,3 @@ def mib(count: float) -> str:
     '1,500 MiB'
     """
     return f"{count / _MIB:,.0f} MiB"
-
-
-def plans() -> str:
-    """What `plan` says for some numbers of originals, recalls and memories."""
-    settings = load_settings()
-    rows = []
-    for originals, recall, memory in _PLANS:
-        found = advise(Traffic(originals), settings.fingerprint, settings.decision, recall=recall, memory=memory)
-        made = found.proposed or found.present
-        options = f" --recall {recall:g}" if recall else ""
-        options += f" --memory {memory // _MIB}M" if memory else ""
-        rows.append(
-            [
-                f"{originals:,}" + (f" `{options.strip()}`" if options else ""),
-                ", ".join(f"{name} = {value}" for name, value in made.settings.items()),
-                share(made.recall or 0),
-                f"{made.takes.bytes_per_item:,.0f}",
-                mib(made.memory),
-                mib(made.peak),
-            ]
-        )
-    head = ["`stream-dedup plan --items N`", "keys", "recall", "bytes an original", "at rest", "at most"]
-    return table(head, rows)

@@ -5,20 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings
+from tests.fingerprint.built import M64, items, maker, mix, texts_of
 
-M64 = 2**64 - 1
-SCHEMES = {
+SCHEMES: dict[str, dict[str, int]] = {
     "words": {},
     "few": {"anchors": 3},
     "letters": {"shingle_letters": 5},
     "one word": {"shingle_words": 1, "shingle_characters": 2},
     "long shingles": {"shingle_words": 13},
 }
-MAKE = {name: Fingerprinter(Scheme(FingerprintSettings.model_validate(given))) for name, given in SCHEMES.items()}
+MAKE = {name: maker(**given) for name, given in SCHEMES.items()}
 TEXTS = st.lists(st.sampled_from([*"abcdefgh", "新", "闻", "联", "播", "."]), max_size=60).map(" ".join)
 
 
@@ -28,24 +24,16 @@ def words(count: int, random: np.random.Generator) -> list[str]:
 
 def anchors(text: str, scheme: str = "words") -> list[int]:
     make = MAKE[scheme]
-    keys: list[int] = make([Item("1", "", text, "", 0)]).keys[0, make.scheme.columns["anchors"]].tolist()
+    keys: list[int] = make(items(text)).keys[0, make.scheme.columns["anchors"]].tolist()
     return keys
-
-
-def mix(h: int) -> int:
-    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        h = (h ^ h >> 33) * factor & M64
-    return h ^ h >> 33
 
 
 def by_definition(text: str, scheme: str) -> list[int]:
     """The k smallest keys of all runs, in plain Python."""
     make = MAKE[scheme]
-    texts = make([Item("1", "", text, "", 0)]).texts
-    assert texts is not None
-    shingles = texts.shingles.tolist()
+    shingles = texts_of(text, make=make).shingles.tolist()
     step, last, character_step, character_last = make.scheme.anchor_runs
-    if make.tokens(text)[1].any():
+    if make.tokens(text).kinds.any():
         step, last = character_step, character_last
     runs = [(shingles[i], [shingles[i + step], shingles[i + last]]) for i in range(len(shingles) - last)]
     keys = set()

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings
+from tests.fingerprint.built import items, maker, scheme
 
 
 def words(random: np.random.Generator, count: int) -> list[str]:
@@ -17,16 +15,16 @@ def words(random: np.random.Generator, count: int) -> list[str]:
 def pair(random: np.random.Generator, total: int, shared: int) -> list[Item]:
     """Two texts whose first `shared` words are the same."""
     head = words(random, shared)
-    return [Item(str(i), "", " ".join(head + words(random, total - shared)), "", 0) for i in range(2)]
+    return items(*(" ".join(head + words(random, total - shared)) for _ in range(2)))
 
 
 @pytest.mark.parametrize("total", [40, 400, 3000])
 @pytest.mark.parametrize("shared", [0.3, 0.7, 0.9])
 def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float) -> None:
     random = np.random.default_rng(total)
-    make = Fingerprinter(Scheme(FingerprintSettings()))
+    make = maker()
     pairs = [pair(random, total, int(shared * total)) for _ in range(60)]
-    prints = make([item for items in pairs for item in items])
+    prints = make([item for two in pairs for item in two])
     estimates = compare(prints, prints.signatures, np.arange(1, 120, 2), np.arange(0, 120, 2))["body"]
     exact = []
     for a, b in pairs:
@@ -40,7 +38,7 @@ def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float
 
 
 def test_an_item_without_a_view_has_no_keys_of_it() -> None:
-    make = Fingerprinter(Scheme(FingerprintSettings(body_bands=8)))
+    make = maker(body_bands=8)
     keys = make([Item("1", "Only a headline", "", "", 0), Item("2", "", "only a text here", "", 0)]).keys
     columns = make.scheme.columns
     assert not keys[0, columns["anchors"].start : columns["body"].stop].any()
@@ -50,10 +48,10 @@ def test_an_item_without_a_view_has_no_keys_of_it() -> None:
 
 def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
     random = np.random.default_rng(3)
-    make = Fingerprinter(Scheme(FingerprintSettings()))
-    items = [item for _ in range(5) for item in pair(random, int(random.integers(1, 500)), 1)]
-    whole = make(items)
-    for i, item in enumerate(items):
+    make = maker()
+    news = [item for _ in range(5) for item in pair(random, int(random.integers(1, 500)), 1)]
+    whole = make(news)
+    for i, item in enumerate(news):
         alone = make([item])
         assert alone.signatures[0].tobytes() == whole.signatures[i].tobytes()
         assert (alone.keys[0] == whole.keys[i]).all()
@@ -62,6 +60,6 @@ def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
 def test_every_setting_of_the_fingerprint_makes_another_scheme() -> None:
     changes: dict[str, int | str] = {"seed": 2, "body_bands": 17, "anchors": 15, "shingle_words": 4, "body_bins": 512}
     changes |= {"shingle_letters": 5, "chinese": "words", "verify": "exact"}
-    schemes = [Scheme(FingerprintSettings.model_validate({name: value})).id for name, value in changes.items()]
-    assert len({Scheme(FingerprintSettings()).id, *schemes}) == len(changes) + 1
-    assert Scheme(FingerprintSettings()).id == Scheme(FingerprintSettings()).id
+    schemes = [scheme(**{name: value}).id for name, value in changes.items()]
+    assert len({scheme().id, *schemes}) == len(changes) + 1
+    assert scheme().id == scheme().id

@@ -7,27 +7,34 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_dedup.fingerprint.characters import TABLE_SIZE, character_classes, fold_with_python, folding_table
+from stream_dedup.fingerprint.characters import (
+    TABLE_SIZE,
+    Folds,
+    character_classes,
+    fold_with_python,
+    folding_table,
+    identity_table,
+)
 from stream_dedup.fingerprint.tokens import SLACK, TextBatch, TokenTables, tokenise, tokens_for
 
+FOLDED = identity_table(character_classes())
 
-def tokens(text: bytes, is_folded: bool) -> list[tuple[int, int]] | None:
+
+def tokens(text: bytes, folds: Folds) -> list[tuple[int, int]] | None:
     """Hashes and kinds of the tokens; None if the table cannot fold the text."""
-    batch = TextBatch(
-        np.frombuffer(text + b"x" * SLACK, np.uint8), np.array([[0, len(text)]]), np.zeros(1, int), is_folded
-    )
-    tables = TokenTables(character_classes(), *folding_table(), np.uint64(1))
+    batch = TextBatch(np.frombuffer(text + b"x" * SLACK, np.uint8), np.array([[0, len(text)]]), np.zeros(1, int))
+    tables = TokenTables(character_classes(), *folds, np.uint64(1))
     found = tokens_for(batch.bounds)
     count = tokenise(batch, 0, len(text), tables, found)
     return None if count < 0 else list(zip(found.hashes[:count].tolist(), found.kinds[:count].tolist(), strict=True))
 
 
 def by_table(text: str) -> list[tuple[int, int]] | None:
-    return tokens(text.encode("utf-8", "replace"), False)
+    return tokens(text.encode("utf-8", "replace"), folding_table())
 
 
 def by_python(text: str) -> list[tuple[int, int]] | None:
-    return tokens(fold_with_python(text), True)
+    return tokens(fold_with_python(text), FOLDED)
 
 
 @pytest.mark.slow

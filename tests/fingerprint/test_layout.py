@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.layout import distances, layout
+from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index.probe import nearness_of
 
 TABLES = {"4 choose 1": 4, "5 choose 2": 10, "6 choose 3": 20, "4 x 4": 16, "8 choose 2": 28}

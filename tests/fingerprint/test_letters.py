@@ -12,14 +12,13 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.characters import CHARACTER, WORD, character_classes
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings, Settings, load_settings
+from stream_dedup.settings import Settings, load_settings
 from tests.figures.short import misspelt
+from tests.fingerprint.built import maker
 
 LETTERS = 5
-MAKE = Fingerprinter(Scheme(FingerprintSettings(shingle_letters=LETTERS)))
+MAKE = maker(shingle_letters=LETTERS)
 POSTS = [
     "The ferry over the Elm has stopped after cracks were found in the hull, buses run every twenty minutes",
     "Nobody was hurt when the roof of the old market hall in Linden came down on Sunday evening after the storm",

@@ -14,11 +14,9 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint import characters
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.layout import distances
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings, load_settings
+from stream_dedup.fingerprint.simhash import distances
+from stream_dedup.settings import load_settings
+from tests.fingerprint.built import items, maker
 
 ENGLISH = [
     "Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes",
@@ -57,14 +55,6 @@ LANGUAGES = [
 ]
 
 
-def items(posts: list[str]) -> list[Item]:
-    return [Item(str(n), "", post, "", n) for n, post in enumerate(posts)]
-
-
-def maker(**fingerprint: object) -> Fingerprinter:
-    return Fingerprinter(Scheme(FingerprintSettings.model_validate(fingerprint)))
-
-
 @pytest.mark.parametrize(("posts", "settings"), LANGUAGES)
 @pytest.mark.parametrize(
     # Words of a shingle, and characters where there are no words; the least Jaccard of copies, the most of others.
@@ -75,7 +65,7 @@ def test_a_jaccard_tells_copies_from_other_posts(
     posts: list[str], settings: dict[str, object], words: int, characters: int, copies: float, others: float
 ) -> None:
     make = maker(shingle_words=words, shingle_characters=characters, **settings)
-    sets = [make.exact(item).body for item in items(posts)]
+    sets = [make.exact(item).body for item in items(*posts)]
     jaccard = {(i, j): len(sets[i] & sets[j]) / len(sets[i] | sets[j]) for i, j in combinations(range(11), 2)}
     assert jaccard[0, 1] == 1
     assert min(jaccard[pair] for pair in COPIES) >= copies
@@ -89,7 +79,7 @@ def test_simhashes_of_words_are_near_for_copies_only(
     posts: list[str], settings: dict[str, object], bits: int, copies: int, others: int
 ) -> None:
     make = maker(family="simhash", features="tokens", bits=bits, **settings)
-    prints = make(items(posts)).signatures["simhash"]
+    prints = make(items(*posts)).signatures["simhash"]
     apart = {(i, j): int(distances(prints[i : i + 1], prints[j : j + 1])[0]) for i, j in combinations(range(11), 2)}
     assert apart[0, 1] == 0
     assert max(apart[pair] for pair in COPIES) <= copies
@@ -110,17 +100,17 @@ def test_the_stream_holds_back_the_copies(
     posts: list[str], settings: dict[str, object], fingerprint: dict[str, object], decision: dict[str, object]
 ) -> None:
     with Deduplicator(load_settings(fingerprint=settings | fingerprint, decision=decision)) as dedup:
-        verdicts = dedup.judge(items(posts)).verdicts
+        verdicts = dedup.judge(items(*posts)).verdicts
     found = {int(v.id): int(v.original.id) for v in verdicts if v and v.original and not v.forward}
     assert found == ORIGINAL_OF
 
 
 def test_chinese_words_are_tokens() -> None:
     make = maker(chinese="words")
-    assert len(make.tokens("渡轮今天停运。Ferry don’t stop")[0]) == 6
-    assert make.tokens("渡轮 今天 停运")[0].tolist() == make.tokens("渡轮今天停运")[0].tolist()
-    assert not make.tokens("渡轮今天停运")[1].any(), "words, no characters"
-    assert maker().tokens("渡轮今天停运")[1].all()
+    assert len(make.tokens("渡轮今天停运。Ferry don’t stop").hashes) == 6
+    assert make.tokens("渡轮 今天 停运").hashes.tolist() == make.tokens("渡轮今天停运").hashes.tolist()
+    assert not make.tokens("渡轮今天停运").kinds.any(), "words, no characters"
+    assert maker().tokens("渡轮今天停运").kinds.all()
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,5 +127,5 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("content", ["", "。", "\ud800新闻", "新" * 5000, "新闻\x00\n新闻"])
 def test_odd_texts_are_segmented(content: str) -> None:
     make = maker(chinese="words")
-    exact = make.exact(Item("1", "", content, "", 0))
-    assert make([Item("1", "", content, "", 0)]).signatures["body_size"][0] == len(exact.body)
+    exact = make.exact(items(content)[0])
+    assert make(items(content)).signatures["body_size"][0] == len(exact.body)

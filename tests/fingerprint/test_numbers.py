@@ -4,19 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings
+from tests.fingerprint.built import texts_of
 
-MAKE = Fingerprinter(Scheme(FingerprintSettings()))
 ZEROS = {"Arabic": 0x0660, "Persian": 0x06F0, "Devanagari": 0x0966, "Bengali": 0x09E6, "full width": 0xFF10}
-
-
-def texts_of(*texts: str) -> Texts:
-    texts_of_items = MAKE([Item(str(n), "", text, "", 0) for n, text in enumerate(texts)]).texts
-    assert texts_of_items is not None
-    return texts_of_items
 
 
 def numbers(text: str) -> list[int]:

@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, encode, expected_bytes
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings, load_settings
+from stream_dedup.settings import load_settings
 from tests.evaluate.news import words
+from tests.fingerprint.built import items, maker, scheme
 
 CUT = 64 - HASH_BITS
 # Any hashes, and clusters of hashes at both ends of the range: long runs of zeros, equal truncated hashes, no gaps.
@@ -86,24 +84,24 @@ def test_a_truncated_string_gives_only_the_members_it_contains(members: list[int
 
 
 def test_a_fingerprint_packs_the_distinct_shingles_of_its_text() -> None:
-    make = Fingerprinter(Scheme(FingerprintSettings(verify="exact")))
+    make = maker(verify="exact")
     texts = ["", "one", "two words", " ".join(words(3000)), "新しい橋が月曜日に開通しました。" * 3, "a a a a a a a"]
-    items = [Item(str(n), "", text, "", 0) for n, text in enumerate(texts)]
-    prints = make(items)
-    for item, size, string in zip(items, prints.signatures["body_size"].tolist(), prints.bodies, strict=True):
+    news = items(*texts)
+    prints = make(news)
+    for item, size, string in zip(news, prints.signatures["body_size"].tolist(), prints.bodies, strict=True):
         exact = make.exact(item).body
         assert size == len(exact)
         assert decoded(string, size).tolist() == sorted(h >> CUT for h in exact)
-    alone = [make([item]).bodies[0] for item in items]
+    alone = [make([item]).bodies[0] for item in news]
     assert alone == prints.bodies
 
 
 def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
-    sketch, exact = (Scheme(FingerprintSettings(verify=v)) for v in ("sketch", "exact"))
+    sketch, exact = (scheme(verify=v) for v in ("sketch", "exact"))
     assert sketch.id != exact.id
-    assert exact.id == Scheme(FingerprintSettings(verify="exact", body_bins=512)).id
+    assert exact.id == scheme(verify="exact", body_bins=512).id
     assert sketch.signature_dtype.itemsize - exact.signature_dtype.itemsize == sketch.body_bytes == 64
-    assert not Fingerprinter(sketch)([Item("1", "", "some words", "", 0)]).bodies
+    assert not maker()(items("some words")).bodies
 
 
 @pytest.mark.parametrize("family", ["simhash", "given"])

@@ -49,7 +49,7 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
     words = [f"w{a}{b}" for a, b in itertools.product(range(300), range(300))]
     make = Fingerprinter(scheme)
     hashes = np.concatenate(
-        [make.tokens(" ".join(words[start : start + 10_000]))[0] for start in range(0, len(words), 10_000)]
+        [make.tokens(" ".join(words[start : start + 10_000])).hashes for start in range(0, len(words), 10_000)]
     )
     narrow = ((hashes | np.uint64(1)) >> np.uint64(20)).astype(np.uint32)
     rows, view = 3, 0

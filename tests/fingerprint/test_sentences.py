@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stream_dedup.fingerprint.fingerprint as module
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts
-from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.fingerprint import Texts
 from stream_dedup.fingerprint.sentences import PASSAGE_TOKENS
-from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings
+from tests.fingerprint.built import items, maker, texts_of
 
-MAKE = Fingerprinter(Scheme(FingerprintSettings()))
+MAKE = maker()
 ENGLISH = "The mayor opened the new bridge over the Elm on Monday."
 CHINESE = "市长星期一上午在河边宣布新大桥正式通车。"
 ARABIC = "هل يفتح رئيس البلدية الجسر الجديد فوق النهر صباح الاثنين؟"
@@ -33,12 +31,6 @@ class Passage(NamedTuple):
     hash: int
     is_prose: bool
     is_last: bool
-
-
-def texts_of(*texts: str, make: Fingerprinter = MAKE) -> Texts:
-    found = make([Item(str(n), "", text, "", 0) for n, text in enumerate(texts)]).texts
-    assert found is not None
-    return found
 
 
 def passages(texts: Texts, text: int = 0) -> list[Passage]:
@@ -109,14 +101,17 @@ def test_short_sentences_and_lines_without_a_sentence_mark_are_not_prose(text: s
     assert tokens_of_prose(f"{text}\n{ENGLISH}\n{text}") == 11, "it does not affect the article"
 
 
-@pytest.mark.parametrize(("words", "counts"), [(7, False), (8, True)])
-def test_eight_words_are_a_sentence(words: int, counts: bool) -> None:
-    assert (tokens_of_prose(" ".join(["Bridge"] * words) + ".") > 0) == counts
-
-
-@pytest.mark.parametrize(("characters", "counts"), [(14, False), (15, True)])
-def test_fifteen_characters_are_a_sentence(characters: int, counts: bool) -> None:
-    assert (tokens_of_prose(CHINESE[:characters] + "。") > 0) == counts
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("Bridge " * 7 + ".", False),
+        ("Bridge " * 8 + ".", True),
+        (CHINESE[:14] + "。", False),
+        (CHINESE[:15] + "。", True),
+    ],
+)
+def test_eight_words_or_fifteen_characters_are_a_sentence(text: str, counts: bool) -> None:
+    assert (tokens_of_prose(text) > 0) == counts
 
 
 @pytest.mark.parametrize(
@@ -134,7 +129,7 @@ def test_fifteen_characters_are_a_sentence(characters: int, counts: bool) -> Non
 )
 def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
     """If the sentence were cut there, neither part would be long enough."""
-    assert tokens_of_prose(text) == len(MAKE.tokens(text)[0])
+    assert tokens_of_prose(text) == len(MAKE.tokens(text).hashes)
 
 
 @pytest.mark.parametrize("text", ["Rates rose to 120. They had been at 90.", "We saw the bridge. It was very long."])
@@ -193,15 +188,15 @@ SENTENCES = st.lists(
 @pytest.mark.parametrize("settings", [{}, {"shingle_letters": 5}, {"shingle_words": 1}], ids=str)
 @given(text=SENTENCES)
 def test_passages_cut_a_text_without_a_gap(settings: dict[str, int], text: str) -> None:
-    make = Fingerprinter(Scheme(FingerprintSettings.model_validate(settings)))
+    make = maker(**settings)
     texts = texts_of(text, make=make)
     found = passages(texts)
     assert [word for one in found for word in one.words] == texts.words.tolist()
     assert [number for one in found for number in one.numbers] == texts.numbers.values.tolist()
     assert all(0 < len(one.words) < 1.5 * PASSAGE_TOKENS for one in found)
-    assert len(texts.words) == len(make.tokens(text)[0])
-    assert {shingle for one in found for shingle in one.shingles} <= make.exact(Item("0", "", text, "", 0)).body
-    assert set(texts.shingles.tolist()) == make.exact(Item("0", "", text, "", 0)).body
+    assert len(texts.words) == len(make.tokens(text).hashes)
+    exact = make.exact(items(text)[0]).body
+    assert {shingle for one in found for shingle in one.shingles} <= exact == set(texts.shingles.tolist())
 
 
 def test_texts_of_several_calls_of_the_kernel_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,29 +11,19 @@ from numpy.typing import NDArray
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint import simhash
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.layout import distances
-from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import distances
 from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings
-
-M64 = 2**64 - 1
+from tests.fingerprint.built import M64, items, mix
+from tests.fingerprint.built import maker as make_of
 
 
 def maker(**settings: object) -> Fingerprinter:
-    return Fingerprinter(Scheme(FingerprintSettings.model_validate({"family": "simhash"} | settings)))
+    return make_of(**{"family": "simhash"} | settings)
 
 
 def simhashes(make: Fingerprinter, *texts: str) -> NDArray[np.uint64]:
-    found: NDArray[np.uint64] = make([Item(str(i), "", text, "", 0) for i, text in enumerate(texts)]).signatures[
-        "simhash"
-    ]
+    found: NDArray[np.uint64] = make(items(*texts)).signatures["simhash"]
     return found
-
-
-def mix(h: int) -> int:
-    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        h = (h ^ h >> 33) * multiplier & M64
-    return h ^ h >> 33
 
 
 def textbook_simhash(votes: dict[int, int], bits: int) -> list[int]:

@@ -7,10 +7,7 @@ threshold).
 import numpy as np
 import pytest
 
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings
+from tests.fingerprint.built import items, maker
 
 # MMDS, section 3.4.2: "values of the S-curve for b = 20 and r = 5"; and those of 1 - (1 - s^8)^16.
 CURVES = {
@@ -21,17 +18,17 @@ CURVES = {
 
 def measured(bands: int, rows: int, similarity: float, pairs: int, seed: int) -> float:
     """Share of pairs of random texts with this Jaccard whose band keys match."""
-    make = Fingerprinter(Scheme(FingerprintSettings(body_bands=bands, body_rows=rows, shingle_words=1, seed=seed)))
+    make = maker(body_bands=bands, body_rows=rows, shingle_words=1, seed=seed)
     random = np.random.default_rng(seed)
     union = 200
     shared = round(similarity * union)
-    items = []
+    texts = []
     for _ in range(pairs):
         words = [f"w{n}" for n in random.choice(10**9, union, replace=False)]
         half = (union - shared) // 2
         both = (words[: shared + half], words[:shared] + words[shared + half :])
-        items += [Item("", "", " ".join(mine), "", 0) for mine in both]
-    keys = make(items).keys[:, make.scheme.columns["body"]]
+        texts += [" ".join(mine) for mine in both]
+    keys = make(items(*texts)).keys[:, make.scheme.columns["body"]]
     return float((keys[::2] == keys[1::2]).any(axis=1).mean())
 
 

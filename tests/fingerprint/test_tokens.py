@@ -5,17 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.fingerprint.characters import character_classes, fold_with_python
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, cut_site_suffix
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.news.item import Item
-from stream_dedup.settings import FingerprintSettings
+from stream_dedup.fingerprint.fingerprint import cut_site_suffix
+from tests.fingerprint.built import items, maker
 
-MAKE = Fingerprinter(Scheme(FingerprintSettings()))
+MAKE = maker()
 
 
 def tokens_of(text: str) -> list[tuple[int, int]]:
-    tokens, kinds = MAKE.tokens(text)
-    return list(zip(tokens.tolist(), kinds.tolist(), strict=True))
+    tokens = MAKE.tokens(text)
+    return list(zip(tokens.hashes.tolist(), tokens.kinds.tolist(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ def test_the_site_s_name_is_cut_by_structure(headline: str, kept: str) -> None:
     ("text", "count"), [("one two three four", 2), ("一二三四五六", 2), ("one", 1), ("one two", 1), ("一 one", 1)]
 )
 def test_a_shingle_spans_three_words_or_five_characters(text: str, count: int) -> None:
-    assert len(MAKE.exact(Item("1", "", text, "", 0)).body) == count
+    assert len(MAKE.exact(items(text)[0]).body) == count
 
 
 @pytest.mark.timeout(60)

@@ -25,12 +25,10 @@ from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.http import Routes
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
-from stream_dedup.settings import load_settings
-from stream_dedup.settings.load import PREFIX
+from stream_dedup.settings import PREFIX, load_settings
 from stream_dedup.worker.records import EVIDENCE
+from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW
-from tests.fuzz.target import Target
-from tests.fuzz.words import JSON, scratch, scratch_file
 
 
 def _toml(data: bytes) -> None:

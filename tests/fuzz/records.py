@@ -8,16 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka import TopicPartition
-from kafka.consumer.fetcher import Fetcher, IsolationLevel
+from kafka.consumer.fetcher import IsolationLevel
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from stream_dedup.kafka.fetch import FastPartitionRecords
-from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, Record, pack
+from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.worker.records import place_of, was_held_back
-from tests.fuzz.target import Target
+from tests.fuzz.loop import Target
 
 NOW = 1_704_067_200_000
 PLACE = TopicPartition("news", 3)
@@ -55,9 +55,9 @@ def sign_batch(data: bytes) -> bytes:
     return bytes(signed)
 
 
-def consume(data: bytes, kind: Any = FastPartitionRecords) -> list[Any]:
+def consume(data: bytes) -> list[Any]:
     """Read the bytes of a fetch. Raises CorruptRecordError."""
-    parts = kind(
+    parts = FastPartitionRecords(
         0,
         PLACE,
         MemoryRecords(data),
@@ -81,22 +81,6 @@ def _check(records: Sequence[Record]) -> None:
         assert -_INT64 <= record.timestamp < _INT64
         assert record.key is None or type(record.key) is bytes
         assert record.value is None or type(record.value) is bytes
-
-
-def _read_like_the_client(data: bytes) -> None:
-    ours = consume(data)
-    _check(ours)
-    shown = [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in ours]
-    if any(_is_escaped(record) for record in ours):
-        return  # the client refuses names of headers that are not UTF-8
-    theirs = consume(data, Fetcher.PartitionRecords)
-    # In format 0 the client has None for a time, and of a time beyond int64 the whole number.
-    times = [-1 if r.timestamp is None else (r.timestamp + _INT64) % (2 * _INT64) - _INT64 for r in theirs]
-    assert shown == [(r.offset, time, r.key, r.value, list(r.headers)) for r, time in zip(theirs, times, strict=True)]
-
-
-def _is_escaped(record: Record) -> bool:
-    return any(name.encode(errors=ESCAPED) != name.encode(errors="replace") for name, _ in record.headers)
 
 
 def _written(data: bytes) -> None:

@@ -30,9 +30,8 @@ from stream_dedup.kafka.assignor import _CLAIM, _claimed_generation
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.resume import Note
+from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW
-from tests.fuzz.target import Target
-from tests.fuzz.words import JSON, scratch, scratch_file
 
 
 def _new(**fingerprint: Any) -> Deduplicator:
@@ -135,9 +134,8 @@ def _claim(data: bytes) -> None:
 
 def _weights(data: bytes) -> None:
     head, content = data[:32].ljust(32, b"\0"), data[32:]
-    state = xxhash.xxh3_128(head)
-    state.update(content)
-    simhash.read_weights(scratch_file("weights", head + state.digest() + content), 7)
+    digest = xxhash.xxh3_128_digest(head + content)
+    simhash.read_weights(scratch_file("weights", head + digest + content), 7)
 
 
 def _entries_of(data: bytes, blocks: list[bytes]) -> bytes:

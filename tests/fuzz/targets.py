@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from stream_dedup.batch import packing
-from stream_dedup.batch.lines import InputLines
-from stream_dedup.batch.tables import FileFormat, csv_rows
+from stream_dedup.batch.lines import LineReader
+from stream_dedup.batch.tables import FileFormat, Source, csv_rows
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, UsageError
@@ -24,11 +24,10 @@ from stream_dedup.news.fields import PRESETS
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, load_settings
+from tests.fuzz.loop import JSON, Target, scratch_file
 from tests.fuzz.outside import outside_targets
 from tests.fuzz.records import NOW, record_targets
 from tests.fuzz.stored import stored_targets
-from tests.fuzz.target import Target
-from tests.fuzz.words import JSON, scratch_file
 
 _MARKUP = [
     b"<", b">", b"</", b"/>", b"<p>", b"</p>", b"<b", b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<script>", b"</script>",
@@ -108,16 +107,15 @@ def _given(data: bytes) -> None:
 
 
 def _csv(data: bytes) -> None:
-    for row in csv_rows("a.csv", iter(data.split(b"\n")), FileFormat.CSV, 2**25):
+    for row in csv_rows(Source("a.csv", FileFormat.CSV, False, io.BytesIO(), iter([data]), 2**25)):
         if row.value:
             json.loads(row.value)
 
 
 def _lines(name: str) -> Callable[[bytes], object]:
     def call(data: bytes) -> None:
-        with InputLines(scratch_file(name, data)) as lines:
-            for _ in lines:
-                pass
+        for _ in LineReader([str(scratch_file(name, data))]):
+            pass
 
     return call
 

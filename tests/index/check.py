@@ -6,8 +6,7 @@ import numpy as np
 
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.recent import _OFFSET_BITS, RecentTree, _filter_check
-from stream_dedup.index.run import KEY_BITS, Run, directory_bits
-from stream_dedup.index.tiers import _merged
+from stream_dedup.index.runs import KEY_BITS, Run, _merged, directory_bits
 from stream_dedup.index.times import AliveMask, RowTimes
 
 
@@ -28,13 +27,18 @@ def _alive(index: HybridIndex) -> AliveMask:
     return index._times.alive(index._horizon, index._recent_row)
 
 
+def rows_held(index: HybridIndex) -> int:
+    """Rows in the tables, including dead ones that no merge has removed yet."""
+    return sum(run.rows for run in index._tiers.runs) + len(index._recent) + index.unsorted_rows
+
+
 def merge(index: HybridIndex) -> None:
     """Merge all rows that are alive into one run, now. O(rows C)."""
     tiers = index._tiers
-    tiers.wait()
+    tiers.collect(wait=True)
     if len(index._recent) or index._unsorted:
         index._build_run()
-    tiers.wait()
+    tiers.collect(wait=True)
     alive = _alive(index)
     while len(tiers.runs) > 1:
         tiers._replace(tiers.runs[-2:], *_merged(tiers.runs[-2:], alive))

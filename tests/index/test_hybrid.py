@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import MergeFailed, StreamDedupError
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.run import build_run
+from stream_dedup.index.recent import _filter_check
+from stream_dedup.index.runs import build_run
 from stream_dedup.index.times import windows_since
 from stream_dedup.settings import IndexSettings
-from tests.index.check import BrokenIndex, check, merge
+from tests.index.check import BrokenIndex, check, merge, rows_held
 from tests.index.model import ModelIndex, pairs_of, words_of
 
 U32 = np.uint32
@@ -27,7 +28,7 @@ def at(*times):
 
 
 def all_in_tree(index):
-    return index.stats().rows_recent == index.stats().rows_held
+    return len(index._recent) == rows_held(index)
 
 
 @pytest.fixture(params=["tree", "run"])
@@ -87,7 +88,7 @@ class TestForgetAndExpire:
         assert [row for _, row in pairs_of(index.lookup(keys_of([7, 0]), at(np.iinfo(np.int64).min)))] == [0, 1, 3]
         merge(index)
         check(index)
-        assert index.stats().rows_held == 3
+        assert rows_held(index) == 3
 
     def test_expire_says_the_first_row_that_is_still_held(self, index):
         index.put(keys_of(*[[7, 7]] * 4), at(10, 40, 20, 50))
@@ -97,7 +98,7 @@ class TestForgetAndExpire:
         index.forget(1)
         assert index.expire(30) == 3
         assert index.expire(51) == 4
-        assert index.stats().rows_held == 0
+        assert rows_held(index) == 0
         assert index.add(keys_of([7, 7]), at(60)) == 4
         assert pairs_of(index.lookup(keys_of([7, 7]), at(0))) == [(0, 4)]
         check(index)
@@ -109,7 +110,7 @@ class TestForgetAndExpire:
         for hour in range(40):
             index.add(rng.integers(1, 2**32, (2000, 2), U32), np.full(2000, hour))
             index.expire(hour - 5)
-            sizes.append(index.stats().rows_held)
+            sizes.append(rows_held(index))
         check(index)
         assert max(sizes) <= 2 * 6 * 2000
         assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
@@ -124,7 +125,7 @@ def test_rows_have_no_entry_where_they_have_no_key():
     index.add(keys_of(*[[7, 0, 0, 0], [8, 9, 0, 1]] * 500), np.zeros(1000, np.int64))
     (run,) = index._tiers.runs
     assert [len(keys) for keys, _, _ in run.tables()] == [1500, 500]
-    assert index.stats().rows_held == 1000
+    assert rows_held(index) == 1000
     check(index)
 
 
@@ -170,9 +171,9 @@ class TestTree:
     def test_a_trickle_stays_in_the_tree_until_it_is_full(self):
         index = HybridIndex(range(2), background=False, limits=IndexSettings(recent_limit=16))
         for row in range(16):
-            assert index.stats().rows_recent == row
+            assert len(index._recent) == row
             index.add(keys_of([row + 1, 7]), at(row))
-        assert index.stats().rows_recent == 0
+        assert len(index._recent) == 0
         assert index.stats().runs == 1
 
     def test_new_items_hardly_ever_pass_the_filter(self):
@@ -180,10 +181,8 @@ class TestTree:
         index = HybridIndex(range(30), background=False)
         for _ in range(500):
             index.add(rng.integers(1, 2**32, (2, 30), U32), at(0, 0))
-        index.lookup(rng.integers(1, 2**32, (2000, 30), U32), np.zeros(2000, np.int64))
-        stats = index.stats()
-        assert stats.filter_asked == 60_000
-        assert stats.filter_passed < 60
+        tree, asked = index._recent, rng.integers(1, 2**32, (30, 2000), U32)
+        assert len(_filter_check(tree._filter, asked, tree._nearness.table_of)) < 60
 
 
 class TestBackground:
@@ -192,7 +191,7 @@ class TestBackground:
         """Merges of more than ten rows wait for the gate, and raise `gate.error` if it is set."""
         event = threading.Event()
         event.error = None
-        merge = tiers.merge_runs
+        merge = runs.merge_runs
 
         def held_up(*args):
             if threading.current_thread() is not threading.main_thread():
@@ -201,8 +200,8 @@ class TestBackground:
                     raise event.error
             return merge(*args)
 
-        monkeypatch.setattr(tiers, "_AT_ONCE", 10)
-        monkeypatch.setattr(tiers, "merge_runs", held_up)
+        monkeypatch.setattr(runs, "_AT_ONCE", 10)
+        monkeypatch.setattr(runs, "merge_runs", held_up)
         yield event
         event.set()
 
@@ -221,7 +220,7 @@ class TestBackground:
         gate.set()
         index.close()
         assert [row for _, row in pairs_of(index.lookup(keys_of([7]), at(0)))] == [r for r in range(100) if r != 3]
-        assert index.stats().merges > 0
+        assert index._tiers.merges > 0
         check(index)
 
     def test_rows_that_expire_during_their_merge_stay_dead(self, gate):
@@ -231,7 +230,7 @@ class TestBackground:
         assert pairs_of(index.lookup(keys_of([7]), at(0))) == []
         gate.set()
         merge(index)
-        assert index.stats().rows_held == 0
+        assert rows_held(index) == 0
         check(index)
         index.close()
 
@@ -250,7 +249,7 @@ class TestBackground:
 
         with pytest.raises(MergeFailed, match="no room") as failure:
             add_until_it_fails()
-        assert index.stats().next_row == 100 + len(added)  # the call that raised added nothing
+        assert index._times.next_row == 100 + len(added)  # the call that raised added nothing
         assert isinstance(failure.value, StreamDedupError)
         assert isinstance(failure.value.__cause__, MemoryError)
         gate.error = None
@@ -272,7 +271,7 @@ class TestBackground:
         check(index)
 
     def test_adding_waits_when_merges_fall_behind(self, gate, monkeypatch):
-        monkeypatch.setattr(tiers, "_MAX_RUNS", 8)
+        monkeypatch.setattr(runs, "_MAX_RUNS", 8)
         index = HybridIndex(range(1))
         threading.Timer(0.2, gate.set).start()
         self.fill(index, 2000)
@@ -293,35 +292,9 @@ def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
     rows = 1 << 20
     run = build_run(0, np.full((rows, 2), 7, U32), np.arange(3), newest=0)
     beside = np.full(rows, 7, U32)
-    tiers._release([run])
+    runs._release([run])
     assert sys.platform != "linux" or np.count_nonzero(run.keys) <= 2 * 4096
     assert (beside == 7).all()
-
-
-class _Counted(list):
-    """A list that counts how many of its members are iterated over."""
-
-    walked = 0
-
-    def __iter__(self):
-        for one in super().__iter__():
-            self.walked += 1
-            yield one
-
-
-def test_adding_later_does_not_walk_over_what_waits():
-    """Otherwise a restore is quadratic in its blocks: 8,000 blocks of one row took 1.4 s, mostly in sums."""
-    index = HybridIndex(range(2), background=False)
-    waiting = index._unsorted = _Counted()
-    for row in range(200):
-        index.add(keys_of([row + 1, 0]), at(row), defer_sort=True)
-    assert index.unsorted_rows == 200
-    assert waiting.walked == 0
-    index.catch_up()
-    assert index.unsorted_rows == 0
-    assert waiting.walked <= 200
-    assert index.lookup(keys_of([7, 0]), at(0))[1].tolist() == [6]
-    check(index)
 
 
 def test_keys_that_reach_the_bucket_limit_are_counted() -> None:

@@ -75,21 +75,25 @@ def test_bodies_stand_beside_the_ids_and_are_freed_with_them():
         store.bodies(np.array([0]))
 
 
-def test_bodies_come_for_every_row_or_none():
-    store, plain = RowStore(DTYPE, with_bodies=True), RowStore(DTYPE)
-    with pytest.raises(ValueError, match="1 bodies for 2 rows"):
-        store.append(signatures(1, 2), ["a", "b"], [b"x"])
+@pytest.mark.parametrize(
+    ("times", "ids", "bodies", "problem"),
+    [
+        (signatures(1, 2), "ab", [b"x"], "1 bodies for 2 rows"),
+        (signatures(1, 2), "abc", [b"x", b"y"], "3 ids for 2 signatures"),
+        (np.zeros(1, np.int64), "a", [b"x"], "signatures of int64, not"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(times, ids, bodies, problem):
+    store = RowStore(DTYPE, with_bodies=True)
+    with pytest.raises(ValueError, match=problem):
+        store.append(times, list(ids), bodies)
+    assert len(store) == 0
+
+
+def test_a_store_without_bodies_takes_and_gives_none():
+    plain = RowStore(DTYPE)
     with pytest.raises(ValueError, match="1 bodies for 1 rows"):
         plain.append(signatures(1), ["a"], [b"x"])
     plain.append(signatures(1), ["a"])
     with pytest.raises(IndexError, match="no bodies"):
         plain.bodies(np.array([0]))
-
-
-def test_wrong_records_are_refused():
-    store = RowStore(DTYPE)
-    with pytest.raises(TypeError, match="signatures must be"):
-        store.append(np.zeros(1, np.int64), ["a"])
-    with pytest.raises(ValueError, match="2 ids"):
-        store.append(signatures(1), ["a", "b"])
-    assert len(store) == 0

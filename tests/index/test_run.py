@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stream_dedup.index.run import build_run, merge_runs
+from stream_dedup.index.runs import build_run, merge_runs
 from tests.index.check import run_faults
 
 # The first call of a kernel compiles it; this must not count towards a deadline.
@@ -81,10 +81,3 @@ def test_a_merge_leaves_out_the_dead_and_the_order_of_merges_does_not_matter(par
     assert same(left, right)
     assert left.rows == np.count_nonzero(alive)
     assert held(left) == entries_of(np.concatenate(lines), parts[1], alive)
-
-
-def test_the_directory_takes_at_most_a_quarter_of_the_tables():
-    for rows in (64, 100, 127, 1000, 4096):
-        keys = np.arange(1, 2 * rows + 1, dtype=np.uint32).reshape(rows, 2)
-        run = build_run(0, keys, np.arange(3), newest=0)
-        assert run.directory.nbytes <= (run.keys.nbytes + run.offsets.nbytes) / 4 + 2 * 4

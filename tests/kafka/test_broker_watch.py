@@ -49,7 +49,7 @@ class Broker(BrokerProbe):
         pass
 
 
-def a_watch(broker: Broker, recorder: Recorder) -> BrokerWatch:
+def a_watch(broker: Broker, recorder: Observer) -> BrokerWatch:
     return BrokerWatch(load_settings(), recorder, clock=lambda: broker.now, make_probe=lambda settings: broker)
 
 
@@ -147,7 +147,7 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
         def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
             seen.append(dict(problems))
 
-    watch = BrokerWatch(load_settings(), Noting(), clock=lambda: broker.now, make_probe=lambda settings: broker)
+    watch = a_watch(broker, Noting())
     with caplog.at_level(logging.INFO, "stream_dedup"):
         for _ in range(20):
             brokers.add("stream-dedup-stream-dedup", "b:9093", "b:9093: expired")
@@ -163,13 +163,12 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
 # -- the real thing ------------------------------------------------------------------------------------------
 
 
-def status_after(member: Member, word: str, seconds: float) -> float:
-    """Seconds until /healthz reports this status."""
-    began = time.monotonic()
+def status_after(member: Member, word: str, seconds: float) -> None:
+    """Wait until /healthz reports this status."""
+    deadline = time.monotonic() + seconds
     while member.status != word:
-        assert time.monotonic() - began < seconds, f"{member.status!r}, not {word}:\n{member.log()}"
+        assert time.monotonic() < deadline, f"{member.status!r}, not {word}:\n{member.log()}"
         time.sleep(0.1)
-    return time.monotonic() - began
 
 
 @pytest.mark.kafka

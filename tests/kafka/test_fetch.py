@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
-from kafka.record.util import calc_crc32c
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.kafka import fetch
 from stream_dedup.kafka.fetch import FastPartitionRecords
+from tests.model import log
+from tests.model.log import signed
 from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
 PLACE = TopicPartition("news", 3)
@@ -46,23 +47,13 @@ def batch_of(
         at = DefaultRecordBatch.ATTRIBUTES_OFFSET
         struct.pack_into(">h", data, at, struct.unpack_from(">h", data, at)[0] | flags)
     if magic == 2:
-        sign(data)
+        signed(data)
     return bytes(data)
 
 
-def sign(data: bytearray) -> None:
-    at = DefaultRecordBatch.ATTRIBUTES_OFFSET
-    struct.pack_into(">I", data, DefaultRecordBatch.CRC_OFFSET, calc_crc32c(memoryview(data)[at:]))
-
-
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
-    batch = DefaultRecordBatchBuilder(2, 0, True, producer, 0, -1, 2**20)
-    batch.append(0, 7, struct.pack(">hh", 0, commit), b"", [])
-    data = bytearray(batch.build())
+    data = log.marker(commit, producer, 0, 7).content
     struct.pack_into(">q", data, 0, base)
-    at = DefaultRecordBatch.ATTRIBUTES_OFFSET
-    struct.pack_into(">h", data, at, struct.unpack_from(">h", data, at)[0] | CONTROL)
-    sign(data)
     return bytes(data)
 
 
@@ -107,7 +98,7 @@ def test_damage_is_reported_where_the_client_reports_it(batch: Any, data: st.Dat
     start = DefaultRecordBatch.HEADER_STRUCT.size
     at = data.draw(st.integers(start, len(damaged) - 1))
     damaged[at] = data.draw(st.integers(0, 255))
-    sign(damaged)
+    signed(damaged)
     theirs = taken(Fetcher.PartitionRecords, bytes(damaged), steps=[1] * 12)
     ours = taken(FastPartitionRecords, bytes(damaged), steps=[1] * 12)
     # The exception: the client demands UTF-8 names of headers.
@@ -130,7 +121,7 @@ def test_a_wrong_checksum_is_an_error() -> None:
 def test_a_header_whose_name_is_not_utf8_is_no_damage() -> None:
     data = bytearray(batch_of(0, [(1, b"k", b"v", []), (1, b"k", b"v", [("name", b"x")])]))
     data[data.index(b"name")] = 0xFF
-    sign(data)
+    signed(data)
     assert taken(Fetcher.PartitionRecords, bytes(data), steps=[None, None])[1] is kafka_errors.CorruptRecordError
     [(read, _, _)] = taken(FastPartitionRecords, bytes(data))
     assert [headers for *_, headers in read] == [[], [("\udcffame", b"x")]]

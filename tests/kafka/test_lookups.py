@@ -12,7 +12,7 @@ from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.migration import Migration
-from tests.worker.test_endurance import context
+from tests.worker.support import context
 
 
 class Ignorant:
@@ -66,7 +66,7 @@ def test_a_reader_of_the_changelog_tries_again() -> None:
         Ignorant().beginning_offsets([TopicPartition("news.dedup-changelog", 1)])
 
     with pytest.raises(TransactionFailed, match=r"does not know partition 1 of news\.dedup-changelog"):
-        context().call_once("looking", ask)
+        context(load_settings()).call_once("looking", ask)
 
 
 def test_another_key_error_is_a_bug_and_stays_one() -> None:
@@ -74,5 +74,5 @@ def test_another_key_error_is_a_bug_and_stays_one() -> None:
         raise KeyError("name")
 
     with pytest.raises(KeyError) as failure:
-        context().call_once("looking", ask)
+        context(load_settings()).call_once("looking", ask)
     assert failure.value.__cause__ is None, "a chain without an end, which main would follow for ever"

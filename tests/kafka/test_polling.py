@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,6 @@ from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Record, content_bytes
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
-from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
 
@@ -38,27 +38,11 @@ def test_a_rebalance_is_not_forgotten_between_two_polls(
 
 
 def test_a_batch_is_bounded_however_much_input_waits(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    class Sizes(Observer):
-        def __init__(self) -> None:
-            self.sizes: list[int] = []
-
-        def batch(self, report: BatchReport) -> None:
-            self.sizes.append(len(report.verdicts))
-
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}), partitions=3)
     sent = [one for partition in range(3) for one in feed(settings, made_up(150, seed=partition), partition)]
-    sizes = Sizes()
-    observed = Worker(settings, observer=sizes)
-    stop = threading.Event()
-    thread = threading.Thread(target=observed.run, args=(stop,))
-    thread.start()
-    deadline = time.monotonic() + 60
-    while sum(sizes.sizes) < len(sent) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    stop.set()
-    thread.join()
-    assert sum(sizes.sizes) == 450
-    assert max(sizes.sizes) == 50
+    watching = run_until(settings, len(sent))
+    assert watching.judged == 450
+    assert max(len(report.verdicts) for report in watching.reports) == 50
 
 
 def test_the_group_is_not_polled_while_offsets_are_sent(
@@ -123,16 +107,13 @@ def polls(settings: Settings) -> list[list[Any]]:
     """Every poll of the group's consumer until all records are read."""
     config = client.consumer(settings, CooperativeAssignor())
     config |= {"group_id": None, "auto_offset_reset": "earliest"}
-    consumer = client.make_consumer(config)
-    try:
+    found: list[list[Any]] = []
+    with closing(client.make_consumer(config)) as consumer:
         consumer.assign([TopicPartition(settings.topics.input, number) for number in range(PARTITIONS)])
-        found: list[list[Any]] = []
         while sum(map(len, found)) < COUNT:
             polled = consumer.poll(1000)
             found.append([record for records in polled.values() for record in records])
-        return found
-    finally:
-        consumer.close(autocommit=False)
+    return found
 
 
 @pytest.mark.parametrize("place", ["value", "header"])
@@ -162,5 +143,5 @@ def test_an_iteration_polls_no_further_than_the_bytes_of_a_batch(size: int, expe
     )
     working = Worker(make_settings("127.0.0.1:1", str, worker={"batch_bytes": BATCH_BYTES}))
     working._applied_change = 0
-    polled, _, failed = working._poll(group)
+    polled, failed = working._poll(group)
     assert (len(polled), failed) == (expected, None)

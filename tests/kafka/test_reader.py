@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from kafka.admin import KafkaAdminClient
@@ -60,11 +61,8 @@ def test_it_begins_at_a_given_time_and_leaves_no_trace(settings: Settings) -> No
         assert reader.begin(since=START + 10_000) == 0
         assert reader.caught_up
         assert not reader.is_empty
-        admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
-        try:
+        with closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)) as admin:
             groups = str(admin.list_groups())
-        finally:
-            admin.close()
     assert settings.kafka.group_id not in groups
     with LiveReader(settings, settings.topics.output) as reader:
         assert reader.begin(0) == 0

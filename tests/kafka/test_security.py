@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,20 +79,14 @@ class SecureKafka(EmbeddedKafka):
 @pytest.fixture(scope="module")
 def broker(kafka_prepared: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     with SecureKafka(tmp_path_factory.mktemp("certificates")) as kafka:
-        admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-        try:
-            mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-            for mechanism in mechanisms if kafka_version.NUMBER >= (3, 5) else ():  # without ZooKeeper since then
-                added = UserScramCredentialUpsertion(USER, mechanism, PASSWORD)
-                assert admin.alter_user_scram_credentials([added]) == {USER: None}
-            deadline = time.monotonic() + 10
-            while (
-                kafka_version.NUMBER >= (3, 5)
-                and len(admin.describe_user_scram_credentials([USER])[USER]["credential_infos"]) < 2
-            ):
-                assert time.monotonic() < deadline
-        finally:
-            admin.close()
+        if kafka_version.NUMBER >= (3, 5):  # without ZooKeeper since then
+            with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+                for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+                    added = UserScramCredentialUpsertion(USER, mechanism, PASSWORD)
+                    assert admin.alter_user_scram_credentials([added]) == {USER: None}
+                deadline = time.monotonic() + 10
+                while len(admin.describe_user_scram_credentials([USER])[USER]["credential_infos"]) < 2:
+                    assert time.monotonic() < deadline
         yield kafka
 
 
@@ -156,15 +151,12 @@ def test_a_replaced_token_is_used_before_the_former_one_expires(
     file = tmp_path / "token"
     file.write_text(bearer_token(2) + "\n", "utf-8")
     settings = load_settings(kafka=bearer(broker, sasl_oauth_token_file=str(file)))
-    admin = client.make(KafkaAdminClient, client.connection(settings))
-    try:
+    with closing(client.make(KafkaAdminClient, client.connection(settings))) as admin:
         file.write_text(bearer_token(600), "utf-8")
         for _ in range(6):
             assert admin.describe_topics(["none"])
             time.sleep(0.5)
         file.write_text(bearer_token(-5), "utf-8")
-    finally:
-        admin.close()
     with pytest.raises(StreamError, match=r"sasl_oauth_token: has it expired"):
         check_topics(plain.model_copy(update={"kafka": settings.kafka}))
 

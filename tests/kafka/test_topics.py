@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -21,18 +22,13 @@ Names = Callable[[str], str]
 
 
 def create(settings: Settings, **topics: tuple[int, dict[str, Any]]) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
     names = settings.topics.model_dump()
-    try:
-        admin.create_topics(
-            {
-                names[role]: {"num_partitions": count, "configs": {k: str(v) for k, v in config.items()}}
-                for role, (count, config) in topics.items()
-            },
-            wait_for_metadata=True,
-        )
-    finally:
-        admin.close()
+    made = {
+        names[role]: {"num_partitions": count, "configs": {k: str(v) for k, v in config.items()}}
+        for role, (count, config) in topics.items()
+    }
+    with closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)) as admin:
+        admin.create_topics(made, wait_for_metadata=True)
 
 
 def problems(settings: Settings) -> list[str]:
@@ -127,21 +123,18 @@ def test_the_changelog_retains_window_and_input_and_the_reported_command_mends_i
     create_topics(settings)
     needed = check_topics(settings).changelog_retention_ms
     assert needed == days * 24 * 3600 * 1000
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
 
     def retain(milliseconds: str) -> None:
         changed = {"retention.ms": milliseconds}
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, changed)])
+        with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, changed)])
 
-    try:
-        retain(str(needed - 1))
-        [line] = problems(settings)
-        assert line.endswith(f"retention.ms={needed}")
-        for enough in (line.rsplit("retention.ms=", 1)[1], "-1"):
-            retain(enough)
-            check_topics(settings)
-    finally:
-        admin.close()
+    retain(str(needed - 1))
+    [line] = problems(settings)
+    assert line.endswith(f"retention.ms={needed}")
+    for enough in (line.rsplit("retention.ms=", 1)[1], "-1"):
+        retain(enough)
+        check_topics(settings)
 
 
 @pytest.mark.parametrize(("scope", "former", "needed"), [("global", 1, 2), ("partition", 3, 6)])

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.judge import batched
+from stream_dedup.batch.filter import batched
 from stream_dedup.batch.lines import Line
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.clocks import fill_missing_times
@@ -37,7 +38,7 @@ from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError, StreamDedupError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
-from stream_dedup.evaluate.novelty import Rates, counts, rates
+from stream_dedup.evaluate.rates import Rates, counts, rates
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
 from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
@@ -213,7 +214,7 @@ def rates_of(labels: Sequence[Label], logits: Floats, threshold: float) -> Rates
     """Compute missed and repeated of the pairs that count; novelty below `threshold` is held back."""
     held = logits < rule.logit(threshold)
     chosen = [i for i, label in enumerate(labels) if measures(label)]
-    return rates([labels[i] for i in chosen], [bool(held[i]) for i in chosen], [], draws=0)
+    return rates([labels[i] for i in chosen], [bool(held[i]) for i in chosen])
 
 
 def repeated_at(labels: Sequence[Label], logits: Floats, missed: float) -> float:
@@ -275,7 +276,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
     with closing(Deduplicator(settings)) as dedup:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
             ready = dedup.prepare([decode(one.value, None, None, one.input, one.number) for one in batch])
-            prints = ready.prints.with_copied_signatures()
+            prints = replace(ready.prints, signatures=ready.prints.signatures.copy())
             fill_missing_times(prints.signatures["time"], max(dedup.watermark, 0))
             horizons = np.minimum(prints.signatures["time"], now) - window
             judged = dedup.judge(ready, now)

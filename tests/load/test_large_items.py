@@ -16,6 +16,7 @@ from kafka import KafkaProducer
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from tests.load.process import as_json, highest, resident
+from tests.load.texts import VOCABULARY
 from tests.measured import record
 from tests.operate.stage import Member, worked_off
 from tests.worker.support import make_settings, outcome, ready
@@ -36,9 +37,7 @@ def text_of(kind: str, size: int) -> str:
     """An ASCII text of this many bytes: sentences of words, or words of one letter."""
     if kind == "letters":
         return "a b " * (size // 4)
-    rng = random.Random(1)
-    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randrange(3, 10))) for _ in range(20_000)]
-    words = rng.choices(vocabulary, k=size // 7)
+    words = random.Random(1).choices(VOCABULARY, k=size // 7)
     return ". ".join(" ".join(words[at : at + 15]).capitalize() for at in range(0, len(words), 15))[:size]
 
 
@@ -55,9 +54,8 @@ def measured(kind: str) -> dict[str, int]:
     value = as_json("large", "A large item", text_of(kind, MEBIBYTES * 2**20), "post.example")
     found = {"value": len(value)}
     with Deduplicator(settings) as dedup:
-        dedup.apply(
-            dedup.judge([decode(as_json("small", "A small item", "Of some words.", "a.example"), None, 0, 0, 0)])
-        )
+        small = as_json("small", "A small item", "Of some words.", "a.example")
+        dedup.apply(dedup.judge([decode(small, None, 0, 0, 0)]))
         Path("/proc/self/clear_refs").write_text("5")  # the highest from here on
         before = resident(own)
         for number in range(COUNT):

@@ -7,7 +7,6 @@ default). Out: every record in exactly one place, and the most memory that the g
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.records import place_of
 from tests.load.cgroup import entering, highest, limited
-from tests.load.process import as_json, flood, metric
-from tests.load.test_overload import articles
+from tests.load.process import as_json, metric
+from tests.load.test_overload import two_floods
 from tests.measured import record
 from tests.operate.stage import Member, lost_and_repeated, worked_off
 from tests.worker.support import make_settings, outcome, read_all, ready
@@ -36,14 +35,12 @@ def send_large(settings: Settings, size: int, count: int, codec: str | None) -> 
     )
     for number in range(count):
         name = f"{size}-{number}"
-        text = "a b " * ((size - 400) // 4)
-        producer.send(
-            settings.topics.input, as_json(name, f"Number {name}", text, "a.example"), name.encode(), partition=0
-        )
-        small = f"small-{name}"
-        producer.send(
-            settings.topics.input, as_json(small, f"Headline {name}", "", "a.example"), small.encode(), partition=0
-        )
+        for own, title, text in (
+            (name, f"Number {name}", "a b " * ((size - 400) // 4)),
+            (f"small-{name}", f"Headline {name}", ""),
+        ):
+            value = as_json(own, title, text, "a.example")
+            producer.send(settings.topics.input, value, own.encode(), partition=0)
     producer.close()
 
 
@@ -87,21 +84,14 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
     statuses = set()
     with limited(memory) as group, Member("a", settings, tmp_path, within=entering(group)) as worker:
         worker.start().wait_until("ok")
-        with (
-            flood(kafka.bootstrap, settings.topics.input, partial(articles, 1)) as one,
-            flood(kafka.bootstrap, settings.topics.input, partial(articles, 2)) as other,
-        ):
-            deadline = time.monotonic() + 600
-            while metric(worker.address, "stream_dedup_items_total") < 1.3 * most:
-                assert time.monotonic() < deadline, worker.log()[-2000:]
-                time.sleep(0.5)
+        with two_floods(settings, worker, 1.3 * most) as produced_so_far:
             until = time.monotonic() + SECONDS
             while time.monotonic() < until:
                 send_large(settings, BOMB_BYTES, 2, "zstd")
                 send_large(settings, own.worker.max_record_bytes, 4, None)
                 statuses.add(worker.status)
                 time.sleep(0.5)
-            produced, judged = one.value + other.value, metric(worker.address, "stream_dedup_items_total")
+            produced, judged = produced_so_far(), metric(worker.address, "stream_dedup_items_total")
         evicted = metric(worker.address, "stream_dedup_evicted_originals_total")
         worked_off(settings, 10 * SECONDS)  # the producer was three times as fast
         statuses.add(worker.status)

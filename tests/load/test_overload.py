@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -17,11 +18,12 @@ import pytest
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint, peak_bytes
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.memory import work_bytes
 from tests.load.process import Watch, as_json, flood, metric
+from tests.load.texts import VOCABULARY
 from tests.measured import record
-from tests.operate.stage import PATIENCE, Member
+from tests.operate.stage import Member
 from tests.worker.support import make_settings, ready
 
 MINUTES = float(os.environ.get("LOAD_MINUTES", "3"))
@@ -34,14 +36,26 @@ _WORDS = 200
 def articles(seed: int) -> Iterator[bytes]:
     """Articles of 1.3 KB that are cut out of random words, without end; a few overlap."""
     rng = random.Random(seed)
-    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randrange(3, 10))) for _ in range(20_000)]
-    words = rng.choices(vocabulary, k=2_000_000)
+    words = rng.choices(VOCABULARY, k=2_000_000)
     number = 0
     while True:
         at = rng.randrange(len(words) - _WORDS)
         title = " ".join(words[at // 2 : at // 2 + 8])
         yield as_json(f"{seed}-{number}", title, " ".join(words[at : at + _WORDS]), f"site{number % 50}.example")
         number += 1
+
+
+@contextmanager
+def two_floods(settings: Settings, worker: Member, warm: float) -> Iterator[Callable[[], int]]:
+    """Send articles from two processes; yield their number so far when the worker has judged `warm` of them."""
+    sources = [partial(articles, seed) for seed in (1, 2)]
+    bootstrap, topic = settings.kafka.bootstrap_servers, settings.topics.input
+    with flood(bootstrap, topic, sources[0]) as one, flood(bootstrap, topic, sources[1]) as other:
+        deadline = time.monotonic() + 600
+        while metric(worker.address, "stream_dedup_items_total") < warm:
+            assert time.monotonic() < deadline, worker.log()[-2000:]
+            time.sleep(0.5)
+        yield lambda: int(one.value + other.value)
 
 
 @pytest.mark.soak
@@ -63,18 +77,11 @@ def test_a_faster_producer_fills_the_topic_and_not_the_memory(
     budget = work_bytes(settings.worker.batch_bytes, 0) + originals
     with Member("a", settings, tmp_path) as worker:
         worker.start().wait_until("ok")
-        with (
-            flood(kafka.bootstrap, settings.topics.input, partial(articles, 1)) as one,
-            flood(kafka.bootstrap, settings.topics.input, partial(articles, 2)) as other,
-        ):
-            deadline = time.monotonic() + 5 * PATIENCE
-            while metric(worker.address, "stream_dedup_items_total") < WARM:
-                assert time.monotonic() < deadline, worker.log()[-2000:]
-                time.sleep(0.5)
+        with two_floods(settings, worker, WARM) as produced_so_far:
             watch = Watch(worker.address, worker.pid)
             time.sleep(60 * MINUTES)
             samples = watch.stop()
-            produced = one.value + other.value
+            produced = produced_so_far()
     assert len(samples) > 30, worker.log()[-2000:]
     third = len(samples) // 3
     parts = [samples[i * third : (i + 1) * third] for i in range(3)]

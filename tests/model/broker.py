@@ -35,11 +35,8 @@ class Topic:
     """`incarnation`: how many topics had this name before."""
 
     def __init__(self, name: str, partitions: int, config: Mapping[str, str], incarnation: int) -> None:
-        self.name, self.id, self.incarnation = (
-            name,
-            uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{incarnation}"),
-            incarnation,
-        )
+        self.name, self.incarnation = name, incarnation
+        self.id = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.{incarnation}")
         self.config = {**_DEFAULTS, **config}
         self.logs = [Log() for _ in range(partitions)]
 
@@ -69,12 +66,11 @@ class Committed(NamedTuple):
 
 @dataclass
 class Fault:
-    """Calls of one kind fail, or a share of them, until a moment."""
+    """Calls of one kind fail until a moment."""
 
     api: str
     until: float
     error: Callable[[], Exception]
-    share: float = 1.0
     process: Process | None = None
     place: TopicPartition | None = None
     hang: float = 0.0  # seconds that the call hangs before it fails
@@ -310,16 +306,9 @@ class Broker:
 
     def fault(self, api: str, process: Process, place: TopicPartition | None = None) -> Fault | None:
         """The fault that this call meets, if any."""
-        now = self.simulation.now
         for one in self.faults:
-            if (
-                one.until > now
-                and one.left > 0
-                and one.api == api
-                and (one.process is None or one.process is process)
-                and (one.place is None or place is None or one.place == place)
-                and (one.share >= 1 or self.simulation.rng.random() < one.share)
-            ):
+            is_on = one.api == api and one.until > self.simulation.now and one.left > 0
+            if is_on and one.process in (None, process) and (place is None or one.place in (None, place)):
                 one.left -= 1
                 return one
         return None

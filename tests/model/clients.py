@@ -9,7 +9,8 @@ Left out: the network, requests and their retries (a call succeeds, fails or han
 flush, or at random at once), outdated metadata, and JoinGroup and SyncGroup as two steps.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,14 +18,15 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import KafkaAdminClient
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
+from kafka.consumer.subscription_state import SubscriptionState
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.protocol.api_key import ApiKey
 from kafka.record.memory_records import MemoryRecords
-from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndTimestamp
+from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, OffsetAndTimestamp
 
 from tests.model.broker import Broker
-from tests.model.group import Member
+from tests.model.group import Member, Metadata
 from tests.model.simulation import Killed, Process
 
 _LATENCY = 0.004  # seconds of one request, at most
@@ -38,14 +40,17 @@ class _Client:
         self.simulation = broker.simulation
         self.process: Process = broker.simulation.current.process
 
-    def call(self, api: str, place: TopicPartition | None = None) -> None:
-        """Make a request, which takes a while and may meet a fault."""
+    def call(self, api: str, place: TopicPartition | None = None, effect: Callable[[], Any] = lambda: None) -> Any:
+        """Make a request, which takes a while, and may meet a fault, before it has its effect or after it."""
         self.wait(self.simulation.rng.random() * _LATENCY)
         fault = self.broker.fault(api, self.process, place)
-        if fault is not None:
-            if fault.hang:
-                self.wait(fault.hang)
-            raise fault.error()
+        if fault is None:
+            return effect()
+        if self.simulation.rng.random() < fault.done:
+            effect()
+        if fault.hang:
+            self.wait(fault.hang)
+        raise fault.error()
 
     def wait(self, seconds: float) -> None:
         if self.process.dead_since is not None:
@@ -53,40 +58,32 @@ class _Client:
         self.simulation.sleep(seconds)
 
 
-class _State:
-    """The consumer's state of an assigned partition."""
+class Consumer(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
+    """KafkaConsumer with the library's own subscription, but without its coordinator and fetcher."""
 
-    def __init__(self) -> None:
-        self.position: int | None = None
-        self.is_paused = False
-        self.fetched: Any = None
-        self.high: int | None = None
-
-
-class Consumer:
-    """The replacement of KafkaConsumer."""
-
-    def __init__(self, broker: Broker, **config: Any) -> None:
+    def __init__(self, broker: Broker, **config: Any) -> None:  # the library's constructor would connect
         self._client = _Client(broker)
-        self._broker, self._simulation, self._config = broker, broker.simulation, config
+        self._broker, self._simulation = broker, broker.simulation
         self._client.call("connect")
+        self.config = {**self.DEFAULT_CONFIG, **config, "api_version": (4, 0)}
+        self._subscription = SubscriptionState("none")
         # The worker reaches into these: the unpacking of a fetch, its bound, which no poll of the model comes near, and
         # the parked records of paused partitions (none).
-        self.config = {**KafkaConsumer.DEFAULT_CONFIG, **config}
         self._fetcher = SimpleNamespace(
             PartitionRecords=Fetcher.PartitionRecords,
             _append=None,
             _paused_partition_records={},
             _paused_completed_fetches={},
         )
-        self._coordinator = SimpleNamespace(request_rejoin=lambda: None)
-        self._states: dict[TopicPartition, _State] = {}
+        self._coordinator = SimpleNamespace(
+            request_rejoin=lambda: None, maybe_auto_commit_offsets_now=lambda: None, maybe_leave_group=self._leave
+        )
+        self._cluster = SimpleNamespace(set_topics=lambda topics: None)
+        self._fetched: dict[TopicPartition, Any] = {}
         self._closed = False
         self._group = broker.group(config["group_id"]) if config.get("group_id") else None
         self._member: Member | None = None
         self._generation, self._state = -1, MemberState.UNJOINED
-        self._topics: set[str] = set()
-        self._listener: Any = None
         self._hears_at: float | None = None  # when it notices a rebalance or its own removal
         assignors = config.get("partition_assignment_strategy") or [None]
         self._assignor = assignors[0]
@@ -94,23 +91,15 @@ class Consumer:
 
     # -- the group ---------------------------------------------------------------------------------------
 
-    def subscribe(self, topics: Iterable[str], listener: Any = None) -> None:
-        self._topics, self._listener = set(topics), listener
-
-    def unsubscribe(self) -> None:
+    def _leave(self) -> None:
         if self._member is not None and self._group is not None:
             self._group.remove(self._member.name)
         self._member, self._generation, self._state = None, -1, MemberState.UNJOINED
-        self._topics = set()
-        self._states.clear()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         name = self._member.name if self._member is not None else ""
         group = self._group.name if self._group is not None else None
         return ConsumerGroupMetadata(group, self._generation, name, None, self._state)
-
-    def assignment(self) -> set[TopicPartition]:
-        return set(self._states)
 
     def _coordinate(self, end: float) -> bool:
         """Join if necessary; return whether this member belongs to a generation now."""
@@ -118,10 +107,9 @@ class Consumer:
             group, member = self._group, self._member
             assert group is not None
             if member is None:
-                config = self._config
-                session, patience = config["session_timeout_ms"] / 1000, config["max_poll_interval_ms"] / 1000
+                session, patience = self.config["session_timeout_ms"], self.config["max_poll_interval_ms"]
                 self._member = member = group.enter(
-                    self._client.process, self._assignor, session, patience, self._topics
+                    self._client.process, self._assignor, session / 1000, patience / 1000
                 )
                 self._prepare()
             elif member.name not in group.members:
@@ -148,7 +136,7 @@ class Consumer:
     def _hears(self) -> bool:
         """Whether a heartbeat was due, since only heartbeats bring news from the coordinator."""
         if self._hears_at is None:
-            interval = self._config["heartbeat_interval_ms"] / 1000
+            interval = self.config["heartbeat_interval_ms"] / 1000
             self._hears_at = self._simulation.now + self._simulation.rng.random() * interval
         if self._simulation.now < self._hears_at:
             return False
@@ -156,40 +144,40 @@ class Consumer:
         return True
 
     def _lose(self) -> None:
-        lost = set(self._states)
+        lost = self.assignment()
         self._member, self._generation, self._state = None, -1, MemberState.UNJOINED
-        if lost and self._listener is not None:
-            self._listener.on_partitions_lost(lost)
-        self._states.clear()
+        if lost:
+            self._subscription.rebalance_listener.on_partitions_lost(lost)
+        self._subscription.assign_from_subscribed([])
 
     def _prepare(self) -> None:
         assert self._member is not None
         assert self._group is not None
         if self._is_eager:
-            if self._listener is not None:
-                self._listener.on_partitions_revoked(set(self._states))
-            for state in self._states.values():
-                state.is_paused = True
+            self._subscription.rebalance_listener.on_partitions_revoked(self.assignment())
+            for state in self._subscription.assignment.values():
+                state.mark_pending_revocation()
         self._state = MemberState.REBALANCING
-        self._group.join(self._member, self._assignor.metadata(self._topics))
+        self._group.join(self._member, self._assignor.metadata(self.subscription()))
 
     def _take(self, member: Member) -> None:
         assert self._group is not None
         assignment, member.given = member.given, None
-        places = set(assignment.partitions())
-        before = set(self._states)
+        places, before, listener = (
+            set(assignment.partitions()),
+            self.assignment(),
+            self._subscription.rebalance_listener,
+        )
         self._generation, self._state = self._group.generation, MemberState.STABLE
         self._assignor.on_assignment(assignment, self._generation)
         if self._is_eager:
-            self._states = {place: _State() for place in sorted(places)}
-            if self._listener is not None:
-                self._listener.on_partitions_assigned(places)
-            return
-        self._states = {place: self._states.get(place) or _State() for place in sorted(places)}
+            self._subscription.assign_from_subscribed([])
+            before = set()
+        self._subscription.assign_from_subscribed(sorted(places))
         if before - places:
-            self._listener.on_partitions_revoked(before - places)
-        if places - before:
-            self._listener.on_partitions_assigned(places - before)
+            listener.on_partitions_revoked(before - places)
+        if places - before or self._is_eager:
+            listener.on_partitions_assigned(places - before)
         if before - places:
             self._group.rebalance()
 
@@ -202,89 +190,61 @@ class Consumer:
             raise kafka_errors.IllegalStateError("KafkaConsumer is closed")
         end = self._simulation.now + timeout_ms / 1000
         self._client.wait(self._simulation.rng.random() * _LATENCY)
-        most = max_records or self._config.get("max_poll_records", 500)
+        most = max_records or self.config["max_poll_records"]
         while True:
-            if self._group is not None and self._topics and not self._coordinate(end):
+            if self._group is not None and self.subscription() and not self._coordinate(end):
                 return {}
-            found = self._fetched(most)
+            found = self._taken(most)
             if found or self._simulation.now >= end:
                 return found
             self._broker.watch()
             self._simulation.park(end - self._simulation.now)
 
-    def _fetched(self, most: int) -> dict[Any, list[Any]]:
+    def _taken(self, most: int) -> dict[Any, list[Any]]:
         found: dict[Any, list[Any]] = {}
-        for place in self._simulation.rng.sample(sorted(self._states), len(self._states)):
-            state = self._states[place]
-            if state.is_paused or state.position is None or most <= 0:
+        places = sorted(self.assignment())
+        for place in self._simulation.rng.sample(places, len(places)):
+            state = self._subscription.assignment[place]
+            if not state.is_fetchable() or most <= 0:
                 continue
             fault = self._broker.fault("fetch", self._client.process, place)
             if fault is not None:
                 continue  # a broker that is away looks like an empty poll (P11)
-            if not state.fetched:
+            if state.drop_pending_record_batch or not self._fetched.get(place):
                 self._fetch(place, state)
-            records = state.fetched.take(most) if state.fetched else []
-            if state.fetched is not None:
-                state.position = max(state.position, state.fetched.next_fetch_offset)
+            part = self._fetched.get(place)
+            if part is None:
+                continue
+            records = part.take(most) if part else []
+            state.position = OffsetAndMetadata(max(state.position.offset, part.next_fetch_offset), "", -1)
             if records:
                 found[place] = records
                 most -= len(records)
         return found
 
-    def _fetch(self, place: TopicPartition, state: _State) -> None:
+    def _fetch(self, place: TopicPartition, state: Any) -> None:
+        state.drop_pending_record_batch, offset = False, state.position.offset
+        self._fetched.pop(place, None)
         try:
             log = self._broker.log(place)
         except kafka_errors.UnknownTopicOrPartitionError:
             return
-        assert state.position is not None
         try:
-            content, aborted = log.read(state.position, self._config.get("max_partition_fetch_bytes", 2**20))
+            content, aborted = log.read(offset, self.config["max_partition_fetch_bytes"])
         except kafka_errors.OffsetOutOfRangeError as error:
-            raise kafka_errors.OffsetOutOfRangeError({place: state.position}) from error
-        state.high = log.end
+            raise kafka_errors.OffsetOutOfRangeError({place: offset}) from error
+        state.highwater = log.end
         if content:
-            state.fetched = self._fetcher.PartitionRecords(
-                state.position, place, MemoryRecords(content), isolation_level=IsolationLevel.READ_COMMITTED,
+            self._fetched[place] = self._fetcher.PartitionRecords(
+                offset, place, MemoryRecords(content), isolation_level=IsolationLevel.READ_COMMITTED,
                 aborted_transactions=aborted,
             )  # fmt: skip
 
-    def assign(self, places: Iterable[TopicPartition]) -> None:
-        self._states = {place: self._states.get(place) or _State() for place in places}
-
-    def seek(self, place: TopicPartition, offset: int) -> None:
-        if place not in self._states:
-            raise AssertionError("Unassigned partition")
-        self._states[place].position, self._states[place].fetched = offset, None
-
-    def seek_to_beginning(self, *places: TopicPartition) -> None:
-        for place in places or list(self._states):
-            self.seek(place, self._broker.log(place).start)
-
-    def seek_to_end(self, *places: TopicPartition) -> None:
-        for place in places or list(self._states):
-            self.seek(place, self._broker.log(place).stable)
-
-    def pause(self, *places: TopicPartition) -> None:
-        for place in places:
-            if place in self._states:
-                self._states[place].is_paused = True
-
-    def resume(self, *places: TopicPartition) -> None:
-        for place in places:
-            if place in self._states:
-                self._states[place].is_paused = False
-
-    def paused(self) -> set[TopicPartition]:
-        return {place for place, state in self._states.items() if state.is_paused}
-
     def position(self, place: TopicPartition, timeout_ms: int | None = None) -> int:
-        position = self._states[place].position
+        position = self._subscription.assignment[place].position
         if position is None:
             raise kafka_errors.KafkaTimeoutError(f"no position of {place}")
-        return position
-
-    def highwater(self, place: TopicPartition) -> int | None:
-        return self._states[place].high if place in self._states else None
+        return int(position.offset)
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -317,16 +277,11 @@ class Consumer:
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         self._client.call("metadata")
-        found = self._broker.topics.get(topic)
-        return set(range(len(found.logs))) if found else None
-
-    def topics(self) -> set[str]:
-        return set(self._broker.topics)
+        return Metadata(self._broker).partitions_for_topic(topic)
 
     def close(self, autocommit: bool = True, timeout_ms: int | None = None) -> None:
         self._client.wait(0)
-        if self._member is not None and self._group is not None:
-            self._group.remove(self._member.name)
+        self._leave()
         self._closed = True
 
 
@@ -341,10 +296,10 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         attributes = self._COMPRESSORS[self.config["compression_type"]][1]
         self.config["compression_attrs"] = attributes
         self._closed = False
-        self._metadata = _Metadata(broker)
+        self._metadata = Metadata(broker)
         self._accumulator = RecordAccumulator(**{**self.config, "transaction_manager": None})
         self._transaction_manager = _Transactions(self)
-        self._sender = SimpleNamespace(wakeup=self._wakeup, force_close=self._force_close)
+        self._sender = SimpleNamespace(wakeup=self._wakeup, force_close=lambda: setattr(self, "_closed", True))
 
     def __del__(self) -> None:
         pass
@@ -362,13 +317,10 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
 
     def init_transactions(self) -> None:
         self._client.call("init")
-        while True:
-            try:
-                timeout = self.config["transaction_timeout_ms"] / 1000
-                self._number_and_epoch = self._broker.begin_producer(self.config["transactional_id"], timeout)
-                return
-            except kafka_errors.ConcurrentTransactionsError:
-                self._client.wait(0.02)
+        begin = partial(
+            self._broker.begin_producer, self.config["transactional_id"], self.config["transaction_timeout_ms"] / 1000
+        )
+        self._number_and_epoch = self._patiently(begin)
 
     def begin_transaction(self) -> None:
         self._transaction_manager.begin()
@@ -379,8 +331,8 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         # Offsets that a failed call leaves here go out with the next one (P3).
         manager.offsets.update(offsets)
         try:
-            self._client.call("send_offsets")
-            self._patiently(lambda: self._broker.add_offsets(*self._id, manager.offsets, group_metadata))
+            add = partial(self._broker.add_offsets, *self._id, manager.offsets, group_metadata)
+            self._client.call("send_offsets", effect=lambda: self._patiently(add))
         except kafka_errors.KafkaError as error:
             if isinstance(error, (kafka_errors.ProducerFencedError, kafka_errors.CommitFailedError)):
                 manager.error = error
@@ -407,14 +359,8 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         self.flush()
         # It does not know of expired records (P1).
         manager.check()
-        fault = self._broker.fault("commit", self._client.process)
-        if fault is None or self._client.simulation.rng.random() < fault.done:
-            self._client.wait(self._client.simulation.rng.random() * _LATENCY)
-            self._patiently(lambda: self._broker.end_transaction(*self._id, True))
-        if fault is not None:
-            if fault.hang:
-                self._client.wait(fault.hang)
-            raise fault.error()
+        end = partial(self._broker.end_transaction, *self._id, True)
+        self._client.call("commit", effect=lambda: self._patiently(end))
         self._client.wait(self._client.simulation.rng.random() * _LATENCY)
         manager.places.clear()
         manager.is_open = False
@@ -434,14 +380,10 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         self._client.wait(0)
         self._closed = True
 
-    def _force_close(self) -> None:
-        self._closed = True
-
-    def _patiently(self, request: Any) -> None:
+    def _patiently(self, request: Any) -> Any:
         while True:
             try:
-                request()
-                return
+                return request()
             except kafka_errors.ConcurrentTransactionsError:
                 self._client.wait(0.02)
 
@@ -517,22 +459,6 @@ class _Transactions:
         self.check()
         if not self.is_open:
             raise kafka_errors.KafkaError("no transaction is open")
-
-
-class _Metadata:
-    """The cluster metadata, always current."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-
-    def topics(self) -> set[str]:
-        return set(self._broker.topics)
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        found = self._broker.topics.get(topic)
-        return set(range(len(found.logs))) if found else None
-
-    available_partitions_for_topic = partitions_for_topic
 
 
 class Admin:

@@ -6,12 +6,14 @@ schedules have folds.
 """
 
 import concurrent.futures
+import queue
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from stream_dedup.changelog import entries
 from stream_dedup.dedup import deduplicator
@@ -20,45 +22,40 @@ from stream_dedup.kafka import bounded, client
 from stream_dedup.worker import worker
 from tests.model.broker import Broker
 from tests.model.clients import maker
-from tests.model.simulation import Calls, Result, Time, waiter
+from tests.model.simulation import Queue, Result, threads_of, time_of, waiter
 
 assert worker  # its imports are patched
 _PACKAGES = ("stream_dedup.kafka", "stream_dedup.worker", "stream_dedup.changelog")
-_Bounded = bounded.Bounded
-_MAKE = client.make
 # Eight megabytes, most of the cost of an index. It stays empty: the model's items have fingerprints and no prose.
 _BOILERPLATE = Boilerplate()
-# A task has only dozens of batches in a schedule.
-_FOLDING: tuple[tuple[Any, str, int], ...] = (
-    (entries, "MAX_BLOCKS", 4),
-    (entries, "_LARGE_ROWS", 8),
-)
 
 
 @contextmanager
 def under(broker: Broker) -> Iterator[None]:
     """Replace the edges of the worker (see the module docstring)."""
-    replacements: dict[Any, Any] = {
-        time: Time(broker.simulation),
-        _Bounded: partial(Calls, broker.simulation),
-        _MAKE: maker(broker),
-        concurrent.futures.wait: waiter(broker.simulation),
-        concurrent.futures.Future: partial(Result, broker.simulation),
-    }
-    changed: list[tuple[Any, str, Any]] = [(deduplicator, "Boilerplate", Boilerplate)]
-    vars(deduplicator)["Boilerplate"] = lambda: _BOILERPLATE
-    for of, name, small in _FOLDING:
-        changed.append((of, name, getattr(of, name)))
-        setattr(of, name, small)
+    simulation = broker.simulation
+    everywhere: list[tuple[Any, Any]] = [
+        (time, time_of(simulation)),
+        (client.make, maker(broker)),
+        (concurrent.futures.wait, waiter(simulation)),
+        (concurrent.futures.Future, partial(Result, simulation)),
+        (queue.SimpleQueue, partial(Queue, simulation)),
+    ]
+    replaced: list[tuple[Any, str, Any]] = [
+        (bounded, "threading", threads_of(simulation)),
+        (deduplicator, "Boilerplate", lambda: _BOILERPLATE),
+        (entries, "MAX_BLOCKS", 4),  # a task has only dozens of batches in a schedule
+        (entries, "_LARGE_ROWS", 8),
+    ]
     for name, module in list(sys.modules.items()):
-        if not name.startswith(_PACKAGES):
-            continue
-        for attribute, value in list(vars(module).items()):
-            if any(value is one for one in replacements):
-                changed.append((module, attribute, value))
-                setattr(module, attribute, replacements[value])
-    try:
+        if name.startswith(_PACKAGES):
+            replaced += [
+                (module, attribute, new)
+                for attribute, value in vars(module).items()
+                for real, new in everywhere
+                if value is real
+            ]
+    with ExitStack() as stack:
+        for place in replaced:
+            stack.enter_context(patch.object(*place))
         yield
-    finally:
-        for module, attribute, value in changed:
-            setattr(module, attribute, value)

@@ -23,11 +23,9 @@ _EXPIRES = 7 * 24 * 3600.0  # offsets.retention.minutes
 class Member:
     """The coordinator's state of one member."""
 
-    def __init__(
-        self, name: str, process: Process, assignor: Any, session: float, patience: float, topics: set[str]
-    ) -> None:
+    def __init__(self, name: str, process: Process, assignor: Any, session: float, patience: float) -> None:
         self.name, self.process, self.assignor = name, process, assignor
-        self.session, self.patience, self.topics = session, patience, topics
+        self.session, self.patience = session, patience
         self.metadata: Any = None
         self.has_joined = False
         self.given: Any = None  # an assignment that it has not fetched yet
@@ -49,10 +47,10 @@ class Group:
 
     # -- members -----------------------------------------------------------------------------------------
 
-    def enter(self, process: Process, assignor: Any, session: float, patience: float, topics: set[str]) -> Member:
+    def enter(self, process: Process, assignor: Any, session: float, patience: float) -> Member:
         self._named += 1
         chance = self._broker.simulation.rng.getrandbits(16)  # the order of members by id is random
-        member = Member(f"{chance:04x}-{process.name}-{self._named}", process, assignor, session, patience, topics)
+        member = Member(f"{chance:04x}-{process.name}-{self._named}", process, assignor, session, patience)
         self.members[member.name] = member
         self.rebalance()
         self._watch(member)
@@ -105,7 +103,7 @@ class Group:
             SimpleNamespace(member_id=one.name, group_instance_id=None, metadata=one.metadata)
             for one in self.members.values()
         ]
-        shares = leader.assignor.assign(_Cluster(self._broker), joined)
+        shares = leader.assignor.assign(Metadata(self._broker), joined)
         for name, member in self.members.items():
             member.given = shares[name]
         self._broker.changed()
@@ -152,15 +150,17 @@ class Group:
             self.offsets.clear()
 
 
-class _Cluster:
-    """The cluster metadata that an assignor reads."""
+class Metadata:
+    """The cluster metadata that assignors and producers read, always current."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
-    def partitions_for_topic(self, topic: str) -> set[int]:
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
         found = self._broker.topics.get(topic)
-        return set(range(len(found.logs))) if found else set()
+        return set(range(len(found.logs))) if found else None
+
+    available_partitions_for_topic = partitions_for_topic
 
     def topics(self) -> set[str]:
         return set(self._broker.topics)

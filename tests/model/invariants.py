@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.errors import ChangelogError
 from stream_dedup.news.item import Item
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
@@ -127,6 +128,8 @@ def _indexes(world: "World") -> list[str]:
         try:
             store.complete(lambda done, total: None)
             fresh.append(_verdicts_of(store.dedup, probes))
+        except ChangelogError as error:
+            return [f"index: none can be restored from the changelog: {error}"]
         finally:
             store.close()
     return [

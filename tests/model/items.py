@@ -14,6 +14,7 @@ from tests.model.log import Record
 NUMBER = "model-number"
 ODD = "odd-name"  # replaced by bytes that are not UTF-8
 ODD_BYTES = b"odd\xffname"
+_KEYLESS = 0.2  # the share of records without a key
 _DAY = 24 * 3600 * 1000
 
 
@@ -33,12 +34,11 @@ class Made:
 
 @dataclass
 class Source:
-    """Make records. Shares: `keyless` have no key, `odd` a header name that is not UTF-8, `wild` a time far off,
+    """Make records. Shares: `odd` have a header name that is not UTF-8, `wild` a time far off,
     `updates` are new versions of an id.
     """
 
     rng: random.Random
-    keyless: float = 0.2
     odd: float = 0.0
     wild: float = 0.1
     updates: float = 0.0
@@ -56,7 +56,7 @@ class Source:
         if rng.random() < self.wild:
             time = now + rng.choice([-3600_000, -2 * _DAY, -5 * _DAY, -20 * _DAY, -20 * _DAY, 2 * _DAY, 400 * _DAY])
             is_ahead = time > now
-        key: bytes | None = None if rng.random() < self.keyless else name.encode()
+        key: bytes | None = None if rng.random() < _KEYLESS else name.encode()
         if chance < 0.04:
             return Made(number, Record(key, b'{"id": ', headers, time), name, 0, "bad", is_ahead=is_ahead)
         if chance < 0.08 and self.fingerprints:

@@ -61,19 +61,19 @@ def encoded(
     content = bytearray(builder.build())
     for name, wanted in (names or {}).items():
         content = content.replace(name.encode(), wanted)
-    return _signed(content) if names else content
+    return signed(content) if names else content
 
 
 def marker(commits: bool, producer: int, epoch: int, time: int) -> Batch:
     """The control record that ends a transaction."""
     content = encoded([Record(struct.pack(">hh", 0, commits), b"\0" * 6, [], time)], producer, epoch, 0)
     content[_ATTRIBUTES + 1] |= _CONTROL
-    batch = Batch(_signed(content), [], producer, time)
+    batch = Batch(signed(content), [], producer, time)
     batch.commits = commits
     return batch
 
 
-def _signed(content: bytearray) -> bytearray:
+def signed(content: bytearray) -> bytearray:
     struct.pack_into(">I", content, _CRC, calc_crc32c(memoryview(content)[_ATTRIBUTES:]))
     return content
 

@@ -36,7 +36,6 @@ class Plan:
     members: int = 2
     batch_items: int = 4
     compact: bool = False
-    keyless: float = 0.2
     odd: float = 0.0
     wild: float = 0.1
     events: tuple[Event, ...] = ()
@@ -71,21 +70,8 @@ def plan(seed: int, theme: str | None = None) -> Plan:
         outputs=inputs,
         members=rng.choice([1, 2, 2, 3]),
         batch_items=rng.choice([1, 3, 5]),
-        compact=False,
-        keyless=0.2,
     )
-    if theme == "unequal partitions":
-        made = replace(made, inputs=rng.choice([3, 6]), outputs=rng.choice([1, 2, 4]), batch_items=rng.choice([3, 8]))
-    if theme in ("crippled member",):
-        made = replace(made, scope="global", members=max(2, made.members))
-    if theme == "bad task":
-        made = replace(made, scope="partition", inputs=3, outputs=3)
-    if theme == "refused records":
-        made = replace(made, compact=rng.random() < 0.6)
-    if theme == "odd times":
-        made = replace(made, wild=0.5)
-    if theme == "odd headers":
-        made = replace(made, odd=0.15)
+    made = replace(made, **_SETTINGS.get(theme, lambda rng, made: {})(rng, made))
     if theme in ("crashes", "zombies", "broker errors", "rebalances") and rng.random() < 0.15:
         made = replace(made, outputs=rng.choice([1, 3]))
     events = [Event(rng.uniform(0.5, 3), "feed", _feed(rng, made, rng.randint(2, 8)))]
@@ -98,6 +84,19 @@ def plan(seed: int, theme: str | None = None) -> Plan:
     events += trouble(rng, made)
     events.append(Event(_pause(rng), "feed", _feed(rng, made, rng.randint(1, 4))))
     return replace(made, events=tuple(events))
+
+
+# What a theme needs of the settings.
+_SETTINGS: Mapping[str, Callable[[random.Random, Plan], dict[str, Any]]] = {
+    "unequal partitions": lambda rng, _: {
+        "inputs": rng.choice([3, 6]), "outputs": rng.choice([1, 2, 4]), "batch_items": rng.choice([3, 8]),
+    },
+    "crippled member": lambda _, made: {"scope": "global", "members": max(2, made.members)},
+    "bad task": lambda *_: {"scope": "partition", "inputs": 3, "outputs": 3},
+    "refused records": lambda rng, _: {"compact": rng.random() < 0.6},
+    "odd times": lambda *_: {"wild": 0.5},
+    "odd headers": lambda *_: {"odd": 0.15},
+}  # fmt: skip
 
 
 def _pause(rng: random.Random) -> float:
@@ -135,13 +134,8 @@ def _error(rng: random.Random, plan: Plan) -> list[Event]:
 def _zombie(rng: random.Random, plan: Plan) -> list[Event]:
     slot = rng.randrange(plan.members)
     if rng.random() < 0.6:
-        return [
-            Event(
-                _pause(rng),
-                "freeze_at",
-                (slot, int(rng.choice(list(CommitStep))), rng.randint(1, 3), rng.choice([1.0, 4.0, 8.0, 20.0])),
-            )
-        ]
+        step, count, seconds = rng.choice(list(CommitStep)), rng.randint(1, 3), rng.choice([1.0, 4.0, 8.0, 20.0])
+        return [Event(_pause(rng), "freeze_at", (slot, int(step), count, seconds))]
     return [Event(_pause(rng), "freeze", (slot, rng.choice([0.5, 4.0, 8.0, 20.0])))]
 
 

@@ -14,31 +14,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ALL_COMPLETED, Future
+from types import SimpleNamespace
 from typing import Any
 
 from greenlet import getcurrent, greenlet
-
-from stream_dedup.errors import Stalled
 
 EPOCH = 1_700_000_000.0  # wall time at the start of a simulation, s
 
 
 class Killed(BaseException):
     """The process of this fiber is dead: unwind, and do nothing on the way."""
-
-
-class Overdue(BaseException):
-    """A call has reached its time limit and is abandoned."""
-
-    def __init__(self, deadline: "Deadline") -> None:
-        self.deadline = deadline
-
-
-class Deadline:
-    """The time limit of the call that a fiber is in."""
-
-    def __init__(self, at: float) -> None:
-        self.at = at
 
 
 class Process:
@@ -59,7 +44,6 @@ class Fiber:
         self.ticket = 0  # counts its sleeps; queue entries with an older ticket are void
         self.parked = False
         self.done = False
-        self.deadlines: list[Deadline] = []
 
 
 class Simulation:
@@ -114,22 +98,17 @@ class Simulation:
     # -- calls for fibers ------------------------------------------------------------------------------
 
     def sleep(self, seconds: float) -> None:
-        """Let other fibers run for this long. Raises Killed if the process has died, Overdue at a time limit."""
-        fiber = self._current
-        assert fiber is not None
-        until = self.now + seconds
-        overdue = min((one for one in fiber.deadlines if one.at < until), key=lambda one: one.at, default=None)
-        self._push(until if overdue is None else max(overdue.at, self.now), fiber)
-        self._hub.switch()
+        """Let other fibers run for this long. Raises Killed if the process has died."""
+        fiber = self.current
+        if fiber.process.dead_since is None:
+            self._push(self.now + seconds, fiber)
+            self._hub.switch()
         if fiber.process.dead_since is not None:
             raise Killed
-        if overdue is not None and self.now >= overdue.at:
-            raise Overdue(overdue)
 
     def park(self, seconds: float) -> None:
         """Sleep until `wake`, for this long at most."""
-        fiber = self._current
-        assert fiber is not None
+        fiber = self.current
         fiber.parked = True
         try:
             self.sleep(seconds)
@@ -217,14 +196,6 @@ class Result(Future):  # type: ignore[type-arg]
         for fiber in self._waiting:
             self._simulation.wake(fiber)
 
-    def resolve(self, function: Callable[[], Any]) -> None:
-        try:
-            self.set_result(function())
-        except (Killed, Overdue):
-            raise
-        except BaseException as error:  # noqa: BLE001 - raised in the waiting fiber
-            self.set_exception(error)
-
 
 def waiter(simulation: Simulation) -> Callable[..., Any]:
     """The replacement of `concurrent.futures.wait`."""
@@ -241,127 +212,43 @@ def waiter(simulation: Simulation) -> Callable[..., Any]:
     return wait
 
 
-class Calls:
-    """The replacement of `stream.bounded.Bounded`: the same behaviour in virtual time, without a thread.
-
-    `call` runs in the caller's own fiber, as both could do nothing else meanwhile; at its time limit it is abandoned.
-    `start` runs in a fiber of its own.
-    """
-
-    def __init__(self, simulation: Simulation, name: str, left: Callable[[], float] = lambda: float("inf")) -> None:
-        self._simulation, self._name, self._left = simulation, name, left
-        self._process = simulation.current.process
-        self._jobs: deque[tuple[Result | None, Callable[[], Any]]] = deque()
-        self._fiber: Fiber | None = None
-        self._busy = False
-        self._waiting: deque[Fiber] = deque()
-        self.is_given_up = False
-
-    def call(self, what: str, seconds: float, function: Callable[[], Any]) -> Any:
-        simulation = self._simulation
-        if self.is_given_up:
-            raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
-        deadline = Deadline(simulation.now + max(0.0, min(seconds, self._left())))
-        fiber = simulation.current
-        fiber.deadlines.append(deadline)
-        try:
-            return self._in_turn(function)
-        except Overdue as overdue:
-            if overdue.deadline is not deadline:
-                raise
-            self.is_given_up = True
-            raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s") from None
-        finally:
-            fiber.deadlines.remove(deadline)
-
-    def wait(self, what: str, seconds: float, future: Result) -> Any:
-        try:
-            return future.result(max(0.0, min(seconds, self._left())))
-        except TimeoutError:
-            if future.done():
-                raise
-            self.is_given_up = True
-            raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s") from None
-
-    def _in_turn(self, function: Callable[[], Any]) -> Any:
-        """Run one call at a time, first come, first served."""
-        if self._busy:
-            fiber = self._simulation.current
-            self._waiting.append(fiber)
-            try:
-                while fiber in self._waiting:
-                    self._simulation.park(1e9)
-            except BaseException:
-                if fiber in self._waiting:
-                    self._waiting.remove(fiber)
-                else:
-                    self._pass_on()
-                raise
-        self._busy = True
-        try:
-            return function()
-        finally:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Hand over to the first waiting fiber; no other call gets in between."""
-        self._busy = bool(self._waiting)
-        if self._waiting:
-            self._simulation.wake(self._waiting.popleft())
-
-    def start(self, what: str, function: Callable[[], Any]) -> Result:
-        if self.is_given_up:
-            raise Stalled(f"{self._name}: {what} was not begun, an earlier call has not come back")
-        result = Result(self._simulation)
-        if self._fiber is None and what in _ONLY_COMPUTES and self._simulation.rng.random() < 0.5:
-            result.resolve(function)  # a real thread may be as fast as that
-            return result
-        self._put(result, function)
-        return result
-
-    def end(self, last: Callable[[], object] | None = None) -> None:
-        self.is_given_up = True
-        if last is not None:
-            self._put(None, last)
-
-    def _put(self, result: Result | None, function: Callable[[], Any]) -> None:
-        self._jobs.append((result, function))
-        if self._fiber is None:
-            self._fiber = self._simulation.spawn(self._name, self._process, self._work)
-
-    def _work(self) -> None:
-        try:
-            while self._jobs:
-                result, function = self._jobs.popleft()
-                resolve = (result or Result(self._simulation)).resolve
-                self._in_turn(lambda resolve=resolve, function=function: resolve(function))
-        finally:
-            self._fiber = None
-
-
-# Jobs without side effects: the worker cannot tell when they run.
-_ONLY_COMPUTES = ("packing", "fingerprinting")
-
-
-class Time:
-    """The replacement of the module `time`."""
+class Queue:
+    """The replacement of `queue.SimpleQueue`, for one reader."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
+        self._items: deque[Any] = deque()
+        self._reader: Fiber | None = None
 
-    def monotonic(self) -> float:
-        return self._simulation.now
+    def put(self, item: Any) -> None:
+        self._items.append(item)
+        if self._reader is not None:
+            self._simulation.wake(self._reader)
+        if self._simulation.rng.random() < 0.5:  # a real reader may have the item before this call returns
+            self._simulation.sleep(0)
 
-    perf_counter = monotonic
+    def get(self) -> Any:
+        self._reader = self._simulation.current
+        while not self._items:
+            self._simulation.park(1e9)
+        return self._items.popleft()
 
-    def time(self) -> float:
-        return self._simulation.wall()
 
-    def time_ns(self) -> int:
-        return int(self._simulation.wall() * 1e9)
+def time_of(simulation: Simulation) -> Any:
+    """The replacement of the module `time`."""
+    return SimpleNamespace(
+        monotonic=lambda: simulation.now, perf_counter=lambda: simulation.now, time=simulation.wall,
+        time_ns=lambda: int(simulation.wall() * 1e9), sleep=simulation.sleep,
+    )  # fmt: skip
 
-    def sleep(self, seconds: float) -> None:
-        self._simulation.sleep(seconds)
+
+def threads_of(simulation: Simulation) -> Any:
+    """The replacement of the module `threading` where threads are started: each is a fiber of the same process."""
+
+    def thread(target: Callable[[], object], name: str, daemon: bool) -> Any:
+        return SimpleNamespace(start=lambda: simulation.spawn(name, simulation.current.process, target))
+
+    return SimpleNamespace(Thread=thread)
 
 
 class Stop(threading.Event):

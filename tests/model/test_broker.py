@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -54,15 +55,13 @@ class OnKafka:
         return kind(bootstrap_servers=self._bootstrap, **config)
 
     def create(self, topic: str, **config: str) -> None:
-        admin = self.make(KafkaAdminClient, {})
         spec = {"num_partitions": 1, "replication_factor": 1, "configs": config}
-        admin.create_topics({topic: spec}, wait_for_metadata=True)
-        admin.close()
+        with closing(self.make(KafkaAdminClient, {})) as admin:
+            admin.create_topics({topic: spec}, wait_for_metadata=True)
 
     def delete_before(self, place: TopicPartition, offset: int) -> None:
-        admin = self.make(KafkaAdminClient, {})
-        admin.delete_records({place: offset})
-        admin.close()
+        with closing(self.make(KafkaAdminClient, {})) as admin:
+            admin.delete_records({place: offset})
 
     def run(self, scene: Callable[[Any, Names], Facts], names: Names) -> Facts:
         return scene(self, names)
@@ -81,11 +80,27 @@ def sent(producer: Any, topic: str, count: int, key: bytes | None = b"key") -> l
     return futures
 
 
+READER = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "none"}
+
+
 def a_reader(on: Any, place: TopicPartition) -> Any:
-    config = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "none"}
-    reader = on.make(KafkaConsumer, config)
+    reader = on.make(KafkaConsumer, READER)
     reader.assign([place])
     return reader
+
+
+def read_to(on: Any, place: TopicPartition, end: int) -> tuple[Any, list[int]]:
+    """A reader whose position is at the last stable offset `end`, and the offsets of the records before it."""
+    reader, read = a_reader(on, place), []
+    until(on, lambda: reader.end_offsets([place])[place] == end)
+    reader.seek(place, 0)
+
+    def is_there() -> bool:
+        read.extend(record.offset for records in reader.poll(100).values() for record in records)
+        return bool(reader.position(place) >= end)
+
+    until(on, is_there)
+    return reader, read
 
 
 def until(on: Any, condition: Callable[[], bool]) -> bool:
@@ -115,16 +130,7 @@ def markers_and_the_last_stable_offset(on: Any, names: Names) -> Facts:
         sent(producer, topic, count)
         if commits is not None:
             (producer.commit_transaction if commits else producer.abort_transaction)()
-    admin, reader = on.make(KafkaAdminClient, {}), a_reader(on, place)
-    until(on, lambda: reader.end_offsets([place])[place] == 5)
-    reader.seek(place, 0)
-    read: list[int] = []
-
-    def is_past_marker() -> bool:
-        read.extend(record.offset for records in reader.poll(100).values() for record in records)
-        return bool(reader.position(place) >= 5)
-
-    until(on, is_past_marker)
+    admin, (reader, read) = on.make(KafkaAdminClient, {}), read_to(on, place, 5)
     facts = {
         "end": admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset,
         "stable": reader.end_offsets([place])[place],
@@ -146,15 +152,7 @@ def a_new_producer_fences_the_old_one(on: Any, names: Names) -> Facts:
     new.begin_transaction()
     sent(new, topic, 1)
     new.commit_transaction()
-    reader = a_reader(on, place)
-    reader.seek(place, 0)
-    read: list[int] = []
-
-    def has_read() -> bool:
-        read.extend(record.offset for records in reader.poll(100).values() for record in records)
-        return bool(read)
-
-    until(on, has_read)
+    reader, read = read_to(on, place, 4)
     facts = {"old": failure(old.commit_transaction) != "", "read": read}
     for client in (reader, new, old):
         client.close(*([] if client is reader else [0]))
@@ -177,8 +175,7 @@ def offsets_of_a_generation_that_is_gone(on: Any, names: Names) -> Facts:
         if not facts[name]:
             producer.commit_transaction()
         producer.close(0)
-    group = {"group_id": topic, "isolation_level": "read_committed", "enable_auto_commit": False}
-    reader = on.make(KafkaConsumer, group)
+    reader = on.make(KafkaConsumer, READER | {"group_id": topic})
     until(on, lambda: reader.committed(place) is not None)
     found = reader.committed(place, metadata=True)
     facts["committed"] = found.offset, found.metadata

@@ -6,6 +6,7 @@ which can be killed at a step of the commit protocol, frozen or stopped, and is 
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,7 +21,7 @@ from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.model import invariants
 from tests.model.broker import Broker, Fault
@@ -81,23 +82,18 @@ class Watcher(Observer):
         self._life = life
 
     def step(self, step: CommitStep, task: str) -> None:
-        self._life.steps[step] = self._life.steps.get(step, 0) + 1
+        self._life.steps[step] += 1
         if step is CommitStep.APPLY:
             self._life.may_forget()
         self._life.at_step(step)
-
-    def batch(self, report: BatchReport) -> None:
-        self._life.batches += 1
 
     def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
         self._life.tasks.add(task)
 
     def task_lost(self, task: str, reason: str) -> None:
         self._life.tasks.discard(task)
-        self._life.losses += 1
 
     def rebalanced(self, partitions: Any) -> None:
-        self._life.partitions = set(partitions)
         if self._life.world.plan.scope == "partition":
             self._life.may_forget()
 
@@ -109,10 +105,9 @@ class Life:
         self.world, self.slot = world, slot
         self.process = Process(f"worker{slot}.{number}")
         self.stop = Stop(world.simulation)
-        self.steps: dict[CommitStep, int] = {}
-        self.batches = self.losses = self.epoch = 0
+        self.steps: Counter[CommitStep] = Counter()
+        self.epoch = 0
         self.tasks: set[str] = set()
-        self.partitions: set[int] = set()
         self.indexes: list[Index] = []
         self.worker: Worker | None = None
         self.error: Exception | None = None
@@ -122,7 +117,6 @@ class Life:
 
     def _run(self) -> None:
         world = self.world
-
         try:
             self.worker = Worker(
                 world.settings, observer=Watcher(self), clock=world.simulation.wall, deduplicator=self.make_index
@@ -185,7 +179,7 @@ class World:
         self.broker = Broker(self.simulation)
         self.settings = settings_of(plan.scope, plan.batch_items)
         self.data = random.Random(plan.seed + 1)
-        self.source = Source(self.data, plan.keyless, plan.odd, plan.wild)
+        self.source = Source(self.data, odd=plan.odd, wild=plan.wild)
         self.made: dict[int, Made] = {}
         self.lives: list[Life | None] = [None] * plan.members
         self.dead: list[Life] = []
@@ -304,37 +298,36 @@ class World:
 
             self.simulation.call_at(self.simulation.now + held, end_transaction)
 
+    def _at(self, slot: int) -> Life | None:
+        return self.lives[slot % self.plan.members]
+
     def kill(self, slot: int, restart_after: float) -> None:
-        life = self.lives[slot % self.plan.members]
-        if life is not None:
+        if (life := self._at(slot)) is not None:
             self.end_life(life, restart_after)
 
-    def kill_at(self, slot: int, step: int, count: int, restart_after: float) -> None:
-        life = self.lives[slot % self.plan.members]
-        if life is not None:
+    def kill_at(self, slot: int, step: int, count: int, restart_after: float, what: str = "kill") -> None:
+        if (life := self._at(slot)) is not None:
             at = CommitStep(step)
-            life.orders.append((at, life.steps.get(at, 0) + count, "kill", restart_after))
+            life.orders.append((at, life.steps[at] + count, what, restart_after))
 
     def freeze_at(self, slot: int, step: int, count: int, seconds: float) -> None:
-        life = self.lives[slot % self.plan.members]
-        if life is not None:
-            at = CommitStep(step)
-            life.orders.append((at, life.steps.get(at, 0) + count, "freeze", seconds))
+        self.kill_at(slot, step, count, seconds, "freeze")
 
     def freeze(self, slot: int, seconds: float) -> None:
-        life = self.lives[slot % self.plan.members]
-        if life is not None:
+        if (life := self._at(slot)) is not None:
             life.freeze(seconds)
 
     def stop(self, slot: int, seconds: float) -> None:
         """Stop a worker, as by SIGTERM; it is restarted later."""
-        life = self.lives[slot % self.plan.members]
-        if life is not None:
+        if (life := self._at(slot)) is not None:
             life.stop.set()
 
-    def trouble(self, api: str, error: str, seconds: float, hang: float, done: float, calls: int) -> None:
+    def trouble(
+        self, api: str, error: str, seconds: float, hang: float = 0.0, done: float = 0.0, calls: int = 2**30, **of: Any
+    ) -> None:
+        """Let calls fail: of all, or of the process or partition that `of` names."""
         until = self.simulation.now + seconds
-        self.broker.faults.append(Fault(api, until, _ERRORS[error], hang=hang, done=done, left=calls))
+        self.broker.faults.append(Fault(api, until, _ERRORS[error], hang=hang, done=done, left=calls, **of))
 
     def delete_read(self) -> None:
         """Delete all records that have an outcome, and control records too, as by retention."""
@@ -372,11 +365,8 @@ class World:
             return
         active = next(life for life in self.lives if life is not None and life.tasks)
         others = [life for life in self.lives if life is not None and life is not active]
-        until = self.simulation.now + TOLERANCE + 10
-        self.broker.faults.append(Fault(api, until, _ERRORS["timeout"], process=active.process))
-        # Its task fails now, and it cannot open it again.
-        self.broker.faults.append(Fault("init", until, _ERRORS["timeout"], process=active.process))
-        self.broker.faults.append(Fault("commit", until, _ERRORS["timeout"], process=active.process, left=1))
+        for failing, calls in ((api, 2**30), ("commit", 1), ("init", 2**30)):  # it fails now, and cannot open again
+            self.trouble(failing, "timeout", TOLERANCE + 10, calls=calls, process=active.process)
         self.feed(0, 2)
         self._others_go_on("a member that cannot work keeps the active role", lambda made: True, others)
 
@@ -384,9 +374,9 @@ class World:
         """Make the changelog partitions of one task unavailable: the task fails, and no member can open it."""
         self._calm()
         places = index_partitions(self.settings.topics.changelog, partition)
-        until = self.simulation.now + TOLERANCE + 10
         for api in ("offsets", "fetch", "produce"):
-            self.broker.faults += [Fault(api, until, _ERRORS["timeout"], place=place) for place in places]
+            for place in places:
+                self.trouble(api, "timeout", TOLERANCE + 10, place=place)
         for one in range(len(self.broker.topics[self.settings.topics.input].logs)):
             self.feed(one, 1)
         self._others_go_on(

@@ -5,7 +5,7 @@ import pytest
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item
-from stream_dedup.observe.board import SLICE_SECONDS, TIME_SLICES, Board, charts
+from stream_dedup.observe.recent import SLICE_SECONDS, TIME_SLICES, Board, charts
 from tests.observe.watched import report
 
 ITEM = Item("1", "A headline", "A text.", "post.example", 1000)

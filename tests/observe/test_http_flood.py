@@ -1,35 +1,29 @@
 """A server that strangers flood: it keeps few connections and descriptors, and answers those who ask properly."""
 
 import errno
-import http.client
 import resource
 import socket
-import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from stream_dedup.observe import listener
-from stream_dedup.observe.health import HealthState, Status
-from stream_dedup.observe.http import Answer, ObserveServer
 from stream_dedup.observe.listener import most_connections
 from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import ObserveSettings, load_settings
+from stream_dedup.settings import load_settings
 from tests.certificates import Authority
+from tests.observe.asked import Served, ask
 from tests.observe.slow import slow_clients
 
-ANY_PORT = ObserveSettings(port=0)
 DESCRIPTORS = 256
-STATE = HealthState(Status.OK, 0.0)
 
 _SERVER = """
 import sys, time
@@ -72,30 +66,15 @@ def descriptors(server: Flooded) -> int:
     return len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
 
 
-def answers(url: str, path: str, certificate: Path | None = None) -> int:
-    """The status code of a well-behaved client."""
-    place = urlsplit(url).netloc
-    if certificate is None:
-        connection = http.client.HTTPConnection(place, timeout=30)
-    else:
-        context = ssl.create_default_context(cafile=certificate)
-        connection = http.client.HTTPSConnection(place, timeout=30, context=context)
-    with closing(connection):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-
-
 @pytest.mark.slow
 def test_slow_clients_take_neither_descriptors_nor_answers_from_others(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with flooded(300, log) as server:
         until = time.monotonic() + 3
         while time.monotonic() < until:
-            assert answers(server.health, "/livez") == 200
-            assert answers(server.page, "/") == 200
-            assert answers(server.page, "/metrics") == 200
+            assert ask(server.health, "/livez").status == 200
+            assert ask(server.page, "/").status == 200
+            assert ask(server.page, "/metrics").status == 200
             assert descriptors(server) < DESCRIPTORS / 2
     assert log.read_text() == ""
 
@@ -110,8 +89,8 @@ def test_handshakes_that_never_end_are_bounded_too(authority: Authority, tmp_pat
     settings = {"tls_certfile": str(identity.cert), "tls_keyfile": str(identity.key)}
     with flooded(300, log, **settings) as server:
         for _ in range(5):
-            assert answers(server.health, "/healthz", authority.pem) == 200
-            assert answers(server.page, "/", authority.pem) == 200
+            assert ask(server.health, "/healthz", ca=authority.pem).status == 200
+            assert ask(server.page, "/", ca=authority.pem).status == 200
             assert descriptors(server) < DESCRIPTORS / 2
     assert log.read_text() == ""
 
@@ -127,9 +106,7 @@ BODY = b"x" * 20_000_000
 def test_a_connection_ends_whatever_it_does(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "SECONDS", 0.2)
     with (
-        ObserveServer(
-            ANY_PORT, CollectorRegistry(), lambda: STATE, lambda *_: Answer("text/plain", BODY, {})
-        ) as server,
+        Served(body=BODY) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=30) as peer,
     ):
         peer.sendall(begun)
@@ -151,9 +128,9 @@ def test_a_process_without_descriptors_serves_again_when_it_has_some(
             raise OSError(number, "Too many open files")
         return accept(self)
 
-    with ObserveServer(ANY_PORT, CollectorRegistry(), lambda: STATE) as server:
+    with Served() as server:
         monkeypatch.setattr(socket.socket, "accept", without_descriptors)
-        assert answers(server.url, "/healthz") == 200
+        assert ask(server.url, "/healthz").status == 200
     assert next(refused, None) is None
     assert "Too many" not in caplog.text
 
@@ -179,7 +156,7 @@ def test_a_listener_that_breaks_ends_nothing_else(
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr("uvicorn.Server.main_loop", broken)
-    with ObserveServer(ANY_PORT, CollectorRegistry(), lambda: STATE):
+    with Served():
         while threading.active_count() > before:
             time.sleep(0.01)
     assert "observe-health has ended: the worker goes on without it" in caplog.text

@@ -1,6 +1,5 @@
 """Log lines: JSON for machines, short lines for people, and no password in any output."""
 
-import http.client
 import json
 import logging
 import os
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from stream_dedup.observe import logs
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import load_settings
 from tests.broker import EmbeddedKafka, Listener
+from tests.observe.asked import ask
 from tests.worker.support import make_settings, ready
 
 SECRET = 'open "sesame" \\ 7'  # noqa: S105
@@ -155,13 +154,6 @@ def with_sasl(bootstrap: str, password: str, port: int) -> dict[str, str]:
     }
 
 
-def page(port: int, path: str) -> str:
-    """Return the body, whatever its status."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
-
-
 def test_refused_settings_do_not_show_the_password() -> None:
     with run(with_sasl("127.0.0.1:1", PASSWORD, 0) | {"OBSERVE__LOG_FORMAT": "xml"}) as process:
         _, output = process.communicate(timeout=120)
@@ -188,7 +180,10 @@ def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, top
                 while not probe(f"http://127.0.0.1:{page_port}/healthz")[0]:
                     assert time.monotonic() < deadline
                     time.sleep(0.2)
-                shown = [page(page_port, path) for path in ("/metrics", "/healthz", "/", f"/{PASSWORD}")]
+                shown = [
+                    ask(f"http://127.0.0.1:{page_port}", path).body.decode()
+                    for path in ("/metrics", "/healthz", "/", f"/{PASSWORD}")
+                ]
                 kafka.kill()  # what an outage logs
                 time.sleep(2)
             finally:

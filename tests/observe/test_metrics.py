@@ -78,13 +78,8 @@ def report(
 
 
 def test_a_batch_is_counted_by_verdict_and_stage(world: World) -> None:
-    verdicts = [
-        unique("1"),
-        unique("2"),
-        Verdict("3", Kind.DUPLICATE, Stage.BODY, False),
-        Verdict("4", Kind.UPDATE, Stage.BODY, True),
-        Verdict("5", Kind.TOMBSTONE, Stage.NONE, True),
-    ]
+    held_back = Verdict("3", Kind.DUPLICATE, Stage.BODY, False), Verdict("4", Kind.UPDATE, Stage.BODY, True)
+    verdicts = [unique("1"), unique("2"), *held_back, Verdict("5", Kind.TOMBSTONE, Stage.NONE, True)]
     world.metrics.batch(report([item(str(n)) for n in range(4)] + [Tombstone("5", int(NOW * 1000))], verdicts))
     counts = {
         (kind, stage): world.value("items_total", verdict=kind, stage=stage)

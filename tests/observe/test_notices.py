@@ -12,7 +12,7 @@ import pytest
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
-from stream_dedup.observe.notices import NEAR_LIMIT, DeadLetterLog, Incoming, MemoryWatch, resident_memory
+from stream_dedup.observe.watch import NEAR_LIMIT, DeadLetterLog, Incoming, MemoryWatch, resident_memory
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.observer import BatchReport
 from tests.observe.watched import report as full_report
@@ -37,7 +37,7 @@ def clock() -> Clock:
 
 @pytest.fixture(autouse=True)
 def _all_levels(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "stream_dedup.observe.notices")
+    caplog.set_level(logging.INFO, "stream_dedup.observe.watch")
 
 
 def messages(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:

@@ -2,9 +2,7 @@
 
 import html
 import re
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
@@ -19,6 +17,7 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.page import POLICY
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.observer import TaskState
+from tests.observe.asked import ask
 from tests.observe.watched import Watched
 
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
@@ -40,12 +39,8 @@ def watched() -> Iterator[Watched]:
 
 
 def get(worker: Watched, path: str = "/") -> tuple[int, Message, str]:
-    try:
-        with urllib.request.urlopen(worker.url + path, timeout=10) as answer:  # noqa: S310 - our own server
-            return answer.status, answer.headers, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.headers, error.read().decode()
+    status, headers, body = ask(worker.url, path)
+    return status, headers, body.decode()
 
 
 def words(worker: Watched, path: str = "/") -> str:

@@ -9,23 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe.health import HealthState, Status
-from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.probe import default_url, main, probe
-from stream_dedup.settings import ObserveSettings, load_settings
-
-
-@contextmanager
-def worker(status: Status) -> Iterator[str]:
-    """Serve /healthz of a worker with this status; yield its URL."""
-    state = HealthState(status, 1_700_000_000.0)
-    with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
-        yield f"{server.url}/healthz"
+from stream_dedup.settings import load_settings
+from tests.observe.asked import SINCE, Served
 
 
 @contextmanager
@@ -47,8 +38,8 @@ def foreign_server(answer: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("status", Status)
 def test_ok_standby_and_degraded_are_healthy(status: Status) -> None:
-    with worker(status) as url:
-        assert probe(url) == (
+    with Served(HealthState(status, SINCE)) as server:
+        assert probe(f"{server.url}/healthz") == (
             status in (Status.OK, Status.STANDBY, Status.DEGRADED),
             f"{status} since 2023-11-14T22:13:20Z",
         )
@@ -101,8 +92,8 @@ def test_the_image_asks_whether_the_worker_is_alive(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A worker without brokers is not ready; a runtime that restarts what is unhealthy must leave it alone."""
-    state = HealthState(Status.STALLED, 1_700_000_000.0, "no broker answers")
-    with ObserveServer(ObserveSettings(port=0), CollectorRegistry(), lambda: state) as server:
+    state = HealthState(Status.STALLED, SINCE, "no broker answers")
+    with Served(state) as server:
         monkeypatch.setenv("STREAM_DEDUP_OBSERVE__HEALTH_PORT", server.health_url.rpartition(":")[2])
         assert (main(["/livez"]), main(["/healthz"]), main([])) == (0, 1, 1)
     assert capsys.readouterr().out == "stalled since 2023-11-14T22:13:20Z (no broker answers)\n"
@@ -118,10 +109,12 @@ def test_settings_without_an_address_are_refused(tmp_path: Path, setting: str, c
 
 
 def test_the_exit_code_reports_it_too(capsys: pytest.CaptureFixture[str]) -> None:
-    with worker(Status.OK) as url:
+    with Served() as server:
+        url = f"{server.url}/healthz"
         assert main([url]) == 0
         assert CliRunner().invoke(app, ["health", "--url", url]).exit_code == 0
-    with worker(Status.STALLED) as url:
+    with Served(HealthState(Status.STALLED, SINCE)) as server:
+        url = f"{server.url}/healthz"
         assert main([url]) == 1
         assert CliRunner().invoke(app, ["health", "--url", url]).exit_code == 1
     assert "stalled" in capsys.readouterr().err

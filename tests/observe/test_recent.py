@@ -62,8 +62,8 @@ def test_a_forgotten_original_is_missing_in_new_pairs_and_kept_in_earlier_ones()
 def test_a_redelivery_does_not_hide_what_was_let_through() -> None:
     recent = Recent(10)
     for verdict, text in ((unique("1"), "First."), (duplicate("1", of="1"), "First again."), (unique("2"), "x")):
-        recent.add(item(verdict.id, text), verdict)
-    recent.add(item("3", "Copy."), duplicate("3", of="1"))
+        recent.batch(report([item(verdict.id, text)], [verdict]))
+    recent.batch(report([item("3", "Copy.")], [duplicate("3", of="1")]))
     copy, redelivery = recent.held_back()
     assert redelivery.original is not None
     assert copy.original is not None
@@ -96,7 +96,7 @@ def test_its_memory_is_bounded_for_every_script(letter: str) -> None:
         for n in range(3 * limit):
             verdict = duplicate(f"id-{n}-" + letter * 40, of=f"id-{n - 1}-" + letter * 40)
             text, title = letter * 10_000, letter * 1000
-            recent.add(item(verdict.id, text + str(n), title + str(n)), verdict)
+            recent.batch(report([item(verdict.id, text + str(n), title + str(n))], [verdict]))
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

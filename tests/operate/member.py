@@ -21,7 +21,7 @@ from typing import Any
 
 from stream_dedup.cli.main import main
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.index import tiers
+from stream_dedup.index import runs
 from stream_dedup.kafka import producer
 from stream_dedup.kafka.record_batch import PackedBatch
 from stream_dedup.observe import watch
@@ -30,7 +30,7 @@ from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged, _builder, _evict = tiers._merged, producer.batch_builder, Deduplicator._expire_and_evict
+_merged, _builder, _evict = runs._merged, producer.batch_builder, Deduplicator._expire_and_evict
 
 
 def long_exit() -> None:
@@ -88,7 +88,7 @@ class SabotagedWatch(watch.Watch):
 
 if __name__ == "__main__":
     atexit.register(long_exit)
-    tiers._merged = slowly_merged
+    runs._merged = slowly_merged
     Deduplicator._expire_and_evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
     producer.batch_builder = sometimes_damaged

@@ -14,8 +14,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,9 @@ class Stage:
 
     def active(self) -> tuple[Member, Member]:
         """Wait for one active member and one standby; return both."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            for one, other in ((self.a, self.b), (self.b, self.a)):
-                if one.status == "ok" and other.status == "standby":
-                    return one, other
-            time.sleep(0.2)
+        both = [(self.a, self.b), (self.b, self.a)]
+        if _wait(lambda: any((one.status, other.status) == ("ok", "standby") for one, other in both), PATIENCE):
+            return next(pair for pair in both if pair[0].status == "ok")
         raise AssertionError(
             f"not one active and one standby: {self.a.status}, {self.b.status}\n{self.a.log()[-3000:]}"
         )
@@ -79,89 +77,13 @@ class Stage:
         os.kill(self.kafka.pid, signal.SIGCONT)
 
 
-# -- faults: each lasts as long as its `with` block --------------------------------------------------------
-
-
-@contextmanager
-def poison(stage: Stage) -> Iterator[None]:
-    """A producer sends records that are not JSON."""
-    stage.load.shares = {"poison": 0.3}
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def some_compressed(stage: Stage) -> Iterator[None]:
-    """One producer compresses its values itself."""
-    stage.load.shares = {"new": 0.4, "packed": 0.03}
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def empty_texts(stage: Stage) -> Iterator[None]:
-    """A crawler delivers headlines without texts."""
-    stage.load.shares = {"bare": 0.6, "new": 0.2}
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def another_shape(stage: Stage) -> Iterator[None]:
-    """Most records come in another format."""
-    stage.load.shares = {"feed": 0.9}
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def flood(stage: Stage) -> Iterator[None]:
-    """A source sends its archive again and again."""
-    stage.load.shares = {"copy": 0.97}
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def nothing_alike(stage: Stage) -> Iterator[None]:
-    """Each text has words of its own, as after a change of format."""
-    stage.load.shares = {"new": 0.97}
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def template(stage: Stage) -> Iterator[None]:
-    """A source writes thousands of items that differ in a few words."""
-    stage.load.shares = {"template": 0.9}
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def in_seconds(stage: Stage) -> Iterator[None]:
-    """One producer writes seconds instead of milliseconds."""
-    stage.load.in_seconds = 0.1
-    yield
-    stage.load.usual()
-
-
-@contextmanager
-def few_originals(stage: Stage) -> Iterator[None]:
-    """The index has room for fewer originals than the window has."""
-    files = [one.faults / "few-originals" for one in (stage.a, stage.b)]
-    for file in files:
-        file.touch()
-    yield
-    for file in files:
-        file.unlink()
+# -- faults that are more than other records: each lasts as long as its `with` block -----------------------
 
 
 @contextmanager
 def slow_broker(stage: Stage) -> Iterator[None]:
     """The broker stops for three seconds again and again, and works for less than half a second in between."""
-    # Few records, so that not many quick transactions fit between the slow ones.
-    over, stage.load.rate = threading.Event(), 5.0
+    over = threading.Event()
 
     def hiccup() -> None:
         while not over.is_set():
@@ -177,42 +99,14 @@ def slow_broker(stage: Stage) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        stage.load.rate = RATE
 
 
 @contextmanager
 def overload(stage: Stage) -> Iterator[None]:
     """More records come than a member can process in small transactions."""
     stage.may_lag = True
-    stage.load.rate, stage.load.shares = 800.0, {"new": 1.0}
     yield
     stage.may_lag = False
-    stage.load.rate = RATE
-    stage.load.usual()
-
-
-@contextmanager
-def slow_merges(stage: Stage) -> Iterator[None]:
-    """Each merge takes half a second more, as on a machine that swaps."""
-    files = [one.faults / "slow-merges" for one in (stage.a, stage.b)]
-    stage.load.shares = {"new": 0.9}
-    for file in files:
-        file.touch()
-    yield
-    for file in files:
-        file.unlink()
-    stage.load.usual()
-
-
-@contextmanager
-def refused_batches(stage: Stage) -> Iterator[None]:
-    """The broker refuses batches of more than two records without naming a record."""
-    files = [one.faults / "refused-batches" for one in (stage.a, stage.b)]
-    for file in files:
-        file.touch()
-    yield
-    for file in files:
-        file.unlink()
 
 
 @contextmanager
@@ -279,10 +173,7 @@ def frozen_restore(stage: Stage) -> Iterator[None]:
     order = members[0].faults / "freeze-broker"
     order.write_text(str(stage.kafka.pid))
     members[0].start()
-    deadline = time.monotonic() + PATIENCE
-    while order.exists():
-        assert time.monotonic() < deadline, f"the changelog is not read:\n{members[0].log()[-3000:]}"
-        time.sleep(0.1)
+    assert _wait(lambda: not order.exists(), PATIENCE), f"the changelog is not read:\n{members[0].log()[-3000:]}"
     yield
     stage.thaw_broker()
     members[0].wait_until("ok")
@@ -298,10 +189,7 @@ def recreated_changelog(stage: Stage) -> Iterator[None]:
         admin.delete_topics([stage.settings.topics.changelog])
     finally:
         admin.close()
-    deadline = time.monotonic() + PATIENCE
-    while not create_topics(stage.settings):
-        assert time.monotonic() < deadline, "the changelog is not deleted"
-        time.sleep(0.1)
+    assert _wait(lambda: bool(create_topics(stage.settings)), PATIENCE), "the changelog is not deleted"
     yield
     # The first member to take over reports the loss of older state; the next one has nothing to report.
     for _ in range(2):
@@ -312,27 +200,58 @@ def recreated_changelog(stage: Stage) -> Iterator[None]:
             one.start().wait_until("ok", "standby")
 
 
-FAULTS: list[tuple[Callable[[Stage], Any], tuple[str, ...]]] = [
-    (poison, ("DeadLetters",)),
-    (some_compressed, ("DeadLettersJump",)),
-    (empty_texts, ("FieldMissing",)),
-    (another_shape, ("ShapeChanged",)),
-    (flood, ("DuplicateShareHigh",)),
-    (nothing_alike, ("DuplicateShareLow",)),
-    (template, ("CrowdedKeys",)),
-    (in_seconds, ("OddTimes",)),
-    (few_originals, ("Evicting",)),
-    (slow_merges, ("MergeSlow",)),
-    (slow_broker, ("CommitSlow",)),
-    (blind_standby, ("StandbyBehind",)),
-    (refused_batches, ("Stuck",)),
-    (killed, ("Down", "NoStandby")),
-    (all_stopped, ("NoActive", "MetricsMissing")),
-    (no_broker, ("Stalled", "Failing")),
-    (frozen_restore, ("RestoreLong",)),
-    (recreated_changelog, ("StateLost",)),
-    (little_memory, ("MemoryNearLimit",)),
-    (overload, ("LagGrowing",)),
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong, and the alerts that say so.
+
+    `load`: what `Load` sends meanwhile; `file`: the built-in fault of both members (member.py); `more`: all else, in a
+    context manager.
+    """
+
+    name: str
+    alerts: tuple[str, ...]
+    load: Mapping[str, Any] = field(default_factory=dict)
+    file: str = ""
+    more: Callable[[Stage], AbstractContextManager[None]] = lambda stage: nullcontext()
+
+    @contextmanager
+    def lasting(self, stage: Stage) -> Iterator[None]:
+        """Let it last as long as the `with` block."""
+        files = [one.faults / self.file for one in (stage.a, stage.b) if self.file]
+        for name, value in self.load.items():
+            setattr(stage.load, name, value)
+        for file in files:
+            file.touch()
+        with self.more(stage):
+            yield
+        for file in files:
+            file.unlink()
+        stage.load.rate = RATE
+        stage.load.usual()
+
+
+FAULTS = [
+    Fault("a producer sends records that are not JSON", ("DeadLetters",), {"shares": {"poison": 0.3}}),
+    Fault("one producer compresses values itself", ("DeadLettersJump",), {"shares": {"new": 0.4, "packed": 0.03}}),
+    Fault("headlines come without texts", ("FieldMissing",), {"shares": {"bare": 0.6, "new": 0.2}}),
+    Fault("most records come in another format", ("ShapeChanged",), {"shares": {"feed": 0.9}}),
+    Fault("a source sends its archive again and again", ("DuplicateShareHigh",), {"shares": {"copy": 0.97}}),
+    Fault("each text has words of its own", ("DuplicateShareLow",), {"shares": {"new": 0.97}}),
+    Fault("thousands of items differ in a few words", ("CrowdedKeys",), {"shares": {"template": 0.9}}),
+    Fault("one producer writes seconds for milliseconds", ("OddTimes",), {"in_seconds": 0.1}),
+    Fault("the index has less room than the window", ("Evicting",), file="few-originals"),
+    Fault("each merge takes half a second more", ("MergeSlow",), {"shares": {"new": 0.9}}, "slow-merges"),
+    # Few records, so that not many quick transactions fit between the slow ones.
+    Fault("the broker stops again and again", ("CommitSlow",), {"rate": 5.0}, more=slow_broker),
+    Fault("the standby cannot read the changelog", ("StandbyBehind",), more=blind_standby),
+    Fault("the broker refuses batches of several records", ("Stuck",), file="refused-batches"),
+    Fault("the active member is killed", ("Down", "NoStandby"), more=killed),
+    Fault("all members are stopped", ("NoActive", "MetricsMissing"), more=all_stopped),
+    Fault("the broker is killed", ("Stalled", "Failing"), more=no_broker),
+    Fault("the broker freezes during a restore", ("RestoreLong",), more=frozen_restore),
+    Fault("the changelog is recreated", ("StateLost",), more=recreated_changelog),
+    Fault("a member has half of the memory it needs", ("MemoryNearLimit",), more=little_memory),
+    Fault("more comes than a member takes", ("LagGrowing",), {"rate": 800.0, "shares": {"new": 1.0}}, more=overload),
 ]
 
 
@@ -351,9 +270,9 @@ def main() -> None:
         at_rest = stage.prometheus.firing()
         print(f"at rest: {sorted(at_rest) or 'no alert fires'}")
         fired, resolved = dict[str, float](), dict[str, float]()
-        for fault, alerts in FAULTS:
-            if not wanted or wanted & set(alerts):
-                _cause(stage, fault, alerts, fired, resolved)
+        for fault in FAULTS:
+            if not wanted or wanted & set(fault.alerts):
+                _cause(stage, fault, fired, resolved)
         results |= _settled(stage)
     results |= {
         "alerts": len(names),
@@ -385,28 +304,25 @@ def _queries(stage: Stage) -> dict[str, float | int]:
     return {"queries": len(queries), "queries_with_data_share": round(1 - len(lacking) / len(queries), 4)}
 
 
-def _cause(
-    stage: Stage,
-    fault: Callable[[Stage], Any],
-    alerts: tuple[str, ...],
-    fired: dict[str, float],
-    resolved: dict[str, float],
-) -> None:
+def _cause(stage: Stage, fault: Fault, fired: dict[str, float], resolved: dict[str, float]) -> None:
     """Cause one fault: its alerts must fire while it lasts, and resolve afterwards."""
     # The rates still show the previous fault; wait until they do not, so that each alert has one cause.
-    _wait(lambda: not stage.prometheus.firing(pending=True) & {f"StreamDedup{one}" for one in alerts}, _RESOLVE_SECONDS)
+    _wait(
+        lambda: not stage.prometheus.firing(pending=True) & {f"StreamDedup{one}" for one in fault.alerts},
+        _RESOLVE_SECONDS,
+    )
     began = time.monotonic()
-    with fault(stage):
-        for one in alerts:
+    with fault.lasting(stage):
+        for one in fault.alerts:
             if _wait(lambda one=one: f"StreamDedup{one}" in stage.prometheus.firing(), _FIRE_SECONDS):
                 fired[one] = time.monotonic() - began
     began = time.monotonic()
-    for one in alerts:
+    for one in fault.alerts:
         over = _wait(lambda one=one: f"StreamDedup{one}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
         if over and one in fired:
             resolved[one] = time.monotonic() - began
         up, down = (f"{times[one]:.0f} s" if one in times else "NEVER" for times in (fired, resolved))
-        print(f"{fault.__name__}: {one} fired after {up}, resolved after {down}", flush=True)
+        print(f"{fault.name}: {one} fired after {up}, resolved after {down}", flush=True)
 
 
 def _settled(stage: Stage) -> dict[str, float | int]:

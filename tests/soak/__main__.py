@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tests import measured
-from tests.soak.cluster import SingleNode, ThreeNodes
+from tests.soak.cluster import Cluster
 from tests.soak.plan import KINDS, plan
 from tests.soak.run import Result, Round
 from tests.worker import clock
@@ -26,8 +26,6 @@ ITEMS = 60_000
 ITEMS_S = 1_000.0
 FAULTS = 18
 _SHOWN = 3  # of each kind
-
-CLUSTERS = {1: SingleNode, 3: ThreeNodes}
 
 
 def rounds(
@@ -45,7 +43,7 @@ def rounds(
     if clock.MISSING:
         say(f"MISSING: no fault of the kind clock_jumped happens, because {clock.MISSING}")
         kinds = [one for one in kinds if one != "clock_jumped"]
-    with CLUSTERS[nodes]() as cluster:
+    with Cluster(nodes) as cluster:
         count = 0
         while goes_on(count):
             made = plan(seed + count, faults, nodes, kinds)
@@ -62,13 +60,13 @@ def rounds(
                 f"{report.repeated} repeated, {len(report.violations)} violations"
             )
             say(f"  {dict(sorted(result.faults.items()))}")
-            if report.violations:
-                say(f"  {dict(Counter(one.partition(':')[0] for one in report.violations))}")
-            by_kind: dict[str, list[str]] = {}
-            for one in report.violations:
-                by_kind.setdefault(one.partition(":")[0], []).append(one)
-            for violation in (one for some in by_kind.values() for one in some[:_SHOWN]):
-                say(f"  {violation[:1000]}")
+            kinds_seen = Counter[str]()
+            for violation in report.violations:
+                kinds_seen[kind := violation.partition(":")[0]] += 1
+                if kinds_seen[kind] <= _SHOWN:
+                    say(f"  {violation[:1000]}")
+            if kinds_seen:
+                say(f"  {dict(kinds_seen)}")
             count += 1
             yield result
 
@@ -85,7 +83,7 @@ def _add(nodes: int, figures: Mapping[str, float], faults: Counter[str], known: 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Rounds of faults on a real Kafka.")
     parser.add_argument("seed", type=int, nargs="?", default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--nodes", type=int, choices=list(CLUSTERS), default=1)
+    parser.add_argument("--nodes", type=int, choices=[1, 3], default=1)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--items", type=int, default=ITEMS, help="per round")
     parser.add_argument("--items-s", type=float, default=ITEMS_S, help="fed per second")
@@ -100,16 +98,8 @@ def main() -> int:
         print(time.strftime("%H:%M:%S"), line, flush=True)
 
     say(f"seed {given.seed}; the results are added to {measured.RESULTS}")
-    every = rounds(
-        given.nodes,
-        given.seed,
-        lambda count: count < given.rounds,
-        say,
-        given.items,
-        given.items_s,
-        given.faults,
-        given.kinds,
-    )
+    feed = given.items, given.items_s, given.faults, given.kinds
+    every = rounds(given.nodes, given.seed, lambda count: count < given.rounds, say, *feed)
     return int(sum(len(result.report.violations) for result in every) > 0)
 
 

@@ -160,7 +160,7 @@ class History:
 
     def moment(self, span: int, partition: int, offset: int) -> int:
         """The number of the transaction that has processed this place of the input."""
-        return self._before(span, self.task(partition)) + bisect_right(self._ends(span, partition), offset)
+        return self._before(span, self.task(partition)) + bisect_right(self._ends[span, partition], offset)
 
     def _before(self, span: int, task: int) -> int:
         """The number of the task's transactions in earlier spans."""
@@ -168,23 +168,19 @@ class History:
 
     def _is_covered(self, one: Made) -> bool:
         """Whether a transaction has processed the record."""
-        ends = self._ends(*one.place[:2])
+        ends = self._ends[one.place[:2]]
         return bool(ends) and one.place[2] < ends[-1]
 
-    def _ends(self, span: int, partition: int) -> list[int]:
-        known = self._known_ends.get((span, partition))
-        if known is None:
-            known = self._known_ends[span, partition] = self.spans[span].ends(self.task(partition), partition)
-        return known
-
     @cached_property
-    def _known_ends(self) -> dict[tuple[int, int], list[int]]:
-        return {}
+    def _ends(self) -> dict[tuple[int, int], list[int]]:
+        """Span and partition -> its offset after each transaction of its task."""
+        places = sorted({one.place[:2] for one in self.made.values()})
+        return {(span, one): self.spans[span].ends(self.task(one), one) for span, one in places}
 
     def disorder(self) -> Iterator[str]:
         """Sentences about commits that no order explains."""
-        for span, partition in sorted({one.place[:2] for one in self.made.values()}):
-            for before, after in pairwise(self._ends(span, partition)):
+        for (_, partition), ends in self._ends.items():
+            for before, after in pairwise(ends):
                 if after < before:
                     yield f"order: the offset of partition {partition} went back from {before} to {after}"
         for number in self.outcomes:

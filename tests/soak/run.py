@@ -4,17 +4,18 @@ In: a plan, a cluster. Out: a `Result`: items, faults by kind, lost, repeated, v
 own, so that a round's records fit into memory and a violation names few of them.
 """
 
+import os
+import signal
 import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -32,6 +33,7 @@ from tests.soak.stage import (
     Changelog,
     Feeder,
     Team,
+    admin_of,
     begin_at_the_beginning,
     elect,
     recreate,
@@ -118,7 +120,7 @@ class Round:
             for task in range(self._tasks):
                 report.violations += self._index(history, task)
         report.violations += violations
-        return Result(self._cluster.nodes, report, self.faults, time.monotonic() - began)
+        return Result(len(self._cluster.nodes), report, self.faults, time.monotonic() - began)
 
     def _history(self) -> History:
         self._end_span()
@@ -138,11 +140,8 @@ class Round:
 
     def _delete_topics(self) -> None:
         """Free the disk for the rounds that follow."""
-        admin = KafkaAdminClient(bootstrap_servers=self._cluster.direct)
-        try:
+        with admin_of(self._direct) as admin:
             admin.delete_topics([*self._direct.topics.model_dump().values(), *self._former], raise_errors=False)
-        finally:
-            admin.close()
 
     def _index(self, history: History, task: int) -> list[str]:
         """Restore an index from the changelog, and compare it with what went out."""
@@ -165,8 +164,7 @@ class Round:
     def _worker_frozen(self, fault: Fault) -> bool:
         return self._team.freeze(fault.target, fault.seconds)
 
-    def _zombie(self, fault: Fault) -> bool:
-        return self._team.freeze(fault.target, fault.seconds)
+    _zombie = _worker_frozen
 
     def _transaction_failed(self, fault: Fault) -> bool:
         return self._team.fail_transaction(fault.target)
@@ -183,12 +181,9 @@ class Round:
         def fence() -> None:
             with suppress(KafkaError):
                 name = f"{self._direct.kafka.group_id}-{task}"
-                producer = KafkaProducer(bootstrap_servers=self._cluster.direct, transactional_id=name)
-                try:
+                with closing(KafkaProducer(bootstrap_servers=self._cluster.direct, transactional_id=name)) as producer:
                     producer.init_transactions()
                     self.faults["producer_fenced"] += 1
-                finally:
-                    producer.close(timeout=1)
 
         threading.Thread(target=fence, daemon=True).start()
         return False  # counted when it has happened
@@ -271,33 +266,33 @@ class Round:
 
     def _partitions_added(self, fault: Fault) -> bool:
         self._partitions += 1
-        admin = KafkaAdminClient(bootstrap_servers=self._cluster.direct)
-        try:
+        with admin_of(self._direct) as admin:
             admin.create_partitions({self._direct.topics.input: self._partitions})
-        finally:
-            admin.close()
         self._feeder.partitions.value = self._partitions
         return True
 
     # -- faults of brokers and the network -------------------------------------------------------------------
 
+    def _node(self, fault: Fault) -> Any:
+        return self._cluster.nodes[fault.target % len(self._cluster.nodes)]
+
     def _broker_killed(self, fault: Fault) -> bool:
-        node = fault.target % self._cluster.nodes
-        self._cluster.kill(node)
-        return self._until(fault, lambda: self._cluster.restart(node))
+        node = self._node(fault)
+        node.kill()
+        return self._until(fault, node.restart)
 
     def _disk_full(self, fault: Fault) -> bool:
-        node = fault.target % self._cluster.nodes
-        self._cluster.fill_disk(node)
+        node, disk = self._node(fault), self._cluster.disks[fault.target % len(self._cluster.nodes)]
+        disk.fill(node.pid)
         deadline = time.monotonic() + PATIENCE
-        while self._cluster.is_running(node) and time.monotonic() < deadline:
+        while node.is_running and time.monotonic() < deadline:
             self._team.run(0.2)
-        has_ended = not self._cluster.is_running(node)
+        has_ended = not node.is_running
 
         def recover() -> None:
-            self._cluster.make_room(node)
-            self._cluster.kill(node)  # if it could not even end
-            self._cluster.restart(node)
+            disk.make_room()
+            node.kill()  # if it could not even end
+            node.restart()
 
         self._until(fault, recover)
         return has_ended
@@ -307,13 +302,13 @@ class Round:
         return elect(self._direct, topics[fault.target % len(topics)])
 
     def _broker_restarted(self, fault: Fault) -> bool:
-        self._cluster.restart(fault.target % self._cluster.nodes)
+        self._node(fault).restart()
         return True
 
     def _broker_frozen(self, fault: Fault) -> bool:
-        node = fault.target % self._cluster.nodes
-        self._cluster.freeze(node)
-        return self._until(fault, lambda: self._cluster.thaw(node))
+        pid = self._node(fault).pid
+        os.kill(pid, signal.SIGSTOP)
+        return self._until(fault, lambda: os.kill(pid, signal.SIGCONT))
 
     def _network_cut(self, fault: Fault) -> bool:
         return self._network(fault, Proxy.cut)
@@ -329,7 +324,7 @@ class Round:
 
     def _network(self, fault: Fault, begin: Callable[[Proxy], None]) -> bool:
         """To all nodes, or to one."""
-        node = fault.target % (self._cluster.nodes + 1)
+        node = fault.target % (len(self._cluster.nodes) + 1)
         proxies = self._cluster.proxies[node : node + 1] or self._cluster.proxies
         for one in proxies:
             begin(one)

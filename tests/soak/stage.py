@@ -8,7 +8,7 @@ import time
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -122,31 +122,29 @@ def _feed(settings: Settings, seed: int, items: int, rate: float, partitions: An
     homes: dict[str, int] = {}  # records of an id stay in order, even after partitions were added
     config: dict[str, Any] = {"bootstrap_servers": settings.kafka.bootstrap_servers, "acks": "all"}
     config |= {"linger_ms": 20, "batch_size": 2**17, "metadata_max_age_ms": 1000}
-    plain = KafkaProducer(**config)
-    transactional: Any = None
+    producers: dict[bool, Any] = {}  # whether it is transactional
     pending: deque[Any] = deque()
     began, number = time.monotonic(), 0
     while sent.value < items:
         if pause.value == _PAUSING:
             paused = time.monotonic()
-            _close(plain, transactional)
+            _close(producers)  # the topic may be another one afterwards
             pending.clear()
             pause.value = _PAUSED
             while pause.value == _PAUSED:
                 time.sleep(0.05)
-            plain, transactional = KafkaProducer(**config), None  # the topic may be another one
             began += time.monotonic() - paused
         number += 1
         made = [source.make(int(time.time() * 1000)) for _ in range(min(_CHUNK, items - sent.value))]
         is_transactional = rng.random() < _TRANSACTIONAL_SHARE
         try:
-            if is_transactional and transactional is None:
-                name = f"{topic}-feeder-{number}"
-                transactional = KafkaProducer(**config, transactional_id=name, transaction_timeout_ms=10_000)
-                transactional.init_transactions()
-            producer = plain
+            if is_transactional not in producers:
+                own = {"transactional_id": f"{topic}-feeder-{number}", "transaction_timeout_ms": 10_000}
+                producers[is_transactional] = KafkaProducer(**config, **(own if is_transactional else {}))
+                if is_transactional:
+                    producers[True].init_transactions()
+            producer = producers[is_transactional]
             if is_transactional:
-                producer = transactional
                 producer.begin_transaction()
             for one in made:
                 # The client learns of a new partition when it asks for metadata again.
@@ -165,22 +163,22 @@ def _feed(settings: Settings, seed: int, items: int, rate: float, partitions: An
             if len(pending) > _PENDING_CHUNKS:
                 pending.popleft().get(60)
         except KafkaError:
-            if is_transactional and transactional is not None:
+            if is_transactional and True in producers:
                 with suppress(KafkaError):
-                    transactional.close(timeout=1)
-                transactional = None
+                    producers.pop(True).close(timeout=1)
         sent.value += len(made)
         time.sleep(max(0.0, began + sent.value / rate - time.monotonic()))
-    _close(plain, transactional)
+    _close(producers)
 
 
-def _close(plain: Any, transactional: Any) -> None:
-    with suppress(KafkaError):
-        plain.flush(timeout=60)
-    for one in (plain, transactional):
-        if one is not None:
-            with suppress(KafkaError):
-                one.close(timeout=5)
+def _close(producers: dict[bool, Any]) -> None:
+    """Close the producers, once everything has been sent."""
+    for one in producers.values():
+        with suppress(KafkaError):
+            one.flush(timeout=60)
+        with suppress(KafkaError):
+            one.close(timeout=5)
+    producers.clear()
 
 
 # -- workers -------------------------------------------------------------------------------------------------
@@ -198,9 +196,13 @@ class Slot:
     errors: list[Mapping[str, Any]] = field(default_factory=list)  # that end the worker
     fault: Fault | None = None
     is_temporary: bool = False
-    is_frozen_until: float = 0.0
+    is_frozen: bool = False
     long_freeze: bool = False  # its calls may have passed their limits, so it may end by itself
     is_ending: bool = False  # by our signal
+
+    @property
+    def is_alive(self) -> bool:
+        return self.member is not None and self.member.process.is_alive()
 
 
 class Team:
@@ -274,7 +276,7 @@ class Team:
             orders[order] = [CommitStep(slot.fault.step), slot.fault.count]
         slot.long_freeze = slot.is_ending = False
         slot.errors = []
-        slot.is_frozen_until = 0.0
+        slot.is_frozen = False
         slot.member = Member(self._settings, orders).go()
 
     def _look_after(self, slot: Slot, member: Member) -> None:
@@ -310,13 +312,13 @@ class Team:
             self.after(random.uniform(0.1, 2.0), lambda: self._start(slot))
 
     def _frozen(self, slot: Slot, seconds: float) -> None:
-        slot.is_frozen_until = time.monotonic() + seconds
+        slot.is_frozen = True
         slot.long_freeze |= seconds >= TRANSACTION_SECONDS - 1
         member = slot.member
 
         def thaw() -> None:
-            if slot.member is member and member is not None and member.process.is_alive():
-                slot.is_frozen_until = 0.0
+            if member is not None and slot.member is member and slot.is_alive:
+                slot.is_frozen = False
                 member.signal(signal.SIGCONT)
 
         self.after(seconds, thaw)
@@ -324,8 +326,7 @@ class Team:
     # -- faults ------------------------------------------------------------------------------------------
 
     def _chosen(self, target: int) -> Slot | None:
-        awake = [one for one in self.slots if one.member is not None and not one.is_frozen_until and not one.is_ending]
-        awake = [one for one in awake if one.member is not None and one.member.process.is_alive()]
+        awake = [one for one in self.slots if one.is_alive and not one.is_frozen and not one.is_ending]
         return awake[target % len(awake)] if awake else None
 
     def kill(self, target: int) -> bool:
@@ -385,7 +386,7 @@ class Team:
         member = slot.member
 
         def leave() -> None:
-            if slot.member is member and member is not None and member.process.is_alive():
+            if member is not None and slot.member is member and slot.is_alive:
                 slot.is_ending = True
                 member.signal(signal.SIGKILL if is_killed else signal.SIGTERM)
 
@@ -395,7 +396,7 @@ class Team:
         """Stop every worker, and start none until `resume`; each must end cleanly."""
         self._is_over = True
         for slot in self.slots:
-            if slot.member is not None and slot.member.process.is_alive():
+            if slot.member is not None and slot.is_alive:
                 slot.is_ending = True
                 slot.member.signal(signal.SIGCONT)
                 slot.member.signal(signal.SIGTERM)
@@ -486,7 +487,8 @@ class Changelog:
             place = TopicPartition(self._topic, one.partition)
             if _block(one).progress > limit:
                 limits[place] = min(limits[place], one.offset)
-        self._admin(lambda admin: admin.delete_records(limits))
+        with admin_of(self._settings) as admin:
+            admin.delete_records(limits)
         self.cut[task] = max((self._span, limit), self.cut.get(task, (0, 0)))
         return True
 
@@ -506,12 +508,9 @@ class Changelog:
             number = _number(last) + 1  # the next entry's; one with a known number is ignored
             headers += [pair for pair in last.headers if pair[0] != SEQUENCE_HEADER]
             headers.append(SequenceRange(number, number).header())
-        producer = KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers)
-        try:
-            partition = self._places[task].blocks.partition
+        partition = self._places[task].blocks.partition
+        with closing(KafkaProducer(bootstrap_servers=self._settings.kafka.bootstrap_servers)) as producer:
             producer.send(self._topic, value, key, headers, partition=partition).get(30)
-        finally:
-            producer.close()
         return True
 
     def recreate(self) -> None:
@@ -520,21 +519,13 @@ class Changelog:
         recreate(self._settings, self._topic)
         self.follow(self._settings)
 
-    def _admin(self, action: Callable[[Any], object]) -> None:
-        admin = KafkaAdminClient(bootstrap_servers=self._settings.kafka.bootstrap_servers)
-        try:
-            action(admin)
-        finally:
-            admin.close()
-
 
 _DAMAGE = ("written-by", b"another program")
 
 
 def _number(record: Any) -> int:
     """The last sequence number of an entry."""
-    span = span_of(record)
-    return span.last if span is not None else 0
+    return span_of(record).last
 
 
 def _block(record: Any) -> Block:
@@ -542,60 +533,65 @@ def _block(record: Any) -> Block:
     return Block({int(name): offset for name, offset in after.items()})
 
 
+def admin_of(settings: Settings) -> Any:
+    """An admin client for a `with` block."""
+    return closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers))
+
+
+def _reader_of(settings: Settings, **config: Any) -> Any:
+    """A read_committed consumer for a `with` block."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=settings.kafka.bootstrap_servers,
+        **{"isolation_level": "read_committed", "enable_auto_commit": False, **config},
+    )
+    return closing(consumer)
+
+
+def _inputs(settings: Settings, consumer: Any) -> list[TopicPartition]:
+    topic = settings.topics.input
+    return [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
+
+
+def _wait_until(condition: Callable[[], bool], problem: str) -> None:
+    deadline = time.monotonic() + _DELETE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, problem
+        time.sleep(0.1)
+
+
 def recreate(settings: Settings, topic: str, partitions: int | None = None) -> None:
     """Delete a topic and create it anew, as `stream-dedup topics create` does."""
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
+    with admin_of(settings) as admin:
         admin.delete_topics([topic])
-        deadline = time.monotonic() + _DELETE_SECONDS
-        while admin.describe_topics([topic])[0]["error_code"] == 0:
-            assert time.monotonic() < deadline, f"{topic} is still there"
-            time.sleep(0.05)
-    finally:
-        admin.close()
+        _wait_until(lambda: admin.describe_topics([topic])[0]["error_code"] != 0, f"{topic} is still there")
     create_topics(settings, partitions=partitions)
 
 
 def settle(settings: Settings) -> None:
     """Wait until no transaction is open in the input."""
-    topic, servers = settings.topics.input, settings.kafka.bootstrap_servers
-    consumers = [
-        KafkaConsumer(bootstrap_servers=servers, isolation_level=one) for one in ("read_committed", "read_uncommitted")
-    ]
-    try:
-        places = [TopicPartition(topic, one) for one in consumers[0].partitions_for_topic(topic)]
-        deadline = time.monotonic() + _DELETE_SECONDS
-        while consumers[0].end_offsets(places) != consumers[1].end_offsets(places):
-            assert time.monotonic() < deadline, f"a transaction stays open in {topic}"
-            time.sleep(0.2)
-    finally:
-        for one in consumers:
-            one.close()
+    with _reader_of(settings) as one, _reader_of(settings, isolation_level="read_uncommitted") as other:
+        places = _inputs(settings, one)
+        problem = f"a transaction stays open in {settings.topics.input}"
+        _wait_until(lambda: one.end_offsets(places) == other.end_offsets(places), problem)
 
 
 def begin_at_the_beginning(settings: Settings) -> None:
     """Set the group's offsets as `kafka-consumer-groups.sh --reset-offsets --to-earliest` does; no worker runs."""
-    topic, kafka = settings.topics.input, settings.kafka
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
-    consumer = KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers, group_id=kafka.group_id)
-    try:
-        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
-        deadline = time.monotonic() + _DELETE_SECONDS
-        # Refused while the session of a killed member lasts.
-        while any(consumer.committed(place) != 0 for place in places):
-            assert time.monotonic() < deadline, f"the offsets of {kafka.group_id} cannot be set"
-            with suppress(KafkaError):
-                admin.alter_group_offsets(kafka.group_id, {one: OffsetAndMetadata(0, "", -1) for one in places})
-            time.sleep(0.5)
-    finally:
-        consumer.close(autocommit=False)
-        admin.close()
+    group = settings.kafka.group_id
+    with admin_of(settings) as admin, _reader_of(settings, group_id=group) as consumer:
+        places = _inputs(settings, consumer)
+
+        def is_set() -> bool:
+            with suppress(KafkaError):  # refused while the session of a killed member lasts
+                admin.alter_group_offsets(group, {one: OffsetAndMetadata(0, "", -1) for one in places})
+            return all(consumer.committed(place) == 0 for place in places)
+
+        _wait_until(is_set, f"the offsets of {group} cannot be set")
 
 
 def elect(settings: Settings, topic: str) -> bool:
     """Let the second replica of each partition lead; return whether a leader has changed."""
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
+    with admin_of(settings) as admin:
         before = {one["partition_index"]: one for one in admin.describe_topics([topic])[0]["partitions"]}
         replicas = {
             TopicPartition(topic, number): [*one["replica_nodes"][1:], one["replica_nodes"][0]]
@@ -605,20 +601,10 @@ def elect(settings: Settings, topic: str) -> bool:
         admin.elect_leaders(_PREFERRED, {topic: list(before)}, raise_errors=False)
         after = {one["partition_index"]: one["leader_id"] for one in admin.describe_topics([topic])[0]["partitions"]}
         return any(after[number] != one["leader_id"] for number, one in before.items())
-    finally:
-        admin.close()
 
 
 def unfinished(settings: Settings) -> int:
     """How many offsets of the input the group has not committed yet."""
-    config: dict[str, Any] = {"isolation_level": "read_committed", "enable_auto_commit": False}
-    consumer = KafkaConsumer(
-        bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, **config
-    )
-    try:
-        topic = settings.topics.input
-        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
-        ends = consumer.end_offsets(places)
-        return sum(max(0, ends[place] - (consumer.committed(place) or 0)) for place in places)
-    finally:
-        consumer.close(autocommit=False)
+    with _reader_of(settings, group_id=settings.kafka.group_id) as consumer:
+        ends = consumer.end_offsets(_inputs(settings, consumer))
+        return sum(max(0, end - (consumer.committed(place) or 0)) for place, end in ends.items())

@@ -40,10 +40,13 @@ class Case:
         fed = sorted(self.fed, key=lambda one: (one.partition, one.offset))
         return History(self.settings, [Span(fed, self.came, {0: self.blocks})], **more)
 
-    def find(self, topic: str, kind: str, nth: int = 5) -> Any:
-        """The n-th record of the topic with this verdict."""
-        some = [one for one in self.came[topic] if ("dedup-verdict", kind.encode()) in one.headers]
-        return some[nth]
+    def records(self, role: str) -> list[Any]:
+        """What came to the topic with this role: output, duplicates or dead_letters."""
+        return self.came[getattr(self.settings.topics, role)]
+
+    def duplicate(self, nth: int = 5) -> Any:
+        """The n-th record that was held back as a duplicate."""
+        return [one for one in self.records("duplicates") if ("dedup-verdict", b"duplicate") in one.headers][nth]
 
     def original(self, record: Any) -> Any:
         """The record of the input that the verdict names."""
@@ -127,18 +130,9 @@ def test_a_run_without_faults_is_clean(case: Case) -> None:
     assert verdicts == {str(kind).encode() for kind in Kind}, "every kind of verdict occurs"
 
 
-def lose(case: Case) -> None:
-    case.came[case.settings.topics.duplicates].pop(7)
-
-
 def repeat(case: Case) -> None:
-    records = case.came[case.settings.topics.output]
+    records = case.records("output")
     records.append(SimpleNamespace(**{**vars(records[3]), "offset": len(records)}))
-
-
-def repeat_elsewhere(case: Case) -> None:
-    record = case.came[case.settings.topics.output][3]
-    case.came[case.settings.topics.duplicates].append(record)
 
 
 def invent(case: Case) -> None:
@@ -149,14 +143,13 @@ def invent(case: Case) -> None:
 
 def uncommitted_original(case: Case) -> None:
     """The original's transaction was aborted: neither it nor its record came out."""
-    original = case.original(case.find(case.settings.topics.duplicates, "duplicate"))
-    case.came[case.settings.topics.output].remove(case.outcome_of(original))
+    case.records("output").remove(case.outcome_of(case.original(case.duplicate())))
 
 
 def later_original(case: Case) -> None:
     """The original was committed after the verdict that names it."""
     held_back = next(
-        one for one in case.came[case.settings.topics.duplicates]
+        one for one in case.records("duplicates")
         if case.original(one).partition != _place(one)[0] and _moment(case, *_place(one)) < len(case.blocks) - 3
     )  # fmt: skip
     original = case.original(held_back)
@@ -167,40 +160,24 @@ def later_original(case: Case) -> None:
 
 
 def other_article(case: Case) -> None:
-    topics = case.settings.topics
-    held_back, other = case.find(topics.duplicates, "duplicate", 20), case.find(topics.duplicates, "duplicate", 0)
+    held_back, other = case.duplicate(20), case.duplicate(0)
     theirs = next(pair for pair in other.headers if pair[0] == "dedup-evidence")
     held_back.headers = [theirs if name == "dedup-evidence" else (name, value) for name, value in held_back.headers]
 
 
 def known_but_unique(case: Case) -> None:
     """A copy was let through, as by an index that had lost its original."""
-    topics = case.settings.topics
     known = next(
-        one for one in case.came[topics.duplicates]
+        one for one in case.records("duplicates")
         if _moment(case, *_place(one)) > _moment(case, case.original(one).partition, case.original(one).offset)
     )  # fmt: skip
-    case.came[topics.duplicates].remove(known)
+    case.records("duplicates").remove(known)
     known.headers = [
         (name, b"unique" if name == "dedup-verdict" else value)
         for name, value in known.headers
         if name not in ("dedup-evidence", "dedup-original")
     ]
-    case.came[topics.output].append(known)
-
-
-def change_bytes(case: Case) -> None:
-    case.came[case.settings.topics.output][4].value += b" "
-
-
-def bury_alive(case: Case) -> None:
-    topics = case.settings.topics
-    case.came[topics.dead_letters].append(case.came[topics.output].pop(2))
-
-
-def pass_on_bad(case: Case) -> None:
-    topics = case.settings.topics
-    case.came[topics.output].append(case.came[topics.dead_letters].pop(0))
+    case.records("output").append(known)
 
 
 def go_back(case: Case) -> None:
@@ -209,21 +186,25 @@ def go_back(case: Case) -> None:
     case.blocks.append(Block({**last, 0: block.after[0], 1: last[1] + last[0]}))
 
 
-def no_block(case: Case) -> None:
-    """The last transaction left no block in the changelog."""
-    case.blocks.pop()
-
-
 @pytest.mark.parametrize(
     ("plant", "expected"),
     [
-        (lose, "lost"), (repeat, "twice"), (repeat_elsewhere, "twice"), (invent, "aborted"),
-        (uncommitted_original, "original"), (later_original, "original"), (other_article, "verdict"),
-        (known_but_unique, "verdict"), (change_bytes, "bytes"), (bury_alive, "innocent"), (pass_on_bad, "bad"),
-        (go_back, "order"), (no_block, "order"),
+        (lambda case: case.records("duplicates").pop(7), "lost"),
+        (repeat, "twice"),
+        (lambda case: case.records("duplicates").append(case.records("output")[3]), "twice"),
+        (invent, "aborted"),
+        (uncommitted_original, "original"),
+        (later_original, "original"),
+        (other_article, "verdict"),
+        (known_but_unique, "verdict"),
+        (lambda case: vars(case.records("output")[4]).update(value=b"other bytes"), "bytes"),
+        (lambda case: case.records("dead_letters").append(case.records("output").pop(2)), "innocent"),
+        (lambda case: case.records("output").append(case.records("dead_letters").pop(0)), "bad"),
+        (go_back, "order"),
+        (lambda case: case.blocks.pop(), "order"),  # the last transaction left no block in the changelog
     ],
-)  # fmt: skip
-def test_a_planted_violation_is_found(case: Case, plant: Callable[[Case], None], expected: str) -> None:
+)
+def test_a_planted_violation_is_found(case: Case, plant: Callable[[Case], object], expected: str) -> None:
     plant(case)
     report = check(case.history())
     assert expected in kinds(report.violations)
@@ -266,7 +247,7 @@ def test_records_that_were_deleted_unread_with_their_topic_need_no_outcome(undam
 
 def test_a_record_that_was_processed_before_its_topic_was_deleted_needs_its_outcome(undamaged: Case) -> None:
     spans, former = recreated(undamaged, reached=20)
-    lose(former)
+    former.records("duplicates").pop(7)
     report = check(forgotten(undamaged, spans))
     assert (report.lost, kinds(report.violations)) == (1, {"lost"})
 

@@ -2,31 +2,28 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from stream_dedup.batch.pairs import find_pairs
-from stream_dedup.cli.files import pairs_command
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import Settings
 from stream_dedup.spark.files import _exists
+from tests.batch import conftest
 from tests.batch.feed import feed, rows, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-app = typer.Typer()
-app.command("pairs")(pairs_command)
-
 
 @pytest.fixture
 def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """The command takes the session of the tests, and leaves it running."""
-    monkeypatch.setattr("stream_dedup.spark.session.open_session", lambda *_, **__: spark)
+    monkeypatch.setattr("stream_dedup.spark.files.open_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
@@ -35,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [*map(str, arguments), "--engine", "spark", "--master", "local[2]"])
+    return conftest.invoke("pairs", *arguments, "--engine", "spark", "--master", "local[2]")
 
 
 @pytest.mark.soak
@@ -50,73 +47,54 @@ def test_a_directory_of_files_becomes_directories(shared: None, spark: "SparkSes
         tmp_path / "in", "--output", f"{tmp_path}/pairs.jsonl/", "--clusters", f"{tmp_path}/clusters.parquet/", "--json"
     )
     assert result.exit_code == 0, result.exception
-    assert {name: json.loads(result.stdout)[name] for name in ("items", "bad", "pairs", "compared")} == {
-        "items": found.items, "bad": found.bad, "pairs": found.pairs, "compared": found.compared
-    }  # fmt: skip
-    parts: list[dict[str, Any]] = []
-    for part in sorted((tmp_path / "pairs.jsonl").glob("part-*")):
-        parts += rows(part)
-    assert parts == rows(tmp_path / "p.jsonl")
+    printed = json.loads(result.stdout)
+    assert [printed[name] for name in ("items", "bad", "pairs")] == [found.items, found.bad, found.pairs]
+    parts = sorted((tmp_path / "pairs.jsonl").glob("part-*"))
+    assert [row for part in parts for row in rows(part)] == rows(tmp_path / "p.jsonl")
     written = spark.read.parquet(f"{tmp_path}/clusters.parquet")
     assert sorted(map(tuple, written.collect())) == sorted(
         (row["id"], row["cluster"]) for row in rows(tmp_path / "c.jsonl")
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("-", "executor can open.* not -; convert"),
-        ("news.csv", "not .*news.csv; convert"),
-        ("news.jsonl.zst", "not .*zst; convert"),
-        ("news.jsonl.xz", "not .*xz; convert"),
-    ],
-)
-def test_inputs_that_spark_would_misread_are_refused(shared: None, tmp_path: Path, name: str, problem: str) -> None:
-    path = name if name == "-" else str(write(tmp_path / name, [b"{}"]))
-    result = invoke(path, "--output", tmp_path / "p.jsonl")
-    with pytest.raises(UsageError, match=problem):
-        raise result.exception or AssertionError(result.stdout)
+def refused(problem: str, *arguments: object) -> None:
+    result = invoke(*arguments)
+    assert isinstance(result.exception, InputError | UsageError), result.stdout
+    assert re.search(problem, str(result.exception), re.IGNORECASE)
+    assert "\n" not in str(result.exception)
 
 
-def test_what_spark_cannot_read_is_one_line(shared: None, tmp_path: Path) -> None:
+def test_what_spark_cannot_read_is_refused_in_one_line(shared: None, tmp_path: Path) -> None:
     for name, content, problem in (
+        ("news.csv", b"{}", "not .*news.csv; convert"),
+        ("news.jsonl.zst", b"{}", "not .*zst; convert"),
+        ("news.jsonl.xz", b"{}", "not .*xz; convert"),
         ("none.jsonl", None, "none.jsonl"),
         ("not.parquet", b"no columns", "Parquet"),
         ("one.jsonl", b"[\n{}\n]\n", "looks like one JSON document"),
     ):
-        path = tmp_path / name
         if content is not None:
-            path.write_bytes(content)
-        error = invoke(path, "--output", tmp_path / "p.jsonl").exception
-        assert isinstance(error, InputError)
-        assert problem.lower() in str(error).lower()
-        assert "\n" not in str(error)
+            (tmp_path / name).write_bytes(content)
+        refused(problem, tmp_path / name, "--output", tmp_path / "p.jsonl")
+    refused("executor can open.* not -; convert", "-", "--output", tmp_path / "p.jsonl")
 
 
 def test_outputs_that_would_destroy_something_are_refused(shared: None, tmp_path: Path) -> None:
     path = write(tmp_path / "in.jsonl", [b"{}"])
-    (tmp_path / "news").mkdir()
-    for arguments, problem in (
-        ((path, "--output", path), "would destroy it"),
-        ((f"{tmp_path}/news", "--output", f"{tmp_path}/news/"), "would destroy it"),
-        ((path, "--output", f"{tmp_path}/x/", "--clusters", f"{tmp_path}/x/"), "are the same directory"),
-        ((path, "--output", f"{tmp_path}/x.csv/"), "cannot be written as .csv"),
+    for name in ("news", "there.jsonl"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "part-0", [b"what was there before"])
+    file = write(tmp_path / "file.jsonl", [b"what was there before"])
+    for problem, *arguments in (
+        ("would destroy it", path, "--output", path),
+        ("would destroy it", f"{tmp_path}/news", "--output", f"{tmp_path}/news/"),
+        ("are the same directory", path, "--output", f"{tmp_path}/x/", "--clusters", f"{tmp_path}/x/"),
+        ("cannot be written as .csv", path, "--output", f"{tmp_path}/x.csv/"),
+        (r"there\.jsonl exists; .*--force", path, "--output", f"{tmp_path}/there.jsonl/"),
+        (r"file\.jsonl exists; .*--force", path, "--output", file),
     ):
-        error = invoke(*arguments).exception
-        assert isinstance(error, UsageError)
-        assert problem in str(error)
-
-
-@pytest.mark.parametrize("name", ["pairs.jsonl/", "pairs.jsonl"])
-def test_an_output_that_exists_is_refused(shared: None, tmp_path: Path, name: str) -> None:
-    output = f"{tmp_path}/{name}"
-    kept = Path(output) / "part-0" if name.endswith("/") else Path(output)
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text("what was there before")
-    with pytest.raises(UsageError, match=r"pairs\.jsonl exists; .*--force"):
-        raise invoke(write(tmp_path / "news.jsonl", feed(3)), "--output", output).exception or AssertionError
-    assert kept.read_text() == "what was there before"
+        refused(problem, *arguments)
+    assert file.read_bytes() == (tmp_path / "there.jsonl" / "part-0").read_bytes() == b"what was there before\n"
 
 
 def test_a_directory_that_is_missing_is_free(spark: "SparkSession", tmp_path: Path) -> None:

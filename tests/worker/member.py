@@ -77,8 +77,8 @@ class Saboteur(Observer):
     def task_lost(self, task: str, reason: str) -> None:
         emit("lost", task=task, reason=reason)
 
-    def gave_up_role(self) -> None:
-        emit("gave_up")
+    def rebalanced(self, partitions: Sequence[int]) -> None:
+        emit("rebalanced", partitions=list(partitions))
 
     def batch_stuck(self, task: str) -> None:
         emit("stuck", task=task)

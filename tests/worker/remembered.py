@@ -31,7 +31,7 @@ class Remembering:
         self._scheme = Scheme(settings.fingerprint).id
         # Without offsets in the changelog or the group, a worker would not know where to resume.
         self._start = offsets_header(dict.fromkeys(range(check_topics(settings).partitions[settings.topics.input]), 0))
-        self._producer = self._open()
+        self._producer = TaskProducer(client.producer(settings, self._owner), _PATIENCE, no_deadline)
 
     def __enter__(self) -> "Remembering":
         return self
@@ -45,24 +45,12 @@ class Remembering:
 
     def commit(self, entries: Iterable[ChangelogEntry]) -> None:
         """Commit just these entries."""
-        self._send(entries)
-        self._producer.commit()
-        ends = self._producer.ends_in(self.places.blocks.topic)
-        self._blocks_start = ends.get(self.places.blocks) or self._blocks_start
-
-    def abort(self, entries: Iterable[ChangelogEntry]) -> None:
-        """Write entries without a commit, as a killed member does; its successor aborts them."""
-        self._send(entries)
-        self._producer.close()
-        self._producer = self._open()
-
-    def _send(self, entries: Iterable[ChangelogEntry]) -> None:
         self._producer.begin()
         self._producer.send(self._producer.pack([self._record(one) for one in entries]))
         self._producer.flush()
-
-    def _open(self) -> TaskProducer:
-        return TaskProducer(client.producer(self.settings, self._owner), _PATIENCE, no_deadline)
+        self._producer.commit()
+        ends = self._producer.ends_in(self.places.blocks.topic)
+        self._blocks_start = ends.get(self.places.blocks) or self._blocks_start
 
     def _record(self, entry: ChangelogEntry) -> Outgoing:
         headers = [self._start, entry.span.header(), *([blocks_header(self._blocks_start)] if entry.is_merged else [])]

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
@@ -16,13 +16,20 @@ from queue import Empty, SimpleQueue
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
+from stream_dedup.errors import StreamDedupError, StreamError
+from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.context import WorkerContext
+from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.state_store import StateStore
+from stream_dedup.worker.worker import Worker
 
 # A round of the soak has 100,000 records, read while the machine is busy.
 _READ_SECONDS = 120.0
@@ -154,6 +161,15 @@ def read_all(
         consumer.close()
 
 
+def context(settings: Settings, deduplicator: Callable[[Settings], Deduplicator] = Deduplicator) -> WorkerContext:
+    return WorkerContext(settings, Observer(), time.time, deduplicator, no_deadline)
+
+
+def open_store(settings: Settings) -> StateStore:
+    """The state store of the task of scope global."""
+    return StateStore(context(settings), "global", 0)
+
+
 def header(record: Any, name: str) -> str | None:
     return next((value.decode() for key, value in reversed(record.headers) if key == name), None)
 
@@ -167,13 +183,16 @@ class Outcome:
     dead_letters: list[Any]
 
     @property
+    def every(self) -> list[Any]:
+        return [*self.output, *self.duplicates, *self.dead_letters]
+
+    @property
     def fates(self) -> Counter[bytes | None]:
-        return Counter(record.key for record in [*self.output, *self.duplicates, *self.dead_letters])
+        return Counter(record.key for record in self.every)
 
     def verdicts(self) -> dict[bytes | None, tuple[str | None, str | None]]:
         """Key -> (verdict, id of the original)."""
-        everything = [*self.output, *self.duplicates, *self.dead_letters]
-        return {one.key: (header(one, "dedup-verdict"), header(one, "dedup-original")) for one in everything}
+        return {one.key: (header(one, "dedup-verdict"), header(one, "dedup-original")) for one in self.every}
 
 
 def outcome(settings: Settings) -> Outcome:
@@ -189,14 +208,19 @@ def final_outcome(settings: Settings, count: int) -> Outcome:
     deadline = time.monotonic() + 10
     while True:
         came = outcome(settings)
-        if len(came.output) + len(came.duplicates) + len(came.dead_letters) >= count or time.monotonic() > deadline:
+        if len(came.every) >= count or time.monotonic() > deadline:
             return came
         time.sleep(0.2)
 
 
-def from_scratch(settings: Settings, records: Iterable[Any]) -> dict[bytes | None, tuple[str, str | None]]:
-    """The verdicts of one run over all these input records in order, in the form of `Outcome.verdicts()`."""
-    dedup, decode = Deduplicator(settings), Decoder(settings.item)
+def from_scratch(
+    settings: Settings, records: Iterable[Any], index: Deduplicator | None = None
+) -> dict[bytes | None, tuple[str, str | None]]:
+    """The verdicts of one run over all these input records in order, in the form of `Outcome.verdicts()`.
+
+    `index`: an empty one to fill, which stays open.
+    """
+    dedup, decode = (Deduplicator(settings) if index is None else index), Decoder(settings.item)
     verdicts: dict[bytes | None, tuple[str, str | None]] = {}
     every = list(records)
     for start in range(0, len(every), 100):
@@ -206,7 +230,8 @@ def from_scratch(settings: Settings, records: Iterable[Any]) -> dict[bytes | Non
         for one, verdict in zip(some, batch.verdicts, strict=True):
             held_back = verdict.kind == Kind.DUPLICATE and verdict.original is not None
             verdicts[one.key] = str(verdict.kind), verdict.original.id if held_back else None
-    dedup.close()
+    if index is None:
+        dedup.close()
     return verdicts
 
 
@@ -336,26 +361,75 @@ def _run_member(*arguments: Any) -> None:
     run(*arguments)
 
 
-def run_until(settings: Settings, count: int, seconds: float = 60, **worker: Any) -> None:
+class Watching(Observer):
+    """Records what a worker reports. Sets `stop` after `last` records (0: never); calls `on_batch` at each batch."""
+
+    def __init__(self, last: int = 0, on_batch: Callable[["Watching"], object] = lambda _: None) -> None:
+        self.last, self._on_batch = last, on_batch
+        self.stop, self.opened = threading.Event(), threading.Event()
+        self.judged = self.openings = self.remembered = self.stuck_times = 0
+        self.reports: list[BatchReport] = []
+        self.errors: list[StreamDedupError] = []
+        self.lag: dict[int, int] = {}
+
+    def batch(self, report: BatchReport) -> None:
+        self.reports.append(report)
+        self.judged += len(report.verdicts)
+        self._on_batch(self)
+        if self.last and self.judged >= self.last:
+            self.stop.set()
+
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
+        self.lag |= lag
+
+    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
+        self.openings += 1
+        self.remembered = remembered
+        self.opened.set()
+
+    def batch_stuck(self, task: str) -> None:
+        self.stuck_times += 1
+
+    def error(self, error: StreamDedupError, retry_in: float | None) -> None:
+        self.errors.append(error)
+
+    def wait_judged(self, count: int, seconds: float = 60) -> None:
+        wait_until(lambda: self.judged >= count, f"{count} are judged", seconds)
+
+
+def wait_until(met: Callable[[], object], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+def run_until(
+    settings: Settings,
+    count: int,
+    seconds: float = 60,
+    on_batch: Callable[[Watching], object] = lambda _: None,
+    **worker: Any,
+) -> Watching:
     """Run a worker in this process until it has judged `count` records."""
-    from stream_dedup.worker.observer import BatchReport, Observer
-    from stream_dedup.worker.worker import Worker
+    watching = Watching(count, on_batch)
+    run_worker(settings, watching, seconds, **worker)
+    assert watching.judged >= count, f"judged {watching.judged} of {count} in {seconds} s"
+    return watching
 
-    stop = threading.Event()
 
-    class Counting(Observer):
-        judged = 0
-
-        def batch(self, report: BatchReport) -> None:
-            self.judged += len(report.verdicts)
-            if self.judged >= count:
-                stop.set()
-
-    counting = Counting()
-    timer = threading.Timer(seconds, stop.set)
+def run_worker(settings: Settings, observer: Any, seconds: float = 60, **worker: Any) -> None:
+    """Run a worker in this process until the observer sets its `stop`, for some seconds at most."""
+    timer = threading.Timer(seconds, observer.stop.set)
     timer.start()
     try:
-        Worker(settings, observer=worker.pop("observer", counting), **worker).run(stop)
+        Worker(settings, observer=observer, **worker).run(observer.stop)
     finally:
         timer.cancel()
-    assert counting.judged >= count, f"judged {counting.judged} of {count} in {seconds} s"
+
+
+def fails(settings: Settings, match: str, kind: type[StreamDedupError] = StreamError) -> str:
+    """Run a worker that must end with an error; return the message. One that works instead is stopped."""
+    with pytest.raises(kind, match=match) as caught:
+        run_worker(settings, Watching(), 30)
+    return str(caught.value)

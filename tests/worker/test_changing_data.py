@@ -18,9 +18,8 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
-from tests.worker.support import assert_exactly_once, feed, header, made_up, make_settings, ready
+from tests.worker.support import Watching, assert_exactly_once, feed, header, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka
 
@@ -28,19 +27,9 @@ EACH = 8
 Records = list[tuple[bytes, bytes]]
 
 
-class StopAfter(Observer):
-    def __init__(self, count: int) -> None:
-        self.left, self.stop = count, threading.Event()
-
-    def batch(self, report: BatchReport) -> None:
-        self.left -= len(report.verdicts)
-        if self.left <= 0:
-            self.stop.set()
-
-
 def run_watched(settings: Settings, count: int) -> CollectorRegistry:
     """Run a worker until it has judged `count` records; return its metrics as of then."""
-    ending = StopAfter(count)
+    ending = Watching(count)
     timer = threading.Timer(60, ending.stop.set)
     timer.start()
     try:
@@ -49,7 +38,7 @@ def run_watched(settings: Settings, count: int) -> CollectorRegistry:
             return watch.registry
     finally:
         timer.cancel()
-        assert ending.left <= 0, f"{ending.left} records were not judged"
+        assert ending.judged >= count, f"judged {ending.judged} of {count}"
 
 
 def changed(prefix: str, change: Callable[[dict[str, str]], object], seed: int) -> Records:

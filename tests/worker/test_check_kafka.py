@@ -11,6 +11,7 @@ from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka.reader import TopicReader
+from stream_dedup.settings import Settings
 from tests.worker.support import feed, made_up, make_settings, ready
 
 pytestmark = pytest.mark.kafka
@@ -39,9 +40,8 @@ def test_the_last_records_of_each_partition_are_summarised(
 
 
 def test_an_empty_topic_exits_with_1_and_a_missing_one_is_an_error(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str]
+    settings: Settings, kafka: EmbeddedKafka, topic_name: Callable[[str], str]
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     command = ["check", "--bootstrap", kafka.bootstrap, "--topic"]
     empty = CliRunner().invoke(app, [*command, settings.topics.input])
     assert empty.exit_code == 1
@@ -59,4 +59,4 @@ def _groups(kafka: EmbeddedKafka) -> set[str]:
 
 def _ends(settings: object, topic: str) -> list[int]:
     with TopicReader(settings) as reader:  # type: ignore[arg-type]
-        return [record.offset for record in reader.last(topic, 1)]
+        return [record.offset for record in reader.all(topic, 1)]

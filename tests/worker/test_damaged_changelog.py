@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,14 +18,11 @@ from stream_dedup.errors import ChangelogError, CorruptBlock
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
-from stream_dedup.worker.state_store import StateStore
-from stream_dedup.worker.worker import Worker
 from tests.soak.stage import Changelog
-from tests.worker.support import feed, final_outcome, made_up, make_settings, ready, run_until
+from tests.worker.support import fails, feed, final_outcome, made_up, make_settings, open_store, ready, run_until
 from tests.worker.test_migration import clock
 from tests.worker.test_refused import _Raw
 from tests.worker.test_restore import ids
-from tests.worker.test_state_store import context
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
@@ -75,7 +71,7 @@ def settings(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.Monkey
 def test_records_of_other_programs_are_skipped_counted_and_listed(
     settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = StateStore(context(settings), "global", 0)  # a standby, which follows meanwhile
+    store = open_store(settings)  # a standby, which follows meanwhile
     try:
         count, items = 0, list(made_up(200))
         for start in range(0, 200, 100):
@@ -85,7 +81,7 @@ def test_records_of_other_programs_are_skipped_counted_and_listed(
             store.follow()
         count += write_foreign(settings)
         store.complete(lambda done, total: None)
-        fresh = StateStore(context(settings), "global", 0)
+        fresh = open_store(settings)
         fresh.complete(lambda done, total: None)
         assert ids(store) == ids(fresh)
         assert len(ids(fresh)) > 100
@@ -117,7 +113,7 @@ def test_a_bomb_of_another_program_is_not_unpacked(settings: Settings) -> None:
     )
     producer.send(settings.topics.changelog, bytes(200_000_000), partition=0)
     producer.close()
-    store = StateStore(context(settings), "global", 0)
+    store = open_store(settings)
     tracemalloc.start()
     try:
         store.complete(lambda done, total: None)
@@ -128,17 +124,6 @@ def test_a_bomb_of_another_program_is_not_unpacked(settings: Settings) -> None:
         store.close()
 
 
-def restore_fails(settings: Settings, match: str) -> None:
-    stop = threading.Event()
-    timer = threading.Timer(30, stop.set)
-    timer.start()
-    try:
-        with pytest.raises(ChangelogError, match=match):
-            Worker(settings).run(stop)
-    finally:
-        timer.cancel()
-
-
 def test_a_damaged_block_is_named_and_migrate_keeps_what_was_remembered(
     settings: Settings, topic_name: Names, tmp_path: Path
 ) -> None:
@@ -146,7 +131,7 @@ def test_a_damaged_block_is_named_and_migrate_keeps_what_was_remembered(
     feed(settings, items)
     run_until(settings, 30, clock=clock)
     assert Changelog(settings, 1).damage(0, is_ours=True)
-    restore_fails(settings, rf"{settings.topics.changelog}-0 at offset \d+: .*checksum.*{CURE}")
+    fails(settings, rf"{settings.topics.changelog}-0 at offset \d+: .*checksum.*{CURE}", ChangelogError)
     code, shown = verify(settings, tmp_path / "settings.toml")
     assert code == 1
     assert re.search(rf"{settings.topics.changelog}-0 at offset \d+: .*checksum", shown)
@@ -172,4 +157,4 @@ def test_damage_on_the_brokers_disk_is_named(settings: Settings, kafka: Embedded
     with segment.open("r+b") as file:
         file.write(content)
     with pytest.raises(CorruptBlock, match=rf"{settings.topics.changelog}.* offset 0 .*the broker are damaged.*{CURE}"):
-        StateStore(context(settings), "global", 0).complete(lambda done, total: None)
+        open_store(settings).complete(lambda done, total: None)

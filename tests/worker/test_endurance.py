@@ -10,20 +10,16 @@ from typing import Any
 import pytest
 from kafka.errors import SaslAuthenticationFailedError
 
-from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import Retry, no_deadline
+from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.errors import Distrusted
-from stream_dedup.settings import load_settings, read_from_files
+from stream_dedup.phrases import SECRETS_READ
+from stream_dedup.settings import load_settings
 from stream_dedup.worker import cluster_watch
 from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch, TopicWatch
-from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-
-
-def context() -> WorkerContext:
-    return WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_deadline)
+from tests.worker.support import context
 
 
 def test_pauses_stay_finite_in_an_outage_of_days() -> None:
@@ -42,8 +38,8 @@ def test_only_the_last_secrets_of_a_file_are_remembered(tmp_path: Path) -> None:
     for i in range(1000):
         path.write_text(f"token-{i}", "utf-8")
         assert kafka.secret("sasl_oauth_token") == f"token-{i}"
-    assert {f"token-{i}" for i in range(901, 1000)} <= read_from_files()
-    assert len(read_from_files()) == 100
+    assert {f"token-{i}" for i in range(901, 1000)} <= SECRETS_READ.keys()
+    assert len(SECRETS_READ) == 100
 
 
 def test_brokers_that_are_no_longer_distrusted_are_forgotten() -> None:
@@ -79,7 +75,7 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
         return {"news.raw": "b", "news.dedup-changelog": "c"}, []
 
     monkeypatch.setattr(cluster_watch, "topic_ids_and_notes", topic_ids_and_notes)
-    watch = TopicWatch(context())
+    watch = TopicWatch(context(load_settings()))
     watch.expect({"news.raw": "a", "news.dedup-changelog": "c"})
     for _ in range(4 * 3600):
         assert watch.poll() is None

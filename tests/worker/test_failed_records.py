@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import Refused, TransactionFailed
-from stream_dedup.worker.refused import FailedRecords
+from stream_dedup.worker.judge import FailedRecords
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")

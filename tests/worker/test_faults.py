@@ -14,35 +14,27 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.state_store import StateStore
-from tests.worker.support import Member, Sent, assert_exactly_once, feed, made_up, make_settings, ready
+from tests.worker.support import (
+    Member,
+    assert_exactly_once,
+    feed,
+    from_scratch,
+    made_up,
+    make_settings,
+    open_store,
+    ready,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 ITEMS = 20_000
 RANDOM_MOMENTS = 8  # `make soak` has many more
 
 
-def undisturbed(settings: Settings, sent: list[Sent]) -> tuple[Deduplicator, dict[bytes | None, Any]]:
-    """Judge all records without Kafka; return the index and the verdicts."""
-    dedup, decode = Deduplicator(settings), Decoder(settings.item)
-    verdicts: dict[bytes | None, Any] = {}
-    for start in range(0, len(sent), 1000):
-        some = sent[start : start + 1000]
-        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some])
-        dedup.apply(batch)
-        for one, verdict in zip(some, batch.verdicts, strict=True):
-            verdicts[one.key] = (str(verdict.kind), verdict.original.id if verdict.original else None)
-    return dedup, verdicts
-
-
 def restored(settings: Settings) -> Deduplicator:
-    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
+    store = open_store(settings)
     store.complete(lambda done, total: None)
     return store.dedup
 
@@ -75,8 +67,8 @@ def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_n
         last.stop()
 
     came = assert_exactly_once(settings, sent)
-    calm, expected = undisturbed(settings, sent)
-    assert came.verdicts() == {key: (kind, of if kind == "duplicate" else None) for key, (kind, of) in expected.items()}
+    calm = Deduplicator(settings)
+    assert came.verdicts() == from_scratch(settings, sent, calm)
     # The restored index gives the same verdicts as that of an undisturbed run.
     again = restored(settings)
     assert (len(again), again.watermark) == (len(calm), calm.watermark)

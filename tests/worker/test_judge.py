@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,17 +11,13 @@ from stream_dedup.dedup.batch import Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.kafka.topics import TopicMetadata
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.judge import Judge
-from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.judge import FailedRecords, Judge
 from stream_dedup.worker.records import OutgoingRecords
-from stream_dedup.worker.refused import FailedRecords
-from tests.worker.support import START, made_up
+from tests.worker.support import START, context, made_up
 
 POISON = "a text on which the code fails"
 
@@ -45,12 +40,11 @@ class _Bench:
     def __init__(self) -> None:
         settings = load_settings()
         self.dedup = _Watched(settings)
-        context = WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline)
         topics = settings.topics
         names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
         metadata = TopicMetadata(dict.fromkeys(names, 1), dict.fromkeys(names, 2**20))
         outgoing = OutgoingRecords(settings, metadata, self.dedup.scheme_id)
-        self.judge = Judge("global", context, outgoing, self.dedup, FailedRecords())
+        self.judge = Judge("global", context(settings), outgoing, self.dedup, FailedRecords())
 
     def kinds(self, records: Sequence[Record], next_records: Sequence[Record] = ()) -> list[Kind]:
         items, batch = self.judge(records, next_records)

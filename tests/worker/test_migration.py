@@ -1,7 +1,6 @@
 """A migration under load: nothing is lost or judged twice, and later verdicts are as if the new scheme were old."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +8,7 @@ import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, MigrationError
-from stream_dedup.settings import load_settings
-from stream_dedup.worker import migration
+from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.worker import Worker
 from tests.worker.support import (
@@ -127,38 +125,11 @@ def test_an_interrupted_migration_resumes_and_workers_refuse_its_changelog(
     assert_exactly_once(new, sent)
 
 
-def test_a_changelog_in_use_is_not_touched(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_a_changelog_in_use_is_not_touched(settings: Settings) -> None:
     feed(settings, made_up(20))
     run_until(settings, 20)
     with pytest.raises(MigrationError, match=r"is in use by the workers of this group: .* set \[topics\] changelog"):
         Migration(settings, lambda progress: None).run()
-
-
-@pytest.mark.slow
-def test_it_keeps_up_while_the_group_has_members(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(migration, "_ASK_SECONDS", 0.05)
-    old = ready(make_settings(kafka.bootstrap, topic_name))
-    new = under_another_scheme(old, topic_name("new-changelog"))
-    stop, waited = threading.Event(), []
-    former = threading.Thread(target=Worker(old).run, args=(stop,))
-    former.start()
-    feed(old, made_up(10))
-    deadline = time.monotonic() + 30
-    while sum(outcome(old).fates.values()) < 10 and time.monotonic() < deadline:
-        time.sleep(0.1)
-
-    def report(progress: MigrationProgress) -> None:
-        waited.append(progress.phase)
-        if len(waited) == 10:
-            stop.set()
-
-    done = Migration(new, report, clock).run()
-    former.join(30)
-    assert len(waited) >= 10
-    assert done.read == len(outcome(old).output)
 
 
 def test_scope_partition_is_refused() -> None:

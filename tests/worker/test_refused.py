@@ -2,7 +2,6 @@
 
 import os
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,46 +15,10 @@ from stream_dedup.errors import TopicError
 from stream_dedup.kafka import fetch, producer
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
 from stream_dedup.settings import Settings
-from stream_dedup.worker.observer import BatchReport, Observer
-from stream_dedup.worker.worker import Worker
-from tests.worker.support import article, feed, header, made_up, make_settings, outcome, ready
+from tests.worker.support import Watching, article, feed, header, made_up, make_settings, outcome, ready, run_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 Names = Callable[[str], str]
-
-
-class Recorder(Observer):
-    """Stops the worker after `last` records; counts openings of tasks and reports of stuck ones."""
-
-    def __init__(self, last: int) -> None:
-        self.stop = threading.Event()
-        self.judged, self.opened, self.stuck_times = 0, 0, 0
-        self.batches: list[int] = []
-        self._last = last
-
-    def batch(self, report: BatchReport) -> None:
-        self.batches.append(len(report.verdicts))
-        self.judged += len(report.verdicts)
-        if self.judged >= self._last:
-            self.stop.set()
-
-    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self.opened += 1
-
-    def batch_stuck(self, task: str) -> None:
-        self.stuck_times += 1
-
-
-def work(settings: Settings, count: int, seconds: float = 120, kind: type[Recorder] = Recorder) -> Recorder:
-    recorder = kind(count)
-    timer = threading.Timer(seconds, recorder.stop.set)
-    timer.start()
-    try:
-        Worker(settings, observer=recorder).run(recorder.stop)
-    finally:
-        timer.cancel()
-    assert recorder.judged >= count, f"judged {recorder.judged} of {count} in {seconds} s"
-    return recorder
 
 
 def compact(settings: Settings) -> None:
@@ -78,18 +41,15 @@ def keyless(settings: Settings, sent: Sequence[Any]) -> set[str]:
     return {f"{settings.topics.input}/{one.partition}/{one.offset}" for one in sent if one.key is None}
 
 
-def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(
-    kafka: EmbeddedKafka, topic_name: Names
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(settings: Settings) -> None:
     compact(settings)
     sent = feed(settings, [(key if i % 2 else None, value) for i, (key, value) in enumerate(made_up(40))])
-    recorder = work(settings, 40)
-    assert recorder.opened == 1
+    recorder = run_until(settings, 40)
+    assert recorder.openings == 1
     came = outcome(settings)
     assert set(places(came.dead_letters)) == keyless(settings, sent)
     assert {header(record, "dedup-reason") for record in came.dead_letters} == {"refused"}
-    assert sum(places([*came.output, *came.duplicates, *came.dead_letters]).values()) == 40
+    assert sum(places(came.every).values()) == 40
 
 
 @pytest.mark.slow
@@ -110,58 +70,50 @@ def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reop
     sent = [
         record for partition in range(3) for record in feed(settings, some[20 * partition :][:20], partition=partition)
     ]
-    recorder = work(settings, 60)
+    recorder = run_until(settings, 60)
     # The records of a partition fill two batches of the producer at most.
-    assert 2 <= recorder.opened <= 1 + 2 * 3 < len(keyless(settings, sent))
+    assert 2 <= recorder.openings <= 1 + 2 * 3 < len(keyless(settings, sent))
     came = outcome(settings)
     assert set(places(came.dead_letters)) == keyless(settings, sent)
-    values = Counter(record.value for record in [*came.output, *came.duplicates, *came.dead_letters])
+    values = Counter(record.value for record in came.every)
     assert values == Counter(one.value for one in sent)
     assert recorder.stuck_times == 0
 
 
-def test_an_output_that_is_compacted_while_the_worker_runs(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_an_output_that_is_compacted_while_the_worker_runs(settings: Settings) -> None:
     sent = feed(settings, made_up(10))
 
-    class Changing(Recorder):
-        def batch(self, report: BatchReport) -> None:
-            super().batch(report)
-            if self.judged == 10:
-                compact(settings)
-                sent.extend(feed(settings, [(None, value) for _, value in made_up(10, seed=2)]))
+    def change(recorder: Watching) -> None:
+        if recorder.judged == 10:
+            compact(settings)
+            sent.extend(feed(settings, [(None, value) for _, value in made_up(10, seed=2)]))
 
-    recorder = work(settings, 20, kind=Changing)
-    assert recorder.opened == 2
+    recorder = run_until(settings, 20, on_batch=change)
+    assert recorder.openings == 2
     came = outcome(settings)
     assert set(places(came.dead_letters)) == keyless(settings, sent)
-    assert sum(places([*came.output, *came.duplicates, *came.dead_letters]).values()) == 20
+    assert sum(places(came.every).values()) == 20
 
 
 @pytest.mark.slow
-def test_an_output_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the_command(
-    kafka: EmbeddedKafka, topic_name: Names
-) -> None:
+def test_an_output_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the_command(settings: Settings) -> None:
     """As at a start: with such a limit records would become dead letters that the input took."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(10))
 
-    class Changing(Recorder):
-        def batch(self, report: BatchReport) -> None:
-            super().batch(report)
-            if self.judged == 10:
-                alter_output(settings, "max.message.bytes", 500)
-                feed(settings, made_up(10, seed=2))
+    def change(recorder: Watching) -> None:
+        if recorder.judged == 10:
+            alter_output(settings, "max.message.bytes", 500)
+            feed(settings, made_up(10, seed=2))
 
     with pytest.raises(TopicError) as ended:
-        work(settings, 20, kind=Changing)
+        run_until(settings, 20, on_batch=change)
     topic = re.escape(settings.topics.output)
     fix = rf"kafka-configs.sh .* --entity-name {topic} --add-config (.*)=(\d+)$"
     says = rf"{topic} takes smaller records .*max.message.bytes is 500;.*{fix}"
     command = re.search(says, str(ended.value), re.MULTILINE)
     assert command
     alter_output(settings, command[1], command[2])
-    work(settings, 10)
+    run_until(settings, 10)
     came = outcome(settings)
     assert not came.dead_letters
     assert len(came.output) + len(came.duplicates) == 20
@@ -194,17 +146,16 @@ def raw(settings: Settings, topic: str) -> list[Any]:
 
 
 def test_a_record_with_a_header_name_that_is_not_utf8_is_a_dead_letter_with_its_bytes(
-    kafka: EmbeddedKafka, topic_name: Names
+    settings: Settings, kafka: EmbeddedKafka
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(5))
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
     value, headers = article("x", "A text of its own."), [("before", b"1"), (_Raw("?"), b"\x00\xff"), ("ü", b"2")]
     producer.send(settings.topics.input, value, b"odd", headers, partition=0, timestamp_ms=77).get(10)
     producer.close()
     feed(settings, made_up(5, seed=2))
-    recorder = work(settings, 11)
-    assert recorder.opened == 1
+    recorder = run_until(settings, 11)
+    assert recorder.openings == 1
     [dead] = raw(settings, settings.topics.dead_letters)
     assert (dead.key, dead.value, dead.timestamp) == (b"odd", value, 77)
     names = [(name.encode(errors=ESCAPED), content) for name, content in dead.headers]
@@ -231,12 +182,11 @@ def damage_batches(monkeypatch: pytest.MonkeyPatch, is_damaged: Callable[[Sequen
 
 @pytest.mark.slow
 def test_a_record_that_damages_its_batch_is_isolated(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     damage_batches(monkeypatch, lambda records: any(POISON in (one.value or b"") for one in records))
     sent = feed(settings, [*made_up(15), (b"bad", article("bad", POISON.decode())), *made_up(8, seed=2)])
-    recorder = work(settings, len(sent), seconds=240)
+    recorder = run_until(settings, len(sent), seconds=240)
     came = outcome(settings)
     [dead] = came.dead_letters
     assert (dead.key, header(dead, "dedup-reason"), header(dead, "dedup-source")) == (
@@ -244,26 +194,8 @@ def test_a_record_that_damages_its_batch_is_isolated(
         "refused",
         f"{settings.topics.input}/0/15",
     )
-    assert places([*came.output, *came.duplicates, dead]) == Counter(
-        f"{settings.topics.input}/0/{one.offset}" for one in sent
-    )
+    assert places(came.every) == Counter(f"{settings.topics.input}/0/{one.offset}" for one in sent)
     assert recorder.stuck_times >= 3, "the third failure of the batch, and each of its halves"
     errors = [record for record in caplog.records if record.levelname == "ERROR" and "in a row" in record.getMessage()]
     assert "records have failed 3 times in a row" in errors[0].message
     assert "It becomes a dead letter; partition/offset: 0/15" in errors[-1].message
-
-
-@pytest.mark.slow
-def test_batches_that_are_refused_for_their_size_are_split(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    damage_batches(monkeypatch, lambda records: len(records) > 6 and records[0].source >= 0)
-    sent = feed(settings, made_up(30))
-    recorder = work(settings, 30, seconds=240)
-    came = outcome(settings)
-    assert not came.dead_letters
-    assert places([*came.output, *came.duplicates]) == Counter(
-        f"{settings.topics.input}/0/{one.offset}" for one in sent
-    )
-    assert max(recorder.batches) < 30

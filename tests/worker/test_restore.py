@@ -1,8 +1,6 @@
 """A restore reads the remembered originals, not all that was ever written, and notices missing entries."""
 
-import random
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,29 +11,17 @@ from kafka.admin import KafkaAdminClient
 from stream_dedup.changelog import entries
 from stream_dedup.changelog import reader as changelog
 from stream_dedup.changelog.records import (
-    SEQUENCE_HEADER,
     RestoreResult,
-    SequenceRange,
-    TaskSummary,
     index_partitions,
-    offsets_header,
 )
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, Outdated
-from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import no_deadline
-from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.record_batch import Outgoing
-from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
 from tests.benchmarks.memory import deltas
 from tests.worker.remembered import Remembering
-from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import make_settings, open_store, ready
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
@@ -57,13 +43,9 @@ def one_row_each(settings: Settings, count: int) -> list[Delta]:
     return list(deltas(settings, count, 1))
 
 
-def opened(settings: Settings) -> StateStore:
-    return StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
-
-
 def restored(settings: Settings) -> tuple[RestoreResult, list[str]]:
     """Restore an index; return what was read, and the ids in the order of the rows."""
-    store = opened(settings)
+    store = open_store(settings)
     try:
         return store.complete(lambda done, total: None), ids(store)
     finally:
@@ -98,27 +80,6 @@ def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
     assert len(fetched) == 20 + 5, "the blocks before are not even fetched: the last merged block says where to begin"
 
 
-@pytest.mark.slow
-def test_sizes_mixed_aborts_and_owners_that_take_over(writer: Remembering, small: None) -> None:
-    """Each owner continues after what it has read; aborted entries leave no trace in the sequence numbers."""
-    chance = random.Random(3)
-    every = list(deltas(writer.settings, 6000, 600))
-    written: list[Delta] = []
-    for number, delta in enumerate(one_row_each(writer.settings, 120)):
-        if chance.random() < 0.1 and every:
-            delta = every.pop()
-        written.append(delta)
-        if chance.random() < 0.1:
-            writer.abort(writer.builder.build(delta))
-            store = opened(writer.settings)
-            store.complete(lambda done, total: None)
-            assert ids(store) == ids_of(*written[:-1]), number
-            writer.builder = store._builder
-            store.close()
-        writer.write(delta)
-    assert restored(writer.settings)[1] == ids_of(*written)
-
-
 @pytest.mark.parametrize("is_merged", [True, False])
 def test_a_lost_entry_is_refused(writer: Remembering, is_merged: bool, small: None) -> None:
     every = one_row_each(writer.settings, 35)
@@ -138,7 +99,7 @@ def test_a_standby_that_lacks_an_entry_reads_anew(
     monkeypatch.setattr(changelog, "_GAP_SECONDS", 0.5)
     entries = [entry for delta in one_row_each(writer.settings, 5) for entry in writer.builder.build(delta)]
     writer.commit([*entries[:2], *entries[3:]])
-    store = opened(writer.settings)
+    store = open_store(writer.settings)
     deadline = time.monotonic() + 30
 
     def follow() -> None:
@@ -167,7 +128,7 @@ def test_expired_entries_are_no_loss(writer: Remembering, small: None, expired: 
     _, rows = restored(writer.settings)
     assert rows == kept
     # The next owner continues the sequence numbers so that a reader understands them.
-    store = opened(writer.settings)
+    store = open_store(writer.settings)
     store.complete(lambda done, total: None)
     writer.builder = store._builder
     store.close()
@@ -182,12 +143,12 @@ def test_sequence_numbers_are_not_reused_when_all_has_expired(writer: Rememberin
     every = one_row_each(writer.settings, 38)
     for delta in every:
         writer.write(delta)
-    standby = opened(writer.settings)
+    standby = open_store(writer.settings)
     deadline = time.monotonic() + 30
     while len(standby.dedup) < 38 and time.monotonic() < deadline:
         standby.follow()
     delete_before(writer.settings, -1, 2)
-    store = opened(writer.settings)
+    store = open_store(writer.settings)
     store.complete(lambda done, total: None)
     assert ids(store) == ids_of(*every[10:30])
     writer.builder = store._builder
@@ -201,89 +162,6 @@ def test_sequence_numbers_are_not_reused_when_all_has_expired(writer: Rememberin
     standby.close()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.slow
-def test_a_store_after_failures_equals_a_fresh_one(
-    kafka: EmbeddedKafka, topic_name: Names, small: None, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    """Batches are confirmed, aborted, or committed without anybody knowing it; small ones and such as go to the folds
-    at once; one pending or two. What is known is never read again, and the numbers are those of a reader of all.
-    """
-    monkeypatch.setattr(entries, "_LARGE_ROWS", 8)
-    settings, chance = ready(make_settings(kafka.bootstrap, topic_name)), random.Random(seed)
-    decode = Decoder(settings.item)
-    some = [decode(value, key, None, 0, at) for at, (key, value) in enumerate(made_up(400, seed))]
-    reads: list[Delta] = []
-
-    class Counted(Deduplicator):
-        def restore(self, delta: Delta) -> None:
-            reads.append(delta)
-            super().restore(delta)
-
-    store = StateStore(WorkerContext(settings, Observer(), time.time, Counted, no_deadline), "global", 0)
-    happened: Counter[str] = Counter()
-    take, at = changelog.ChangelogReader._accept, 0
-
-    def counted(self: changelog.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
-        happened["fetched"] += len(records)
-        take(self, place, records)
-
-    monkeypatch.setattr(changelog.ChangelogReader, "_accept", counted)
-
-    def judged(size: int) -> tuple[int, list[Outgoing]]:
-        batch = store.dedup.judge(some[at : at + size])
-        reached = min(len(some), at + size)
-        task_summary = TaskSummary(settings.topics.input, "id", len(store.dedup) + len(batch.delta))
-        records = store.records(batch.delta, task_summary.header(), offsets_header({0: reached}))
-        store.apply(batch)
-        return reached, records
-
-    while at < len(some):
-        producer = TaskProducer(client.producer(settings, store.owner), 60, no_deadline)
-        found = store.complete(lambda done, total: None)
-        assert found.offsets.get(0, 0) == at
-        assert len(reads) == happened["unknown entries"], "what was known is not said again"
-        assert happened["fetched"] == happened["unknown records"], "nor read"
-        while at < len(some):
-            reached, records = judged(chance.choice([1, 1, 2, 30]))
-            before, at = at, reached
-            later = judged(chance.choice([1, 30])) if chance.random() < 0.3 else None
-            at = before
-            outcome = chance.choice(["confirmed"] * 5 + ["aborted", "unknown"])
-            happened[outcome] += 1
-            producer.begin()
-            producer.send(producer.pack(records))
-            producer.flush()
-            if outcome != "aborted":
-                producer.commit()
-                at = reached
-            if outcome == "confirmed":
-                store.confirm(producer.ends_in(store.topic))
-            elif outcome == "unknown":
-                news = [one for one in records if not is_of_known(one, store)]
-                happened["unknown entries"] += len(news)
-                happened["unknown records"] += len(records)
-            if outcome != "confirmed" or later is not None:
-                break
-        producer.close()
-        assert store.rollback()
-    assert min(happened[one] for one in ("confirmed", "aborted", "unknown")) > 1
-    TaskProducer(client.producer(settings, store.owner), 60, no_deadline).close()
-    store.complete(lambda done, total: None)
-    fresh = opened(settings)
-    restored_by_fresh = fresh.complete(lambda done, total: None)
-    assert restored_by_fresh.offsets == store.restored.offsets == {0: len(some)}
-    assert restored_by_fresh.task_summary == store.restored.task_summary
-    mine, its = store._builder.snapshot(), fresh._builder.snapshot()
-    assert [one for one, _ in mine.waiting] == [one for one, _ in its.waiting]
-    assert mine._replace(waiting=()) == its._replace(waiting=())
-    again = [decode(value, b"again-" + key, None, 0, 400) for key, value in made_up(400, seed)]
-    verdicts = [[(v.kind, v.original) for v in one.dedup.judge(again).verdicts] for one in (store, fresh)]
-    assert verdicts[0] == verdicts[1]
-    for one in (store, fresh):
-        one.close()
-
-
 @pytest.mark.parametrize("is_merged", [False, True], ids=["blocks", "folds"])
 def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
     writer: Remembering, small: None, is_merged: bool
@@ -292,7 +170,7 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
     every = one_row_each(writer.settings, 40)
     for delta in every[:20]:
         writer.write(delta)
-    store, other = opened(writer.settings), opened(writer.settings)
+    store, other = open_store(writer.settings), open_store(writer.settings)
     store.complete(lambda done, total: None)
     place = store.places.merged if is_merged else store.places.blocks
     store._reader.skip_to({place: 900}, store._builder.next, ())
@@ -308,13 +186,6 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
     other.close()
 
 
-def is_of_known(record: Outgoing, store: StateStore) -> bool:
-    """A fold of blocks that were written before."""
-    value = dict(record.headers)[SEQUENCE_HEADER]
-    assert value is not None
-    return SequenceRange.parse(value).last < store._pending[0].before.next
-
-
 def delete_before(settings: Settings, blocks: int, merged: int) -> None:
     places = index_partitions(settings.topics.changelog, 0)
     admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
@@ -323,19 +194,3 @@ def delete_before(settings: Settings, blocks: int, merged: int) -> None:
         admin.delete_records(wanted)
     finally:
         admin.close()
-
-
-@pytest.mark.slow
-def test_a_worker_by_single_items_is_restored_from_merged_blocks(
-    kafka: EmbeddedKafka, topic_name: Names, small: None
-) -> None:
-    """End to end: a worker merges its blocks, another one takes over, and every record has one outcome."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 1}))
-    sent = feed(settings, made_up(60))
-    run_until(settings, 60)
-    found, _ = restored(settings)
-    assert found.blocks < 20
-    assert found.offsets == {0: 60}
-    more = feed(settings, [(b"more-" + key, value) for key, value in made_up(30, seed=2)])
-    run_until(settings, 30)
-    assert_exactly_once(settings, [*sent, *more])

@@ -13,15 +13,16 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.errors import StreamError, TopicError
+from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.worker.support import (
     START,
     Member,
+    Watching,
     assert_exactly_once,
+    fails,
     feed,
     made_up,
     make_settings,
@@ -29,6 +30,7 @@ from tests.worker.support import (
     read_all,
     ready,
     run_until,
+    wait_until,
 )  # fmt: skip
 
 pytestmark = pytest.mark.kafka
@@ -82,52 +84,6 @@ def end_of_topic(settings: Settings, admin: Any, topic: str, partition: int = 0)
     return int(admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset)
 
 
-def fails(settings: Settings, match: str, kind: type[StreamError] = StreamError) -> str:
-    """Run a worker that must end with an error; return the message. One that works instead is stopped."""
-    stop = threading.Event()
-    timer = threading.Timer(20, stop.set)
-    timer.start()
-    try:
-        with pytest.raises(kind, match=match) as caught:
-            Worker(settings).run(stop)
-    finally:
-        timer.cancel()
-    return str(caught.value)
-
-
-class Watching(Observer):
-    """Counts judged records, and collects errors and lag."""
-
-    def __init__(self) -> None:
-        self.judged = 0
-        self.opened = threading.Event()
-        self.errors: list[Any] = []
-        self.lag: dict[int, int] = {}
-
-    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
-        self.lag |= {one: left for one, left in lag.items() if one == 1}
-
-    def batch(self, report: BatchReport) -> None:
-        self.judged += len(report.verdicts)
-
-    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
-        self.remembered = remembered
-        self.opened.set()
-
-    def error(self, error: Any, retry_in: float | None) -> None:
-        self.errors.append(error)
-
-    def wait_judged(self, count: int, seconds: float = 60) -> None:
-        wait_until(lambda: self.judged >= count, f"{count} are judged", seconds)
-
-
-def wait_until(met: Callable[[], object], what: str, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.05)
-
-
 @contextmanager
 def running(settings: Settings) -> Iterator[tuple[Watching, Callable[[], BaseException | None]]]:
     """Run a worker in a thread; yield its observer, and a function that waits for its end and returns its error."""
@@ -157,10 +113,7 @@ def running(settings: Settings) -> Iterator[tuple[Watching, Callable[[], BaseExc
 # -- a recreated or another input topic --------------------------------------------------------------------------------
 
 
-def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(settings: Settings, admin: Any) -> None:
     sent = feed(settings, made_up(30))
     run_until(settings, 30)
     recreate(admin, settings.topics.input)
@@ -175,10 +128,9 @@ def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(
 @pytest.mark.usefixtures("quick_watch")
 @pytest.mark.slow
 def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+    settings: Settings, topic_name: Names, admin: Any
 ) -> None:
     """As a standby it would wait in silence, and after a take-over the first output would lack items."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     own = {role: topic_name(f"second-{role}") for role in ("output", "duplicates", "dead_letters", "changelog")}
     second = ready(
         load_settings(
@@ -206,10 +158,7 @@ def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
 
 
 @pytest.mark.usefixtures("quick_watch")
-def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(settings: Settings, admin: Any) -> None:
     feed(settings, made_up(30))
     with running(settings) as (watching, end):
         watching.wait_judged(30)
@@ -225,10 +174,9 @@ def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(
 
 
 def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
+    settings: Settings, topic_name: Names, admin: Any
 ) -> None:
     """The worker of the new group must end with an error that names the command."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(30))
     run_until(settings, 30)
     other = ready(
@@ -292,7 +240,7 @@ def test_a_rewind_does_not_go_back_before_a_marker(kafka: EmbeddedKafka, topic_n
         feed(settings, made_up(5), partition=1)
         watching.wait_judged(5)
         feed_in_transaction(settings, others(10), partition=1, abort=True)
-        wait_until(lambda: watching.lag == {1: 0}, "the consumer's position has passed them")
+        wait_until(lambda: watching.lag.get(1) == 0, "the consumer's position has passed them")
         delete_to(admin, settings.topics.input, end_of_topic(settings, admin, settings.topics.input, 1), partition=1)
         second = threading.Event()
         joined = threading.Thread(target=Worker(settings).run, args=(second,))
@@ -365,9 +313,8 @@ def remake_changelog(admin: Any, settings: Settings) -> None:
 @pytest.mark.usefixtures("quick_watch")
 @pytest.mark.slow
 def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_stays(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
+    settings: Settings, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(30))
     with running(settings) as (watching, _):
         watching.wait_judged(30)
@@ -402,9 +349,8 @@ def test_a_changelog_that_has_lost_its_beginning_is_reported_at_the_take_over(
 @pytest.mark.parametrize("partition", [0, 1], ids=["blocks", "folds"])
 @pytest.mark.slow
 def test_a_foreign_transaction_in_the_changelog_is_reported_soon(
-    kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture, partition: int
+    settings: Settings, kafka: EmbeddedKafka, topic_name: Names, caplog: pytest.LogCaptureFixture, partition: int
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, made_up(30))
     run_until(settings, 30)
     foreign = KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=topic_name("foreign"))

@@ -15,6 +15,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.sample import from_kafka
 from stream_dedup.kafka.reader import TopicReader
+from stream_dedup.settings import Settings
 from tests.worker.support import feed, header, made_up, make_settings, outcome, ready, run_until
 
 pytestmark = pytest.mark.kafka
@@ -90,10 +91,7 @@ def test_labels_of_a_sample_give_the_precision(
     assert from_kafka(settings, 5, 1).pairs == later.pairs, "one seed, one sample"
 
 
-def test_single_records_are_read_by_partition_and_offset(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str]
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_single_records_are_read_by_partition_and_offset(settings: Settings) -> None:
     sent = feed(settings, made_up(20))
     topic = settings.topics.input
     with TopicReader(settings) as reader:

@@ -8,28 +8,28 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.errors import ChangelogError
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.settings import Settings
-from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.observer import BatchReport, Observer
-from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
-from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import (
+    Watching,
+    assert_exactly_once,
+    feed,
+    made_up,
+    make_settings,
+    open_store,
+    ready,
+    run_until,
+)
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
-
-
-def context(settings: Settings) -> WorkerContext:
-    return WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline)
 
 
 def test_it_follows_committed_entries_and_completes_the_rest(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     feed(settings, made_up(200))
     run_until(settings, 200)
-    store = StateStore(context(settings), "global", 0)
+    store = open_store(settings)
     deadline = time.monotonic() + 20
     while not len(store.dedup) and time.monotonic() < deadline:
         store.follow()
@@ -39,7 +39,7 @@ def test_it_follows_committed_entries_and_completes_the_rest(kafka: EmbeddedKafk
     run_until(settings, 200)
     progress: list[tuple[int, int]] = []
     restored = store.complete(lambda done, total: progress.append((done, total)))
-    fresh = StateStore(context(settings), "global", 0)
+    fresh = open_store(settings)
     fresh.complete(lambda done, total: None)
     assert len(store.dedup) == len(fresh.dedup) > followed
     assert restored.offsets == {0: 400}
@@ -49,37 +49,11 @@ def test_it_follows_committed_entries_and_completes_the_rest(kafka: EmbeddedKafk
     fresh.close()
 
 
-def test_it_refuses_the_changelog_of_another_group(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
-    feed(settings, made_up(20))
-    run_until(settings, 20)
-    store = StateStore(context(settings), "another", 0)
-    deadline = time.monotonic() + 20
-
-    def follow() -> None:
-        while time.monotonic() < deadline:
-            store.follow()
-
-    with pytest.raises(ChangelogError, match="each group needs a changelog of its own"):
-        follow()
-    store.close()
-
-
-class _Watching(Observer):
-    def __init__(self) -> None:
-        self.opened = threading.Event()
-        self.judged = 0
-        self.standing_by = 0
-
-    def batch(self, report: BatchReport) -> None:
-        self.judged += len(report.verdicts)
+class _Standby(Watching):
+    standing_by = 0
 
     def loop_completed(self, tasks: Sequence[str]) -> None:
         self.standing_by += not tasks
-
-    def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
-        self.remembered = remembered
-        self.opened.set()
 
 
 def test_a_standby_has_read_the_changelog_before_it_takes_over(kafka: EmbeddedKafka, topic_name: Names) -> None:
@@ -90,7 +64,7 @@ def test_a_standby_has_read_the_changelog_before_it_takes_over(kafka: EmbeddedKa
         made.append(Deduplicator(settings))
         return made[-1]
 
-    active, standby = _Watching(), _Watching()
+    active, standby = _Standby(), _Standby()
     stops = [threading.Event(), threading.Event()]
     workers = [
         threading.Thread(target=Worker(settings, observer=active).run, args=(stops[0],)),

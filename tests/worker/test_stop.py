@@ -9,6 +9,7 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks.restore import fill_changelog
@@ -22,8 +23,7 @@ ORIGINALS = 100_000
 
 
 @pytest.mark.slow
-def test_it_ends_within_ten_seconds_of_sigterm(kafka: EmbeddedKafka, topic_name: Names, tmp_path: Path) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_it_ends_within_ten_seconds_of_sigterm(settings: Settings, tmp_path: Path) -> None:
     fill_changelog(settings, ORIGINALS, 2000)
     with Member("a", settings, tmp_path) as member, Load(settings, 500.0):
         (member.faults / "long-exit").touch()

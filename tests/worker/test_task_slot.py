@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import Interrupted, Outdated, StreamError, TransactionFailed
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.settings import load_settings
-from stream_dedup.worker import task_slot as slots
-from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.observer import Observer, TaskState
-from stream_dedup.worker.task_slot import TaskSlot
+from stream_dedup.worker import task
+from stream_dedup.worker.observer import TaskState
+from stream_dedup.worker.task import TaskSlot
+from tests.worker.support import context
 
 
 class FakeStore:
@@ -56,10 +54,9 @@ class FakeTask:
 @pytest.fixture
 def slot(monkeypatch: pytest.MonkeyPatch) -> TaskSlot:
     FakeStore.made = []
-    monkeypatch.setattr(slots, "StateStore", FakeStore)
-    monkeypatch.setattr(slots, "PartitionTask", FakeTask)
-    context = WorkerContext(load_settings(), Observer(), time.time, Deduplicator, no_deadline)
-    return TaskSlot("global", 0, context, threading.Event())
+    monkeypatch.setattr(task, "StateStore", FakeStore)
+    monkeypatch.setattr(task, "PartitionTask", FakeTask)
+    return TaskSlot("global", 0, context(load_settings()), threading.Event())
 
 
 def advance_until(slot: TaskSlot, condition: Callable[[], bool]) -> None:

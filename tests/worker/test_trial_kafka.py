@@ -4,7 +4,6 @@ import gc
 import json
 import signal
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,29 +13,22 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.dedup.verdict import Kind, Verdict
-from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
+from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import InputError, StreamDedupError, StreamError, TopicError, UsageError
 from stream_dedup.kafka.reader import LiveReader
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import Settings
 from stream_dedup.worker.trial import Ended, Trial, run_trial
 from tests.worker.support import (
     article,
     feed,
     made_up,
-    make_settings,
     outcome,
-    ready,
     run_until,
 )
 
 pytestmark = pytest.mark.kafka
 LONG_AGO = ("--since", "9999d")  # the test feed is dated 2023
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
-
-
-@pytest.fixture
-def settings(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> Settings:
-    return ready(make_settings(kafka.bootstrap, topic_name))
 
 
 @pytest.fixture(autouse=True)
@@ -180,10 +172,11 @@ def test_all_bad(settings: Settings) -> None:
     assert "/0/0: json: " in result.stdout
 
 
-def test_an_empty_topic_and_one_without_recent_records(settings: Settings) -> None:
+def test_an_empty_topic_one_without_recent_records_and_a_wrong_duration(settings: Settings) -> None:
     assert "is empty; to wait for new items, add --minutes 10" in failed(settings, InputError)
     feed(settings, made_up(3))
     assert "has had no records since" in failed(settings, InputError, "--since", "2h")
+    assert "write a number and a unit" in failed(settings, UsageError, "--since", "2 fortnights")
 
 
 @pytest.mark.slow
@@ -194,10 +187,6 @@ def test_no_topic_and_no_broker(settings: Settings) -> None:
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": f"127.0.0.1:{port}"})
     assert "no broker answers at" in failed(settings.model_copy(update={"kafka": kafka}), StreamError)
     gc.collect()
-
-
-def test_a_wrong_duration_is_refused() -> None:
-    assert "write a number and a unit" in failed(load_settings(), UsageError, "--since", "2 fortnights")
 
 
 def test_a_failure_shows_the_results_so_far(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,13 @@
 """A worker whose wall clock is wrong works on a real Kafka, and others can restore what it wrote."""
 
 import time
-from collections.abc import Callable
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from stream_dedup.settings import Settings
+from tests.worker.support import assert_exactly_once, feed, made_up, run_until
 
 pytestmark = pytest.mark.kafka
 _DAY = 24 * 3600.0
@@ -16,9 +16,8 @@ _DAY = 24 * 3600.0
 @pytest.mark.parametrize("seconds", [2 * 3600.0, 400 * _DAY, -400 * _DAY])
 @pytest.mark.slow
 def test_a_worker_with_a_wrong_clock_writes_a_changelog_that_lasts(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str], seconds: float
+    settings: Settings, kafka: EmbeddedKafka, seconds: float
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
     sent = feed(settings, made_up(30))
     run_until(settings, 30, seconds=20, clock=lambda: time.time() + seconds)
     again = [(b"again-" + key, value) for key, value in made_up(30)]

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.batch.judge import judge_lines
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.evaluate.explain import explain
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
+from tests.batch.feed import judge_lines
 
 SIZES = (500, 1, 40, 5000)
 _COMPARED = (Stage.EXACT, Stage.HEADLINE, Stage.BODY, Stage.PROSE)

@@ -7,13 +7,15 @@ import pytest
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.evaluate.labels import Label
-from stream_dedup.evaluate.novelty import (
+from stream_dedup.evaluate.rates import (
     LEAST_OF_A_KIND,
     LEAST_PAIRS,
-    Advice,
+    Judged,
     NoveltyReport,
     advise,
     clusters_of,
+    held_at,
+    judged,
     novelty_report,
     rates,
 )
@@ -33,7 +35,8 @@ def verdict(name: str, held: bool, novelty: float | None = None, stage: Stage = 
 
 def report(labels: list[Label], verdicts: list[Verdict]) -> NoveltyReport:
     by_id = {one.id: one for one in verdicts}
-    made = novelty_report(labels, by_id, {"nothing": {}, "all": {name: f"before {name}" for name in by_id}}, {}, 0.5)
+    others: dict[str, dict[str, str]] = {"nothing": {}, "all": {name: f"before {name}" for name in by_id}}
+    made = novelty_report(judged(labels, by_id, {}), others, 0.5)
     assert made is not None
     return made[0]
 
@@ -62,21 +65,20 @@ def test_a_page_without_an_article_of_its_own_counts_for_neither_nor_does_a_pair
     held: bool,
 ) -> None:
     labels = [pair("a", "copy", "no"), pair("menu", "furniture", "no"), pair("older", "different", None)]
-    found = report(labels, [verdict("a", True), verdict("menu", held), verdict("older", held)])
-    assert found.rates["decision"].rows == 1
-    assert found.rates["decision"].missed == 0.0
+    verdicts = [verdict("a", True), verdict("menu", held), verdict("older", held)]
+    found = report(labels, verdicts)
+    assert (found.rates["decision"].rows, found.rates["decision"].missed) == (1, 0.0)
+    assert novelty_report(judged(labels[2:], {"older": verdicts[2]}, {}), {}, 0.5) is None
 
 
-def test_without_new_there_is_no_second_question() -> None:
-    assert novelty_report([Label("a", "b", "copy")], {"b": verdict("b", True)}, {}, {}, 0.5) is None
+# -- intervals --------------------------------------------------------------------------------------------------------
 
 
 def test_pairs_of_one_site_tell_less_than_pairs_of_many() -> None:
     labels = [pair(str(n), "cut", "yes" if n % 4 == 0 else "no") for n in range(80)]
-    held = [True] * 80
 
     def width(clusters: list[str]) -> float:
-        found = rates(labels, held, clusters)
+        found = rates(labels, [True] * 80, clusters)
         low, high = found.missed_interval
         assert low <= found.missed <= high
         return high - low
@@ -88,12 +90,12 @@ def test_pairs_of_one_site_tell_less_than_pairs_of_many() -> None:
 
 def test_where_all_sites_agree_the_interval_still_says_how_little_is_known() -> None:
     labels = [pair(str(n), "copy", "no") for n in range(20)]
-    many = rates(labels, [True] * 20, [str(n) for n in range(20)])
-    few = rates(labels, [True] * 20, [str(n % 5) for n in range(20)])
-    assert many.missed_interval == pytest.approx((0.0, 1 - 0.025 ** (1 / 20)))
-    assert few.missed_interval == pytest.approx((0.0, 1 - 0.025 ** (1 / 5)))
-    let_through = rates(labels, [False] * 20, [str(n) for n in range(20)])
-    assert let_through.repeated_interval == pytest.approx((0.025 ** (1 / 20), 1.0))
+    for sites in (20, 5):
+        clusters = [str(n % sites) for n in range(20)]
+        interval = rates(labels, [True] * 20, clusters).missed_interval
+        assert interval == pytest.approx((0.0, 1 - 0.025 ** (1 / sites)))
+        interval = rates(labels, [False] * 20, clusters).repeated_interval
+        assert interval == pytest.approx((0.025 ** (1 / sites), 1.0))
 
 
 def test_sites_that_are_alike_by_chance_prove_nothing() -> None:
@@ -106,9 +108,13 @@ def test_sites_that_are_alike_by_chance_prove_nothing() -> None:
 
 def test_on_a_single_site_pairs_with_one_earlier_item_depend_on_each_other() -> None:
     labels = [pair("a", "copy", "no"), pair("b", "cut", "yes")]
-    assert clusters_of(labels, {"a": "x", "b": "x"}) == ["before a", "before b"]
-    assert clusters_of(labels, {"a": "x"}) == ["x", "id b"], "an unknown site stands alone"
+    verdicts = {name: verdict(name, True) for name in "ab"}
+    assert clusters_of(judged(labels, verdicts, {"a": "x", "b": "x"})) == ["before a", "before b"]
+    assert clusters_of(judged(labels, verdicts, {"a": "x"})) == ["x", "id b"], "an unknown site stands alone"
     assert math.isnan(rates(labels, [True, True], ["x", "x"]).missed_interval[0])
+
+
+# -- the trade-off ----------------------------------------------------------------------------------------------------
 
 
 def test_the_curve_falls_in_one_rate_and_rises_in_the_other_and_meets_the_decision_at_its_setting() -> None:
@@ -144,100 +150,90 @@ def test_another_article_too_would_be_held_back_at_a_higher_threshold() -> None:
     """It once kept its verdict at every threshold, because the views had said "another article"."""
     unique = Verdict("a", Kind.UNIQUE, Stage.NONE, True, Original("before a", 0, -1, -1), Evidence(novelty=0.6))
     found = report([pair("a", "copy", "no")], [unique])
-    assert {point.threshold: point.repeated for point in found.curve if point.threshold in (0.5, 0.7)} == {
-        0.5: 1.0, 0.7: 0.0
-    }  # fmt: skip
+    repeated = {point.threshold: point.repeated for point in found.curve}
+    assert (repeated[0.5], repeated[0.7]) == (1.0, 0.0)
 
 
-def labelled(count: int, shift: float, seed: int, most: float = 1.0) -> tuple[list[Label], list[float]]:
+# -- advice -----------------------------------------------------------------------------------------------------------
+
+
+def labelled(count: int, shift: float, seed: int, most: float = 1.0, present: float = DEFAULT) -> list[Judged]:
     """Pairs whose log-odds of something new are `shift` above those of their novelty, which is at most `most`."""
     random = np.random.default_rng(seed)
     novelty = random.uniform(0.02, min(most, 0.98), count)
     is_new = random.random(count) < 1 / (1 + np.exp(-np.log(novelty / (1 - novelty)) - shift))
-    labels = [Label("before", f"{n}", "cut", new="yes" if new else "no") for n, new in enumerate(is_new.tolist())]
-    return labels, novelty.tolist()
+    return [
+        one_pair(f"{n}", new, value, f"{n % 12}.example", present)
+        for n, (new, value) in enumerate(zip(is_new.tolist(), novelty.tolist(), strict=True))
+    ]
 
 
-def advice_of(labels: list[Label], novelty: list[float], present: float = DEFAULT) -> Advice:
-    sites = [f"{n % 12}.example" for n in range(len(labels))]
-    return advise(labels, novelty, [value < present for value in novelty], sites, present)
+def one_pair(name: str, is_new: bool, novelty: float | None, site: str, present: float = DEFAULT) -> Judged:
+    held = novelty is None or novelty < present
+    return Judged(Label("before", name, "cut", new="yes" if is_new else "no"), held, held, novelty, "before", site)
 
 
 def test_where_novelty_is_right_the_default_stays_or_moves_little() -> None:
-    values = [advice_of(*labelled(60, 0.0, seed)).novelty or 0 for seed in SEEDS]
+    values = [advise(labelled(60, 0.0, seed), DEFAULT).novelty or 0 for seed in SEEDS]
     assert values.count(DEFAULT) > len(values) / 2
     assert all(abs(value - DEFAULT) < 0.16 for value in values)
 
 
 @pytest.mark.parametrize("shift", [-1.2, 1.2])
 def test_sixty_labels_of_another_feed_move_the_threshold_to_where_it_errs_less(shift: float) -> None:
+    feed = labelled(20_000, shift, seed=99)
+
     def cost(threshold: float) -> float:
         """A miss weighs as much as .6 / .4 repeats, as at the default."""
-        labels, novelty = labelled(20_000, shift, seed=99)
-        held = [value < threshold for value in novelty]
-        lost = sum(one and label.new == "yes" for one, label in zip(held, labels, strict=True))
-        return 1.5 * lost + sum(not one and label.new == "no" for one, label in zip(held, labels, strict=True))
+        answers = [(held, one.label.new == "yes") for held, one in zip(held_at(threshold, feed), feed, strict=True)]
+        return 1.5 * answers.count((True, True)) + answers.count((False, False))
 
     by_default = cost(DEFAULT)
     for seed in SEEDS:
-        value = advice_of(*labelled(60, shift, seed)).novelty
+        value = advise(labelled(60, shift, seed), DEFAULT).novelty
         assert value is not None
         assert (value > DEFAULT) == (shift < 0)
         assert cost(value) < by_default
 
 
 def test_few_labels_recommend_nothing_and_say_what_they_lack() -> None:
-    labels, novelty = labelled(LEAST_PAIRS - 1, 0.0, seed=1)
-    found = advice_of(labels, novelty)
-    assert found.novelty is None
-    assert found.reason == "1 pair more"
+    found = advise(labelled(LEAST_PAIRS - 1, 0.0, seed=1), DEFAULT)
+    assert (found.novelty, found.reason) == (None, "1 pair more")
     assert "No value of decision.novelty is recommended from 39 labelled pairs" in found.remark()
-    enough = [Label("a", str(n), "cut", new="yes" if n < LEAST_OF_A_KIND - 1 else "no") for n in range(200)]
-    found = advice_of(enough, [0.2] * 200)
+    enough = [one_pair(str(n), n < LEAST_OF_A_KIND - 1, 0.2, f"{n % 12}.example") for n in range(200)]
+    found = advise(enough, DEFAULT)
     assert (found.novelty, found.reason) == (None, "1 pair more with something new")
-    assert advice_of(*labelled(LEAST_PAIRS, 0.0, seed=1)).novelty is not None
+    assert advise(labelled(LEAST_PAIRS, 0.0, seed=1), DEFAULT).novelty is not None
 
 
 def test_one_site_of_many_does_not_move_the_threshold() -> None:
     """It would fit twenty labels of a site where everything is new, and be wrong on each of the other eleven."""
-    labels, novelty = labelled(44, 0.0, seed=3)
-    sites = [f"{n % 11}.example" for n in range(44)] + ["odd.example"] * 20
-    labels += [Label("a", f"odd {n}", "cut", new="yes") for n in range(20)]
-    novelty += [0.2] * 20
-    assert advise(labels, novelty, [value < DEFAULT for value in novelty], sites, DEFAULT).novelty == DEFAULT
+    pairs = [one._replace(source=f"{n % 11}.example") for n, one in enumerate(labelled(44, 0.0, seed=3))]
+    pairs += [one_pair(f"odd {n}", True, 0.2, "odd.example") for n in range(20)]
+    assert advise(pairs, DEFAULT).novelty == DEFAULT
 
 
 def test_of_items_held_back_alone_no_higher_value_is_recommended() -> None:
     for seed in SEEDS:
-        found = advice_of(*labelled(120, -0.5, seed, most=DEFAULT))
+        found = advise(labelled(120, -0.5, seed, most=DEFAULT), DEFAULT)
         assert found.novelty is None or found.novelty <= DEFAULT
-    found = advice_of(*labelled(400, -0.5, 1, most=DEFAULT))
+    found = advise(labelled(400, -0.5, 1, most=DEFAULT), DEFAULT)
     assert found.novelty == DEFAULT
     assert "only items held back are labelled" in found.remark()
 
 
 def test_missed_and_repeated_are_those_of_each_value() -> None:
-    labels, novelty = labelled(60, -1.2, seed=2)
-    sites = [f"{n % 12}.example" for n in range(60)]
-    exact = [Label("before", "exact", "copy", new="no")]
-    found = advise(labels + exact, [*novelty, None], [value < 0.45 for value in novelty] + [True], [*sites, "x"], 0.45)
+    pairs = [*labelled(60, -1.2, seed=2, present=0.45), one_pair("exact", False, None, "x")]
+    found = advise(pairs, 0.45)
     assert found.novelty is not None
     assert sorted(found.rates) == sorted({0.3, 0.4, 0.45, 0.5, found.novelty})
     for threshold, measured in found.rates.items():
-        held = [value < threshold for value in novelty] + [True]
-        assert measured == rates(labels + exact, held, [*sites, "x"])
+        held = [one.novelty is None or one.novelty < threshold for one in pairs]
+        assert measured == rates([one.label for one in pairs], held, [one.source for one in pairs])
     assert found.pairs == 60
 
 
 def test_a_verdict_that_names_another_original_says_nothing_about_the_pair() -> None:
-    labels, novelty = labelled(50, 0.0, seed=1)
-    verdicts = {
-        label.later: Verdict(
-            label.later, Kind.UNIQUE, Stage.NONE, True, Original("other" if n < 5 else "before", 0, -1, -1),
-            Evidence(novelty=value),
-        )
-        for n, (label, value) in enumerate(zip(labels, novelty, strict=True))
-    }  # fmt: skip
-    made = novelty_report(labels, verdicts, {}, {}, DEFAULT)
-    assert made is not None
-    assert made[1].pairs == 45
+    pairs = labelled(50, 0.0, seed=1)
+    others = [one._replace(original="other") for one in pairs[:5]]
+    assert advise([*others, *pairs[5:]], DEFAULT).pairs == 45

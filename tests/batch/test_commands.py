@@ -1,0 +1,133 @@
+"""`stream-dedup filter` and `pairs`: what they print, where, and how they end."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
+
+import pytest
+from numba.core import event
+from typer.testing import Result
+
+from stream_dedup.errors import InputError
+from stream_dedup.precompile.compilations import COMPILING
+from tests.batch.conftest import invoke
+from tests.batch.feed import feed, rows, story, write
+
+SECOND = {"filter": "--duplicates", "pairs": "--clusters"}
+BOTH = pytest.mark.parametrize("command", list(SECOND))
+
+
+def run(command: str, directory: Path, *arguments: str | Path) -> Result:
+    return invoke(command, *arguments, "--output", directory / "first", SECOND[command], directory / "second")
+
+
+@pytest.mark.parametrize(("command", "first", "second"), [("filter", 1, 2), ("pairs", 1, 2)])
+def test_the_counts_are_printed_and_bad_lines_named(tmp_path: Path, command: str, first: int, second: int) -> None:
+    path = write(tmp_path / "in", [story(1), story(1, 1, "copy"), b"{"])
+    result = run(command, tmp_path, path)
+    assert result.exit_code == 0
+    assert f"{first} in {tmp_path / 'first'}" in result.stdout
+    assert f"{second} in {tmp_path / 'second'}" in result.stdout
+    assert "read as  plain" in result.stdout
+    assert "out of order" not in result.stdout, "in pairs the order says nothing, and here it is right"
+    errors = result.stderr.replace(COMPILING, "").strip()
+    if command == "pairs":
+        assert errors.startswith(f"{path}:3: json: ")
+        return
+    words = result.stdout.split()
+    assert [words[words.index(name) + 1] for name in ("unique", "duplicate", "bad", "all")] == ["1", "1", "1", "3"]
+    assert f"bad: {path}:3: json: " in " ".join(words)
+    assert errors == "", "no bar where nobody looks"
+
+
+def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", feed(100))
+    printed = json.loads(run("filter", tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
+    counts = ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
+    assert list(printed) == [*counts, "odd_times", "evicted", "summary"]
+    assert printed["summary"]["items"] == 100
+    assert printed["odd_times"]["missing"] > 0
+    assert printed["items"] == printed["unique"] + printed["duplicate"] + printed["update"] + printed["bad"] == 100
+    again = json.loads(run("filter", tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
+    assert again["resumed"] == 100
+    assert again["summary"] is None, "nothing came"
+    found = json.loads(run("pairs", tmp_path, path, "--json", "--memory", "64M", "--force").stdout)
+    assert found["items"] + found["bad"] == 100
+    assert found["pairs"] == len(rows(tmp_path / "first"))
+    assert found["items"] == len(rows(tmp_path / "second"))
+
+
+def test_rows_of_a_file_that_is_not_named_are_only_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1), story(1, 1, "copy")])
+    result = invoke("filter", path, "--output", tmp_path / "u")
+    assert result.exit_code == 0
+    assert "1 held back or bad, not written: name a file with --duplicates" in result.stdout
+    found = invoke("pairs", path, "--output", tmp_path / "p", "--json")
+    assert json.loads(found.stdout)["clusters"] == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "p", "u"]
+
+
+def test_at_the_end_it_says_what_it_understood(tmp_path: Path) -> None:
+    items = [json.dumps({"id": i, "title": f"Elm {i}", "text": "It is open.", "published": "soon"}) for i in range(5)]
+    result = run("filter", tmp_path, write(tmp_path / "in", [one.encode() for one in items]))
+    shown = " ".join(result.stdout.split())
+    assert "filled id 100%, title 100%, text 100%, source 0%, url 0%, published 100%" in shown
+    assert f"warning: 5 dates cannot be read ({tmp_path / 'in'}:1: " in shown
+    assert "'soon'" in shown
+
+
+@BOTH
+def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path, command: str) -> None:
+    path = write(tmp_path / "in", [b'{"kopf": "Elm", "rumpf": "It is open."}'] * 30)
+    result = run(command, tmp_path, path)
+    assert result.exit_code == 1
+    assert "warning: All 30 items are bad" in result.stdout
+    assert "The records have rumpf, kopf" in result.stdout
+    if command == "pairs":
+        named = [line for line in result.stderr.splitlines() if line != COMPILING]
+        assert [line.split(": ")[0] for line in named[:5]] == [f"{path}:{number}" for number in range(1, 6)]
+        assert named[5:] == ["more of them are only counted; `stream-dedup filter --duplicates FILE` names each"]
+    quiet = run(command, tmp_path, path, "--json", "--force")
+    assert quiet.exit_code == 1
+    assert json.loads(quiet.stdout)["bad"] == 30
+    assert "All 30 items are bad" in quiet.stderr
+
+
+def test_settings_come_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[item]\nfields = {title = "head.line", text = "body"}\n')
+    items = [json.dumps({"id": i, "head": {"line": "One"}, "body": "and the same"}).encode() for i in (1, 2)]
+    path = write(tmp_path / "in", items)
+    for command, name in (("filter", "duplicate"), ("pairs", "pairs")):
+        printed = run(command, tmp_path, path, "--config", tmp_path / "config.toml", "--json", "--force").stdout
+        assert json.loads(printed)[name] == 1
+
+
+def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1)])
+    assert invoke("filter", path, "--duplicates", "d").exit_code == 2
+    assert run("filter", tmp_path, path, "--format", "xml").exit_code == 2
+    assert run("filter", tmp_path).exit_code == 2
+
+
+def test_an_empty_input_is_said(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"\n\n")
+    result = invoke("filter", tmp_path / "in", "--output", tmp_path / "u")
+    assert result.exit_code == 0
+    assert "The input is empty" in result.stdout
+    assert "--duplicates" not in result.stdout, "nothing was held back"
+
+
+@BOTH
+def test_it_says_that_it_compiles(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From an empty cache the first items wait a minute, in which nothing else is printed."""
+
+    def compiling(*_: object, **__: object) -> NoReturn:
+        dispatcher = SimpleNamespace(py_func=compiling)
+        event.broadcast(event.Event("numba:compile", event.EventStatus.START, {"dispatcher": dispatcher}))
+        raise InputError("no further")
+
+    monkeypatch.setattr("stream_dedup.precompile.compilations._PATIENCE_SECONDS", -1)
+    monkeypatch.setattr("stream_dedup.batch.filter.filter_files", compiling)
+    monkeypatch.setattr("stream_dedup.batch.pairs.find_pairs", compiling)
+    assert COMPILING in run(command, tmp_path, "in.jsonl").stderr

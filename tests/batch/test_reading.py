@@ -1,0 +1,177 @@
+"""Every way in gives the same lines; a table gives its rows; and what is neither is named, never guessed."""
+
+import bz2
+import datetime as dt
+import gzip
+import io
+import json
+import lzma
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import zstandard
+from pyarrow import parquet
+
+from stream_dedup.batch.lines import LineReader, read_lines
+from stream_dedup.batch.tables import CsvRow, FileFormat
+from stream_dedup.errors import InputError
+
+LINES = [b'{"id": 1}', b'{"id": 2, "text": "\xc3\xa4\r"}', b"3" * 3_000_000, b"\xff", b"5\r"]
+WHOLE = b"\n".join(LINES) + b"\n"
+CSV = b'id,title,text\n1,"Fair, and ""large""","two\nlines"\n2,,\xc3\xa4\n'
+ROWS = [{"id": "1", "title": 'Fair, and "large"', "text": "two\nlines"}, {"id": "2", "text": "ä"}]
+PACKERS = {".gz": gzip.compress, ".zst": zstandard.compress, "": bytes}
+
+
+def read(path: Path, data: bytes, file_format: FileFormat | None = None) -> list[bytes]:
+    path.write_bytes(data)
+    return list(read_lines(path, file_format))
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+@pytest.mark.parametrize("name", ["a.jsonl", "pipe"])
+def test_lines_come_as_they_are_however_they_are_packed_and_joined(
+    tmp_path: Path, name: str, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = PACKERS[suffix]
+    for data in (pack(WHOLE), pack(WHOLE[:100]) + pack(b"") + pack(WHOLE[100:])):
+        assert read(tmp_path / name, data) == LINES, "recognised under any name"
+        stdin = io.TextIOWrapper(io.BytesIO(data))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert list(read_lines("-")) == LINES
+        assert not stdin.buffer.closed
+    assert read(tmp_path / f"{name}{suffix}", data) == LINES
+
+
+def test_blank_lines_are_no_items_and_the_last_needs_no_line_feed(tmp_path: Path) -> None:
+    assert read(tmp_path / "a", b"\n1\n \t\r\n\n2") == [b"1", b"2"]
+
+
+def test_the_digest_is_of_the_lines_so_far_however_they_are_packed(tmp_path: Path) -> None:
+    digests = []
+    for name, pack in (("a", bytes), ("a.gz", gzip.compress)):
+        (tmp_path / name).write_bytes(pack(b"1\n\n2\n3"))
+        reader = LineReader([str(tmp_path / name)])
+        digests.append([(line.value, reader.position) for line in reader])
+    assert digests[0] == digests[1]
+    assert [place.line for _, place in digests[0]] == [1, 3, 4]
+    assert len({place.digest for _, place in digests[0]}) == 3
+
+
+def test_what_is_packed_in_a_pipe_is_recognised_however_slowly_it_comes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    def write() -> None:
+        with (tmp_path / "pipe").open("wb", buffering=0) as pipe:
+            for byte in gzip.compress(b"1\n2\n"):
+                pipe.write(bytes([byte]))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert list(read_lines(tmp_path / "pipe")) == [b"1", b"2"]
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.csv", CSV),
+        ("a.CSV", CSV),
+        ("a.csv.gz", gzip.compress(CSV)),
+        ("a.csv", b"\xef\xbb\xbf" + CSV),
+        ("a.csv", CSV.replace(b"\n", b"\r\n").replace(b"two\r", b"two")),
+        ("a.csv", b'id;title;text\n1;"Fair, and ""large""";"two\nlines"\n2;;\xc3\xa4'),
+        ("a.tsv", b'id\ttitle\ttext\n1\t"Fair, and ""large"""\t"two\nlines"\n\n2\t\t\xc3\xa4'),
+        ("a.csv", b"\nid, title ,text\n" + CSV.split(b"\n", 1)[1] + b",,\n"),
+    ],
+    ids=["plain", "name", "packed", "with a byte order mark", "CRLF", "semicolons", "tabs", "blank rows"],
+)
+def test_what_spreadsheets_write_is_read_as_objects_of_filled_cells(tmp_path: Path, name: str, data: bytes) -> None:
+    assert list(map(json.loads, read(tmp_path / name, data))) == ROWS
+
+
+def test_rows_are_numbered_as_a_spreadsheet_does_and_keep_their_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(CSV)
+    lines = list(LineReader([str(tmp_path / "a.csv")]))
+    assert [line.number for line in lines] == [2, 3]
+    rows = [line.source_row for line in lines if isinstance(line.source_row, CsvRow)]
+    assert b"\n".join([rows[0].header, *(row.raw for row in rows), b""]) == CSV
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [(b"1,b", "2 cells under a header of 3"), (b"1,b,c,d", "4 cells under"), (b"1,\xff,c", "not UTF-8")],
+)
+def test_a_row_that_does_not_fit_is_a_fault_of_its_own(tmp_path: Path, row: bytes, fault: str) -> None:
+    (tmp_path / "a.csv").write_bytes(b"id,title,text\n" + row + b"\n2,b,c\n")
+    first, second = (line.fault for line in LineReader([str(tmp_path / "a.csv")]))
+    assert fault in str(first)
+    assert second is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"Date, place and source of the report on the harbour fair are unknown, said the mayor", b"{", b"[1]", b"x,y"],
+)
+def test_a_broken_line_costs_only_itself(tmp_path: Path, first: bytes) -> None:
+    lines = [b'{"id": 0}', first] if first == b"{" else [first, b'{"id": 0}']
+    assert read(tmp_path / "a", b"\n".join(lines)) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "match"),
+    [
+        ("a.gz", gzip.compress(WHOLE)[:-1], "cut short"),
+        ("a.gz", gzip.compress(WHOLE)[:-20], "cut short"),
+        ("a.zst", zstandard.compress(WHOLE)[:-1], "cut short"),
+        ("a.zst", zstandard.compress(WHOLE)[:-20], "cut short"),
+        ("a.gz", WHOLE, "is not packed as its name says"),
+        ("a.jsonl", bz2.compress(WHOLE), "bzip2 -dc"),
+        ("a.jsonl", lzma.compress(WHOLE), "xz -dc"),
+        ("a.jsonl", b"PK\x03\x04" + WHOLE, "unzip -p .* or save it as CSV"),
+        ("a.csv", CSV + b'3,"open,x\n4,b,c\n', r"a\.csv:5: the row that begins here is not valid CSV"),
+        ("a.csv", CSV + b'3,"a"b,c\n', r"a\.csv:5: .*doubled"),
+        ("a.csv", b"id,title,id\n1,2,3\n", r"a\.csv:1: two columns have the name 'id'"),
+        ("a.csv", b'{"id": 1, "title": "x"}\n', "holds JSON, not CSV"),
+        ("a.csv", b",,\n1,2,3\n", "there is no header"),
+        ("a.csv", "id,title\n1,x\n".encode("utf-16"), "iconv -f UTF-16"),
+        ("a.txt", CSV, r"looks like CSV: its first line is 'id,title,text'; give it the suffix \.csv"),
+        ("a.txt", b'"GUID";"Headline"\n1;x\n', "looks like CSV"),
+        ("a.txt", '{"id": 1}\n'.encode("utf-16"), "is UTF-16, not UTF-8, which cannot be read; convert it"),
+        ("a.txt", b'[\n  {"id": 1}\n]\n', "one JSON document"),
+        ("a.txt", b'[{"id": 1}, {"id": 2}]', "one JSON document"),
+        ("a.txt", b'{\n  "id": 1\n}\n', "one JSON document"),
+        ("a.parquet", b'{"id": 1}\n', "does not hold what its name or --format says"),
+        ("a.parquet", b"PAR1 and nothing more", r"cannot read .*a\.parquet as Parquet"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_place_and_the_cure(
+    tmp_path: Path, name: str, data: bytes, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        read(tmp_path / name, data)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
+def test_a_row_of_parquet_is_an_object_of_what_is_not_null(tmp_path: Path, name: str) -> None:
+    moment = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)
+    columns = {
+        "id": pa.array([1, 2]),
+        "title": ["One", None],
+        "published": pa.array([moment, moment], pa.timestamp("ns", "UTC")),
+        "thread": [{"site": "a.example"}, None],
+    }
+    parquet.write_table(pa.table(columns), tmp_path / name)
+    reader = LineReader([str(tmp_path / name)])
+    at = "2024-05-01T10:00:00Z"
+    assert [json.loads(line.value) for line in reader] == [
+        {"id": 1, "title": "One", "published": at, "thread": {"site": "a.example"}},
+        {"id": 2, "published": at},
+    ]
+    assert reader.bytes_read == (tmp_path / name).stat().st_size
+    with pytest.raises(InputError, match="does not hold what its name or --format says"):
+        list(read_lines(tmp_path / name, FileFormat.CSV))
