@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dedup.dedup import verdict
-from stream_dedup.fingerprint import kernel, layout, packed_sets, simhash
+from stream_dedup.fingerprint import kernel, packed_sets, simhash
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import load_settings
 from tests.figures.families import Tables
@@ -58,7 +58,7 @@ def versions() -> dict[str, int]:
     return {
         "kernel": kernel.VERSION,
         "simhash": simhash.VERSION,
-        "layout": layout.VERSION,
+        "layout": simhash.LAYOUT_VERSION,
         "packed_sets": packed_sets.VERSION,
         "weights": simhash.WEIGHTS_VERSION,
         "rule": verdict.RULE_VERSION,

@@ -19,6 +19,7 @@ from stream_dedup.cli.config import effective
 from stream_dedup.cli.preview import _begin_ms
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.labels import read_labels
+from stream_dedup.evaluate.rates import agreement
 from stream_dedup.evaluate.sample import Sample, Strata, _decision, _row
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
@@ -76,9 +77,7 @@ def _sample(data: bytes) -> None:
     pairs, _, labels = data.partition(b"\0")
     (directory / "pairs.jsonl").write_bytes(pairs)
     (directory / "labels.jsonl").write_bytes(labels)
-    sample = Sample(directory)
-    sample.agreement()
-    sample.novelty()
+    agreement(Sample(directory).judged())
 
 
 def _evidence(data: bytes) -> None:

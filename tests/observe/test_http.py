@@ -35,7 +35,7 @@ def test_metrics_are_read_at_each_scrape_in_either_format(server: Served) -> Non
         assert (status, headers["Content-Type"].partition("; charset")[0]) == (200, "text/plain; version=0.0.4")
         assert f"apples_total {count}.0".encode() in body
     always = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Server": "stream-dedup"}
-    assert always.items() <= dict(headers).items()
+    assert always == {name: headers[name] for name in always}
     _, headers, body = ask(server.url, "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert headers["Content-Type"].startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
@@ -89,7 +89,6 @@ def test_head_answers_like_get_without_a_body(server: Served, path: str) -> None
     ("raw", "code"),
     [
         (b"GET /" + b"a" * 20_000, b"400"),
-        (b"GET /?id=" + b"x" * 60_000 + b" HTTP/1.0\r\n\r\n", b"400"),
         (b"GET /metrics HTTP/1.0\r\n" + b"X: script\r\n" * 2_000, b"400"),
         (b"GET <script> nonsense HTTP/1.0\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),  # no host
