@@ -19,14 +19,14 @@ from stream_dedup.changelog.records import index_partitions
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.model import invariants
 from tests.model.broker import Broker, Fault
 from tests.model.edges import under
-from tests.model.items import ODD, ODD_BYTES, Made, Source, number_of
+from tests.model.items import ODD, ODD_BYTES, Made, Source, number_of, settings_for
 from tests.model.log import Record
 from tests.model.schedule import Plan
 from tests.model.simulation import Killed, Process, Simulation, Stop
@@ -47,15 +47,8 @@ _ERRORS: Mapping[str, Callable[[], Exception]] = {
 
 @lru_cache
 def settings_of(scope: str, batch_items: int) -> Settings:
-    return load_settings(
-        kafka={"bootstrap_servers": "model:9092", "group_id": "group"},
-        topics={
-            role: role.replace("_", "-") for role in ("input", "output", "duplicates", "dead_letters", "changelog")
-        },
-        fingerprint={"family": "given", "layout": "4 choose 1"},
-        item={"fingerprint": "fp"},
-        worker={"scope": scope, "batch_items": batch_items, "session_timeout": "3s", "transaction_timeout": "6s"},
-    )
+    times = {"session_timeout": "3s", "transaction_timeout": "6s"}
+    return settings_for("model:9092", str, scope=scope, batch_items=batch_items, **times)
 
 
 class Index(Deduplicator):

@@ -12,16 +12,18 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.demo.sample import sample_records
 from stream_dedup.settings import Settings
-from tests.worker.support import outcome, read_all
+from tests.worker.support import outcome, read_all, wait_until
 
 _ROOT = Path(__file__).parents[2]
 # The longest wait for a condition, in seconds; a member's start compiles or loads the kernels.
@@ -228,20 +230,32 @@ class Load:
         self._thread.join(60)
 
 
+def admin_of(settings: Settings) -> Any:
+    """An admin client for a `with` block."""
+    return closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers))
+
+
+def reader_of(settings: Settings, **config: Any) -> Any:
+    """A read_committed consumer for a `with` block."""
+    own = {"isolation_level": "read_committed", "enable_auto_commit": False, **config}
+    return closing(KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, **own))
+
+
+def inputs(settings: Settings, consumer: Any) -> list[TopicPartition]:
+    topic = settings.topics.input
+    return [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
+
+
+def unfinished(settings: Settings) -> int:
+    """How many offsets of the input the group has not committed yet."""
+    with reader_of(settings, group_id=settings.kafka.group_id) as consumer:
+        ends = consumer.end_offsets(inputs(settings, consumer))
+        return sum(max(0, end - (consumer.committed(place) or 0)) for place, end in ends.items())
+
+
 def worked_off(settings: Settings, seconds: float = PATIENCE) -> None:
     """Wait until the group has committed everything in the input topic, at most for `seconds`."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, enable_auto_commit=False
-    )
-    try:
-        topic, deadline = settings.topics.input, time.monotonic() + seconds
-        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
-        ends = consumer.end_offsets(places)
-        while any((consumer.committed(place) or 0) < ends[place] for place in places):
-            assert time.monotonic() < deadline, f"not worked off in {seconds} s: {topic} ends at {ends}"
-            time.sleep(0.2)
-    finally:
-        consumer.close(autocommit=False)
+    wait_until(lambda: not unfinished(settings), f"all of {settings.topics.input} is worked off", seconds)
 
 
 def lost_and_repeated(settings: Settings) -> tuple[list[bytes], list[bytes]]:
