@@ -13,7 +13,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,8 +21,8 @@ from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.demo.sample import sample_records
-from stream_dedup.settings import Settings
-from tests.worker.support import outcome, read_all, wait_until
+from stream_dedup.settings import PREFIX, Settings
+from tests.worker.support import outcome, read_all, variables_of, wait_until
 
 _ROOT = Path(__file__).parents[2]
 # The longest wait for a condition, in seconds; a member's start compiles or loads the kernels.
@@ -45,27 +44,18 @@ class Member:
         self.address, self.health_address = f"127.0.0.1:{port}", f"127.0.0.1:{health_port}"
         self._within = list(within)
         self._log = directory / f"{name}.log"
-        self._tables = {
-            table: getattr(settings, table).model_dump(exclude_none=True, exclude_unset=True)
-            for table in ("kafka", "topics", "worker")
-        }
-        self._tables["observe"] = {"port": port, "health_port": health_port, **observe}
+        own = {"port": port, "health_port": health_port, **observe}
+        observed = {f"{PREFIX}OBSERVE__{name.upper()}": str(value) for name, value in own.items()}
+        self._variables = variables_of(settings) | observed | {"FAULTS": str(self.faults)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Start the process."""
-        variables = {
-            f"STREAM_DEDUP_{table}__{name}".upper(): f"{value.total_seconds()}s"
-            if isinstance(value, timedelta)
-            else str(value)
-            for table, values in self._tables.items()
-            for name, value in values.items()
-        }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._within, sys.executable, "-m", "tests.operate.member"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT,
-                env=os.environ | variables | {"FAULTS": str(self.faults)},
+                env=os.environ | self._variables,
             )  # fmt: skip
         return self
 
