@@ -1,4 +1,4 @@
-"""README.md, CONTRIBUTING.md and docs/: what they name exists, what is generated in them is up to date."""
+"""README.md, CONTRIBUTING.md, deploy/README.md and docs/: what they name exists, what is generated in them is up to date."""
 
 import re
 import tomllib
@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text("utf-8")
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+    for pattern in ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
+    for path in sorted(ROOT.glob(pattern))
 }
 every_page = pytest.mark.parametrize("page", PAGES)
 
@@ -65,7 +66,7 @@ def test_names_stand_in_the_files_they_are_said_to_be_in(page: str) -> None:
 @every_page
 def test_commands_and_their_options_exist(page: str) -> None:
     for line in code(PAGES[page]):
-        for said in re.findall(r"(?<![\w-])stream-dedup ([a-z][^|]*)", line):
+        for said in re.findall(r"(?<![\w-])(?<!namespace )stream-dedup ([a-z][^|]*)", line):
             words = re.findall(r"[a-z]+|\S+", said)
             path = next((" ".join(words[:n]) for n in (2, 1) if is_command(words[:n])), None)
             assert path is not None, line

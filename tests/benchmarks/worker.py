@@ -173,9 +173,7 @@ class Clock:
 
     def __init__(self, count: int) -> None:
         self._left = count
-        self._counted = 0
-        self._start: tuple[float, float] | None = None
-        self._end = (0.0, 0.0)
+        self._commits: list[tuple[float, float, int]] = []  # wall time, processor time, items
 
     @property
     def is_over(self) -> bool:
@@ -183,16 +181,11 @@ class Clock:
 
     @property
     def seconds_per_item(self) -> tuple[float, float]:
-        """Seconds an item: wall time, processor time."""
-        if self._start is None or not self._counted:
-            raise ValueError("two commits are needed to measure between them")
-        (wall, cpu), (wall_end, cpu_end) = self._start, self._end
-        return (wall_end - wall) / self._counted, (cpu_end - cpu) / self._counted
+        """Seconds an item: wall time, processor time. Raises ValueError after fewer than two commits."""
+        (wall, cpu, _), *_, (wall_end, cpu_end, _) = self._commits
+        counted = sum(items for *_, items in self._commits[1:])
+        return (wall_end - wall) / counted, (cpu_end - cpu) / counted
 
     def committed(self, items: int) -> None:
-        self._end = time.perf_counter(), time.process_time()
         self._left -= items
-        if self._start is None:
-            self._start = self._end
-        else:
-            self._counted += items
+        self._commits.append((time.perf_counter(), time.process_time(), items))

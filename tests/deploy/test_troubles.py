@@ -5,24 +5,17 @@ import re
 import pytest
 
 from stream_dedup import errors
-from stream_dedup.worker import records, worker
+from stream_dedup.worker import records
 from tests.deploy.files import DEPLOY
 from tests.deploy.test_docs import alerts
+from tests.test_errors import every_class, fate
 
 PAGE = (DEPLOY.parent / "docs" / "troubles.md").read_text("utf-8")
 # Only the first table; tests/test_errors.py checks that of all classes.
 TABLE = [line for line in PAGE.partition("\n## ")[0].splitlines() if line.startswith("| ")][2:]
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE]
-# Errors of files, of scripts and of a single item, which do not end a worker.
-_NOT_OF_THE_WORKER = {errors.InputError, errors.UsageError, errors.BadItem}
-
-
-def worker_errors() -> list[type[errors.StreamDedupError]]:
-    """Return all error classes except the base class and those that do not occur in a worker."""
-    classes = [
-        cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, errors.StreamDedupError)
-    ]
-    return [cls for cls in classes if cls is not errors.StreamDedupError and cls not in _NOT_OF_THE_WORKER]
+# Errors of files, of scripts and of a single item do not end a worker.
+OF_THE_WORKER = [one for one in every_class() if one not in (errors.InputError, errors.UsageError, errors.BadItem)]
 
 
 def test_each_row_is_complete() -> None:
@@ -34,20 +27,11 @@ def test_each_row_is_complete() -> None:
         assert row[4], row
 
 
-@pytest.mark.parametrize("error", worker_errors(), ids=lambda error: str(error.__name__))
-def test_the_worker_retries_an_error_as_its_row_says(error: type[errors.StreamDedupError]) -> None:
-    rows = [row for row in ROWS if f"`{error.__name__}`" in row[1]]
-    assert rows, f"{error.__name__} has no row"
-    is_retried = issubclass(error, (*worker._RETRYABLE, errors.Interrupted))
-    for row in rows:
-        assert row[2].startswith("ends") is not is_retried, row
-
-
-@pytest.mark.parametrize("error", worker_errors(), ids=lambda error: str(error.__name__))
-def test_no_error_that_ends_the_worker_has_a_row_that_waits_or_goes_on(error: type[errors.StreamDedupError]) -> None:
-    is_retried = issubclass(error, (*worker._RETRYABLE, errors.Interrupted))
+@pytest.mark.parametrize("error", OF_THE_WORKER, ids=lambda error: str(error.__name__))
+def test_the_worker_does_about_an_error_what_its_rows_say(error: type[errors.StreamDedupError]) -> None:
     verbs = {re.split("[ ,;]", row[2])[0] for row in ROWS if f"`{error.__name__}`" in row[1]}
-    assert verbs <= ({"retries", "waits", "dead-letters"} if is_retried else {"ends"})
+    assert verbs, f"{error.__name__} has no row"
+    assert verbs <= ({"ends"} if fate(error) == "ends" else {"retries", "waits", "dead-letters"})
 
 
 @pytest.mark.parametrize(
