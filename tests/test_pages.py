@@ -3,16 +3,15 @@
 import re
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from docs import build
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.observe.catalogue import CATALOGUE
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from tests.cli.commands import COMMANDS
-from tests.modules import load_module
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -133,28 +132,25 @@ def test_every_rule_of_the_client_that_the_code_cites_is_explained() -> None:
     assert cited <= explained
 
 
-@pytest.fixture
-def build() -> ModuleType:
-    return load_module(ROOT / "docs" / "build.py")
-
-
-def test_generated_tables_and_figures_in_sentences_are_up_to_date(build: ModuleType) -> None:
+def test_generated_tables_and_figures_in_sentences_are_up_to_date() -> None:
     pages = build.made_pages()
     assert {"README.md", "deploy/README.md", "docs/architecture.md", "docs/decision.md", "docs/labels.md"} <= set(pages)
     for page, text in pages.items():
         assert (ROOT / page).read_text("utf-8") == text, f"{page}: run: make reference"
 
 
-def test_a_page_without_the_place_of_a_table_is_refused(build: ModuleType, tmp_path: Path) -> None:
+def test_a_page_without_the_place_of_a_table_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for page in build.made_pages():
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / page).write_text((ROOT / page).read_text("utf-8").replace(": families -->", ": family -->"))
-    build.ROOT = tmp_path
+    monkeypatch.setattr(build, "ROOT", tmp_path)
     with pytest.raises(ValueError, match=r"docs/decision.md has places for the tables .*'family'"):
         build.made_pages()
 
 
-def test_the_picture_shows_what_a_terminal_shows(build: ModuleType) -> None:
+def test_the_picture_shows_what_a_terminal_shows() -> None:
     made = build.picture("\x1b[?25l\x1b[32munique   \x1b[0m | Bridge <opens>\n")
     assert "unique" in made
     assert "Bridge&#160;&lt;opens&gt;" in made

@@ -16,6 +16,7 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.load.process import parts_of
 from tests.load.texts import template, unlike
 from tests.measured import record
 
@@ -43,8 +44,7 @@ class Stream:
 
     def cost(self, quarter: int) -> float:
         """Seconds an item in a quarter of the stream; of its batches the median."""
-        size = len(self.seconds) // 4
-        return median(self.seconds[quarter * size : (quarter + 1) * size]) / BATCH
+        return median(parts_of(self.seconds, 4)[quarter]) / BATCH
 
 
 @pytest.mark.soak

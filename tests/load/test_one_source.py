@@ -23,7 +23,7 @@ from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport
-from tests.load.process import as_json, resident
+from tests.load.process import as_json, parts_of, resident
 from tests.load.texts import START, template, unlike
 from tests.measured import record
 
@@ -67,8 +67,8 @@ def test_a_million_items_of_one_source() -> None:
             if start % (ITEMS // 100) == 0:
                 sizes.append(resident(os.getpid()))
         crowded, evicted = dedup.index.stats().crowded, dedup.evicted
-    costs = [median(part) / BATCH * 1e6 for part in parts_of(seconds)]
-    memory = [max(part) / 2**20 for part in parts_of(sizes)]
+    costs = [median(part) / BATCH * 1e6 for part in parts_of(seconds, PARTS)]
+    memory = [max(part) / 2**20 for part in parts_of(sizes, PARTS)]
     series = sum(len(metric.samples) for metric in watch.registry.collect())
     record(
         "load",
@@ -104,9 +104,3 @@ def report(items: Sequence[Any], batch: Batch, some: Sequence[Record], held: int
         lag={0: 0},
         records=some,
     )
-
-
-def parts_of(values: Sequence[float]) -> list[Sequence[float]]:
-    """Cut a list into `PARTS` parts."""
-    size = len(values) // PARTS
-    return [values[i * size : (i + 1) * size] for i in range(PARTS)]
