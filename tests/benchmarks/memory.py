@@ -8,10 +8,10 @@ python -m tests.benchmarks.memory default 10000000
 import contextlib
 import ctypes
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint
 from stream_dedup.settings import Settings, load_settings
 from tests.index.check import merge
+from tests.load.process import resident
 
 if TYPE_CHECKING:
     from tests.benchmarks.run import Run
@@ -52,7 +53,7 @@ def _resident() -> int:
     """Return the resident bytes of this process, after freed memory was returned to the system."""
     with contextlib.suppress(OSError):  # no malloc_trim without glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    return resident(os.getpid())
 
 
 def _resident_bytes(profile: str, originals: int) -> float:

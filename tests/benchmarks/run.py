@@ -38,7 +38,6 @@ class Run:
     corpora: list[Path]
     items: int
     rounds: int
-    results: Path
     console: Console
 
     @cached_property
@@ -67,14 +66,13 @@ def main(
     items: Annotated[int | None, typer.Option(help="Number of items; quick: 5000, full: 12000.", min=2500)] = None,
     rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
-    results: Annotated[Path, typer.Option(help="Folder of the results.")] = RESULTS,
 ) -> None:
     unknown = set(only or ()).difference(SECTIONS)
     if unknown:
         raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
     counts = items or (12_000 if full else 5000), rounds or (5 if full else 2)
-    run = Run(full, corpus or [], *counts, results, console)
+    run = Run(full, corpus or [], *counts, console)
     now = datetime.now(UTC)
     sections, failed = {}, []
     for name in only or (SECTIONS if full else QUICK):
@@ -91,9 +89,9 @@ def main(
         sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(), packages(), figures)
         console.print(f"{name}: {time.monotonic() - start:.0f} s")
     if sections:
-        merged = save(Results(describe(), sections), results)
+        merged = save(Results(describe(), sections), RESULTS)
         console.print(Markdown(markdown(merged)))
-        console.print(f"Saved in {results}: {merged.name}.json, {merged.name}.md")
+        console.print(f"Saved in {RESULTS}: {merged.name}.json, {merged.name}.md")
     if failed:
         console.print(f"Failed: {', '.join(failed)}")
         raise typer.Exit(1)
