@@ -365,17 +365,6 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         manager.places.clear()
         manager.is_open = False
 
-    def abort_transaction(self) -> None:
-        manager = self._transaction_manager
-        self._client.call("abort")
-        for batch in list(self._accumulator._incomplete.all()):
-            batch.abort(kafka_errors.KafkaError("the transaction is aborted"))
-            self._accumulator._incomplete.remove(batch)
-        self._accumulator._batches.clear()
-        self._patiently(lambda: self._broker.end_transaction(*self._id, False))
-        manager.places.clear()
-        manager.is_open, manager.error = False, None
-
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
         self._client.wait(0)
         self._closed = True

@@ -223,12 +223,7 @@ class World:
         broker.refuses = self._refuses
 
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        end = self.simulation.now + seconds
-        while not condition():
-            if self.simulation.now >= end:
-                return False
-            self.simulation.sleep(0.25)
-        return True
+        return self.simulation.wait_for(condition, seconds, 0.25)
 
     def _calm(self) -> None:
         """End all trouble."""
