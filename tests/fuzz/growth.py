@@ -108,6 +108,10 @@ class Measure:
         return best
 
 
-def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """The slope of log time over log size, by least squares."""
+def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """The slope of log time over log size, by least squares: 1 if the time is linear, 2 if it is quadratic.
+
+    >>> [round(slope([10, 100, 1000], [3 * size**power for size in (10, 100, 1000)]), 6) for power in (1, 2)]
+    [1.0, 2.0]
+    """
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
