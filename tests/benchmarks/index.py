@@ -107,17 +107,11 @@ def _queries(family: _Family, n: int, random: np.random.Generator) -> tuple[NDAr
 
 def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int, seed: int = 5) -> dict[str, float]:
     """Return the median µs a lookup, the candidates an item, and the recall of copies."""
-    random = np.random.default_rng(seed)
-    batches = [_queries(family, n, random) for _ in range(8)]
-    keys = [family.keys(items) for items, _ in batches]
-    horizons = np.zeros(_BATCH, np.int64)
+    random, horizons = np.random.default_rng(seed), np.zeros(_BATCH, np.int64)
     seconds, pairs, recalled, copies = [], 0, 0, 0
-    for turn in range(rounds):
-        # Other keys each time, since repeated lookups would hit the processor's cache.
-        lookup_keys, (_, rows) = keys[turn % 8], batches[turn % 8]
-        if turn >= 8:
-            items, rows = _queries(family, n, random)
-            lookup_keys = family.keys(items)
+    for _ in range(rounds):  # other keys each time, since repeated lookups would hit the processor's cache
+        items, rows = _queries(family, n, random)
+        lookup_keys = family.keys(items)
         start = time.perf_counter()
         items_found, candidates = index.lookup(lookup_keys, horizons)
         seconds.append((time.perf_counter() - start) / _BATCH)

@@ -8,6 +8,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         pytest.skip(reason)
     directory = tmp_path_factory.mktemp("image")
     save_figures(image_steps_ok=False, starts_read_only=False, health_ok=False)
-    with Builder(directory) as builder:
+    with closing(Builder(directory)) as builder:
         start = time.monotonic()
         built = builder.build()
         size = sum(path.lstat().st_size for path in built.root.rglob("*") if path.is_file() and not path.is_symlink())

@@ -171,45 +171,30 @@ class Load:
             for kind, share in self.shares.items():
                 draw -= share
                 if draw < 0:
-                    yield key, getattr(self, f"_{kind}")(number)
+                    yield key, self._made(kind, number)
                     break
             else:
                 yield key, next(usual)[1]
 
-    def _poison(self, number: int) -> bytes:
-        return b"{poison"
-
-    def _copy(self, number: int) -> bytes:
-        words = " ".join(f"archive{number % 10}word{n}" for n in range(60))
-        return self._item(number, f"site{number % 5}.example", f"The archive of {number % 10}", words)
-
-    def _new(self, number: int) -> bytes:
-        words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))
-        return self._item(number, f"site{number % 5}.example", " ".join(words.split(" ")[:8]), words)
-
-    def _packed(self, number: int) -> bytes:
-        return gzip.compress(self._new(number))
-
-    def _bare(self, number: int) -> bytes:
-        return self._item(number, f"site{number % 5}.example", f"{self._chance.getrandbits(64):x} and no more", "")
-
-    def _template(self, number: int) -> bytes:
-        own = [f"{self._chance.getrandbits(32):x}" for _ in range(10)]
-        words = [f"fixed{n}word" for n in range(50)]
-        return self._item(
-            number,
-            "weather.example",
-            f"Weather for {own[0]} {own[1]} today",
-            " ".join([*words[:25], *own, *words[25:]]),
-        )
-
-    def _feed(self, number: int) -> bytes:
-        words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))
-        return json.dumps({"guid": f"load-{number}", "title": words[:60], "description": words, "link": "/1"}).encode()
-
-    @staticmethod
-    def _item(number: int, source: str, title: str, text: str) -> bytes:
-        return json.dumps({"id": f"load-{number}", "title": title, "text": text, "source": source}).encode()
+    def _made(self, kind: str, number: int) -> bytes:
+        words = [f"{self._chance.getrandbits(32):x}" for _ in range(60)]
+        item = {"id": f"load-{number}", "source": f"site{number % 5}.example", "title": " ".join(words[:8])}
+        item["text"] = " ".join(words)
+        if kind == "poison":
+            return b"{poison"
+        if kind == "copy":
+            item["title"] = f"The archive of {number % 10}"
+            item["text"] = " ".join(f"archive{number % 10}word{n}" for n in range(60))
+        if kind == "bare":
+            item |= {"title": f"{words[0]} and no more", "text": ""}
+        if kind == "template":
+            fixed = [f"fixed{n}word" for n in range(50)]
+            item |= {"source": "weather.example", "title": f"Weather for {words[0]} {words[1]} today"}
+            item["text"] = " ".join([*fixed[:25], *words[:10], *fixed[25:]])
+        if kind == "feed":
+            item = {"guid": item["id"], "title": item["title"], "description": item["text"], "link": "/1"}
+        value = json.dumps(item).encode()
+        return gzip.compress(value) if kind == "packed" else value
 
     def __enter__(self) -> Self:
         self._thread.start()
