@@ -53,10 +53,10 @@ def other_default(table: str, name: str, value: object) -> dict[str, dict[str, A
         ({"defaults": other_default("decision", "novelty", 0.1)}, "decision.novelty is 'balanced', measured with 0.1"),
         ({"defaults": other_default("worker", "batch_items", 1)}, "worker.batch_items"),
         ({"defaults": other_default("policy", "gone", True)}, "policy.gone is None"),
-        ({"rows": {"default": {}}}, "section one, wide: never measured"),
-        ({"rows": ROWS | {"narrow": {}}}, "section one, narrow: no longer measured"),
+        ({"rows": {"default": {}}}, "section one: wide was never measured"),
+        ({"rows": ROWS | {"narrow": {}}}, "narrow: settings is None, measured with"),
         ({"rows": ROWS | {"wide": {"fingerprint": {"body_bins": 128}}}}, "wide: settings .*512.*, measured with .*128"),
-        ({"schemes": {"default": "0" * 16}}, "default: scheme .*, measured with 0000"),
+        ({"schemes": {"default": "0" * 16}}, "default: scheme is .*, measured with '0000"),
         ({"files": {"tests/labels/reader_pairs.jsonl": File("0", 728)}}, "reader_pairs.jsonl has changed"),
     ],
 )
