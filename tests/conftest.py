@@ -62,10 +62,8 @@ pytest_make_collect_report = pytest_runtest_makereport
 def kafka_prepared() -> None:
     """Kafka's jars are on this machine."""
     from stream_dedup.errors import StreamError
-    from tests import kafka_version
     from tests.broker import prepare
 
-    kafka_version.apply()
     try:
         prepare()
     except StreamError as e:

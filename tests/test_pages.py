@@ -1,4 +1,4 @@
-"""README.md, CONTRIBUTING.md, deploy/README.md and docs/: what they name exists, what is generated in them is up to date."""
+"""README.md, CONTRIBUTING.md, deploy/README.md, docs/: what they name exists, what is generated is up to date."""
 
 import re
 import tomllib
@@ -139,9 +139,7 @@ def test_generated_tables_and_figures_in_sentences_are_up_to_date() -> None:
         assert (ROOT / page).read_text("utf-8") == text, f"{page}: run: make reference"
 
 
-def test_a_page_without_the_place_of_a_table_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_without_the_place_of_a_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for page in build.made_pages():
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / page).write_text((ROOT / page).read_text("utf-8").replace(": families -->", ": family -->"))

@@ -151,9 +151,7 @@ def exactness(corpora: Corpora) -> dict[str, Any]:
     for row, tables in EXACTNESS.items():
         corpora.report(json.dumps(tables))
         settings = load_settings(**tables)
-        figures[row] = {
-            title: asdict(_fidelity(corpora[name], settings)) for title, name in EXACTNESS_CORPORA.items()
-        }
+        figures[row] = {title: asdict(_fidelity(corpora[name], settings)) for title, name in EXACTNESS_CORPORA.items()}
     return figures
 
 

@@ -121,7 +121,7 @@ class Simulation:
             self._push(self.now, fiber)
 
     def wait_for(self, condition: Callable[[], bool], seconds: float | None, every: float) -> bool:
-        """Sleep until the condition holds, for this long at most (None: as long as it takes); return whether it does."""
+        """Sleep until the condition holds, for this long at most (None: without end); return whether it does."""
         end = self.now + (1e9 if seconds is None else seconds)
         while not condition():
             if self.now >= end:
