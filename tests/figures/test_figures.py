@@ -139,8 +139,9 @@ def test_sections_are_measured_and_can_be_rendered(tmp_path: Path) -> None:
         labels = [{"earlier": "0", "later": "2", "label": "copy"}, {"earlier": "0", "later": "1", "label": "different"}]
         (tmp_path / column.labels).write_text("\n".join(map(json.dumps, labels)))
     corpora = Corpora(tmp_path, lambda _: None)
-    sections = {name: measure.measured(corpora, name) for name in ("families", "exactness")}
-    families = save(sections, tmp_path / "figures.json")["families"]
+    measured = {name: measure.measured(corpora, name) for name in ("families", "exactness")}
+    sections = save(measured, tmp_path / "figures.json")
+    families = sections["families"]
     assert families.files[f"{ENGLISH}.jsonl.gz"].items == 3
     assert families.files[LABELLED[0].labels].items == 2
     assert stale(sections, {name: measure.rows()[name] for name in sections}) == []
