@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import xxhash
@@ -19,11 +19,9 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.interleave import interleave, speedup, spread
 from tests.benchmarks.peers import FINGERPRINTS
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 SIZES = {"200b": 200, "1k": 1000, "4k": 4000, "20k": 20_000}
 _BATCH = 200
@@ -84,7 +82,7 @@ def _kernel_seconds(make: Fingerprinter, documents: Sequence[bytes]) -> float:
     return sum(spent)
 
 
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return `fingerprint_us_NAME_SIZE`, `fingerprint_mb_s_NAME_SIZE`, and ratios at 4 KB."""
     figures: dict[str, float] = {}
     texts = [item.text for _, item in run.news]

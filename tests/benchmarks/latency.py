@@ -8,18 +8,15 @@ number. Latency counts from the time the record was due, not from the time it wa
 import json
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import confluent_kafka
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.settings import Settings
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.kafka_texts import fresh_topics, start_worker
 from tests.broker import EmbeddedKafka
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 RATES = (100, 1000, 3000)
 _WARM_SECONDS = 3.0  # not counted
@@ -27,7 +24,7 @@ _TIMEOUT = 60.0  # seconds that a worker has to catch up after the last record w
 _POLL_SECONDS = 0.001
 
 
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return `latency_p50_ms_RATE`, `latency_p99_ms_RATE` and `latency_max_ms_RATE`."""
     figures: dict[str, float] = {}
     records, seconds = [record for record, _ in run.unique], 20.0 if run.full else 5.0

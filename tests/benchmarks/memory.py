@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +21,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint
 from stream_dedup.settings import Settings, load_settings
+from tests.benchmarks.corpus import Run
 from tests.index.check import merge
 from tests.load.process import resident
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -75,7 +73,7 @@ def _resident_bytes(profile: str, originals: int) -> float:
     return (filled_bytes - empty_bytes) / originals
 
 
-def measure(run: "Run", originals: int = 10**7) -> dict[str, float]:
+def measure(run: Run, originals: int = 10**7) -> dict[str, float]:
     """Return resident bytes an original of each profile, ids of 40 bytes included, and the estimate of `plan`.
 
     The run changes nothing.

@@ -8,22 +8,19 @@ rate about what a worker adds.
 """
 
 import time
-from typing import TYPE_CHECKING
 
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
 from stream_dedup.kafka import client
 from tests.benchmarks import corpus
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.kafka_texts import fill, fresh_topics, start_worker
 from tests.broker import EmbeddedKafka
 from tests.load.process import processor, resident
 
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
-
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return for N workers `partitions_items_per_second_N`, `partitions_cpu_us_N` (an item) and `partitions_mib_N`."""
     news = [corpus.news([path], run.items) for path in run.corpora] or [run.news, run.news]
     languages = [corpus.lengthened([record for record, _ in each], 4) for each in news]

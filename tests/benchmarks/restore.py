@@ -14,22 +14,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.interleave import spread
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.benchmarks.memory import deltas
 from tests.broker import EmbeddedKafka
 from tests.worker.remembered import Remembering
 from tests.worker.support import open_store, run_until
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 _FIRST_SINGLE, _LAST_SINGLE, _JOINED = 100, 3000, 100
 ORIGINALS_PER_TRANSACTION = {"trickle": 1, "flood": 2000}
@@ -141,7 +138,7 @@ def _starts(rounds: int) -> Iterator[float]:
         yield time.perf_counter() - start
 
 
-def measure(run: "Run", originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
+def measure(run: Run, originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
     """Return the figures of both restores, whatever the run."""
     with EmbeddedKafka(say=run.say) as kafka:
         return _from_memory(originals, rounds) | _from_kafka(kafka.bootstrap, originals, rounds, run.say)

@@ -12,9 +12,7 @@ other sections. If a section fails, the run reports it, saves the others and exi
 
 import time
 import traceback
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -23,37 +21,10 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from stream_dedup.news.item import Item
-from tests.benchmarks import corpus
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.results import Results, Section, describe, markdown, packages, save
 
 RESULTS = Path(__file__).parent / "results"
-
-
-@dataclass
-class Run:
-    """The input of the sections. Expensive inputs are made at their first use."""
-
-    full: bool
-    corpora: list[Path]
-    items: int
-    rounds: int
-    console: Console
-
-    @cached_property
-    def news(self) -> list[tuple[bytes, Item]]:
-        return corpus.news(self.corpora, self.items)
-
-    @cached_property
-    def unique(self) -> list[tuple[bytes, Item]]:
-        return corpus.all_unique(self.news)
-
-    def kind(self) -> str:
-        name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
-        return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
-
-    def say(self, text: str) -> None:
-        self.console.print(text)
 
 
 SECTIONS = ("fingerprint", "engine", "index", "memory", "restore", "pairs", "worker", "partitions", "latency")

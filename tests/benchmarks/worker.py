@@ -16,7 +16,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import confluent_kafka
 from kafka import KafkaConsumer, KafkaProducer
@@ -27,12 +26,10 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks import apart, corpus
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.interleave import speedup, spread
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.broker import EmbeddedKafka
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 Cost = tuple[float, float | None]  # seconds an item: wall time, processor time (unknown for other processes)
 Contestant = Callable[[Settings, int], Cost]
@@ -52,7 +49,7 @@ def ours(settings: Settings, count: int) -> Cost:
     return clock.seconds_per_item
 
 
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return `worker_items_per_second_NAME_STREAM`, `worker_vs_NAME_STREAM`, and `worker_cpu_us_NAME_STREAM`."""
     python = apart.python_of("quix_datasketch", run.say)
 
