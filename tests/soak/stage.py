@@ -445,7 +445,7 @@ class Changelog:
                 if _DAMAGE in one.headers:
                     continue
                 self.blocks[task].append(_block(one))
-                if task not in self._last or _number(one) >= _number(self._last[task]):
+                if task not in self._last or span_of(one).last >= span_of(self._last[task]).last:
                     self._last[task] = one
 
     def truncate(self, target: int, share: float) -> bool:
@@ -479,7 +479,7 @@ class Changelog:
         if is_ours:
             key, middle = last.key, len(last.value) // 2
             value = last.value[:middle] + bytes([last.value[middle] ^ 1]) + last.value[middle + 1 :]
-            number = _number(last) + 1  # the next entry's; one with a known number is ignored
+            number = span_of(last).last + 1  # the next entry's; one with a known number is ignored
             headers += [pair for pair in last.headers if pair[0] != SEQUENCE_HEADER]
             headers.append(SequenceRange(number, number).header())
         partition = self._places[task].blocks.partition
@@ -495,11 +495,6 @@ class Changelog:
 
 
 _DAMAGE = ("written-by", b"another program")
-
-
-def _number(record: Any) -> int:
-    """The last sequence number of an entry."""
-    return span_of(record).last
 
 
 def _block(record: Any) -> Block:
