@@ -61,8 +61,7 @@ def damaged_state(directory: Path) -> None:
 
 def state_of_another_scheme(directory: Path) -> None:
     dedup, file = Deduplicator(), directory / "saved"
-    batch = dedup.judge([Item("1", "A headline", "A text of some words.", "", 1_700_000_000_000)])
-    dedup.apply(batch)
+    dedup.apply(dedup.judge([Item("1", "A headline", "A text of some words.", "", 1_700_000_000_000)]))
     dedup.save(file)
     Deduplicator.load(file, load_settings(fingerprint={"seed": 2}))
 

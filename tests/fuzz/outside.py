@@ -92,8 +92,7 @@ def _evidence(data: bytes) -> None:
 def _file_row(data: bytes) -> None:
     row = _row(data)
     if row["original"]:
-        strata = Strata[int](9, 1, load_settings())
-        strata.add(row, row["original"]["offset"] + row.get("line", 0))
+        Strata[int](9, 1, load_settings()).add(row, row["original"]["offset"] + row.get("line", 0))
         assert isinstance(row.get("file", "") + row["original"].get("file", ""), str)
 
 

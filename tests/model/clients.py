@@ -293,8 +293,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         self._broker = broker
         self.config = {**self.DEFAULT_CONFIG, **config, "api_version": (4, 0)}
         self._client.call("connect")
-        attributes = self._COMPRESSORS[self.config["compression_type"]][1]
-        self.config["compression_attrs"] = attributes
+        self.config["compression_attrs"] = self._COMPRESSORS[self.config["compression_type"]][1]
         self._closed = False
         self._metadata = Metadata(broker)
         self._accumulator = RecordAccumulator(**{**self.config, "transaction_manager": None})

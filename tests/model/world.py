@@ -392,8 +392,7 @@ class World:
         """Stop all workers, for longer than offsets or the changelog are kept."""
         self._pause_all()
         self.simulation.sleep(days * _DAY)
-        group = self.broker.group(self.settings.kafka.group_id)
-        group.expire()
+        self.broker.group(self.settings.kafka.group_id).expire()
         for log in self.broker.topics[self.settings.topics.changelog].logs:
             config = self.broker.topics[self.settings.topics.changelog].config
             log.delete_older(self.broker.now_ms() - int(config["retention.ms"]))

@@ -128,8 +128,7 @@ def repeat(case: Case) -> None:
 
 def invent(case: Case) -> None:
     """An aborted record of the input has an outcome."""
-    gone = case.fed.pop(10)
-    assert case.outcome_of(gone)
+    assert case.outcome_of(case.fed.pop(10))
 
 
 def uncommitted_original(case: Case) -> None:
