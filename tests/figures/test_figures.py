@@ -14,6 +14,7 @@ from stream_dedup.evaluate.planner import Traffic, evaluate
 from stream_dedup.index.footprint import MEMORY_SLACK
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.memory import needed
+from tests.batch.feed import line
 from tests.figures import measure, results, short, tables
 from tests.figures.families import FAMILIES, LABELLED, Tables
 from tests.figures.measure import CHINESE, ENGLISH, REUTERS, Corpora
@@ -110,7 +111,7 @@ def test_a_sentence_that_a_page_has_not_once_is_an_error(page: str) -> None:
 
 
 def test_the_sizes_are_those_of_plan() -> None:
-    (row,) = [line for line in tables.sizing().splitlines() if line.startswith("| 1 GiB |")]
+    (row,) = [row for row in tables.sizing().splitlines() if row.startswith("| 1 GiB |")]
     assert row in (ROOT / "deploy" / "README.md").read_text("utf-8")
     bound = int(row.split("|")[2].replace(",", ""))
     plan = evaluate(Traffic(bound), load_settings().fingerprint, load_settings().decision)
@@ -130,11 +131,8 @@ OTHER = "Harvest prices rose again in the valley, while dealers were waiting for
 def test_sections_are_measured_and_can_be_rendered(tmp_path: Path) -> None:
     """Corpora of three items: a story, another one, and the first again on another site."""
     for corpus in (ENGLISH, CHINESE, REUTERS):
-        items = [
-            {"id": f"{n}", "title": f"Story {n % 2}", "text": text, "source": f"{n}.example"}
-            for n, text in enumerate((STORY, OTHER, STORY))
-        ]
-        (tmp_path / f"{corpus}.jsonl.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, items)).encode()))
+        items = [line(f"{n}", f"Story {n % 2}", text) for n, text in enumerate((STORY, OTHER, STORY))]
+        (tmp_path / f"{corpus}.jsonl.gz").write_bytes(gzip.compress(b"\n".join(items)))
     for column in LABELLED:
         labels = [{"earlier": "0", "later": "2", "label": "copy"}, {"earlier": "0", "later": "1", "label": "different"}]
         (tmp_path / column.labels).write_text("\n".join(map(json.dumps, labels)))
