@@ -8,7 +8,7 @@ which can be killed at a step of the commit protocol, frozen or stopped, and is 
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from kafka import TopicPartition
@@ -254,7 +254,10 @@ class World:
         topic = self.settings.topics.input
         partition %= len(self.broker.topics[topic].logs)
         place, incarnation = TopicPartition(topic, partition), self.broker.topics[topic].incarnation
-        producer = self.broker.new_producer() if transactional else None
+        producer, name = None, f"feeder-{self.source.count}"
+        if transactional:
+            producer = self.broker.begin_producer(name, 1e9)
+            self.broker.add_place(name, *producer, place)
         for start in range(0, count, 3):
             some = [self.source.make(self.broker.now_ms()) for _ in range(min(3, count - start))]
             base = self.broker.feed(
@@ -265,12 +268,8 @@ class World:
                 if commits or not transactional:
                     self.made[one.number] = one
         if producer is not None:
-
-            def end_transaction() -> None:
-                if self.broker.topics[topic].incarnation == incarnation:
-                    self.broker.end_fed_transaction(place, producer, commits)
-
-            self.simulation.call_at(self.simulation.now + held, end_transaction)
+            end = partial(self.broker.end_transaction, name, *producer, commits)
+            self.simulation.call_at(self.simulation.now + held, end)
 
     def _at(self, slot: int) -> Life | None:
         return self.lives[slot % self.plan.members]
