@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from tests.load.process import as_json, highest, resident
 from tests.load.texts import VOCABULARY
 from tests.measured import record
 from tests.operate.stage import Member, worked_off
-from tests.worker.support import feed, make_settings, outcome, ready
+from tests.worker.support import make_settings, outcome, ready
 
 MEBIBYTES = 30
 # Bytes of memory for a byte of text: 14 for English, 26 for words of one letter, the worst case.
@@ -90,13 +91,19 @@ def test_a_worker_holds_few_of_the_largest_items_at_a_time(
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=worker))
     value = as_json("large", "A large item", text_of("words", MEBIBYTES * 2**20), "post.example")
 
+    def send(first: int, count: int) -> None:
+        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=2**25)
+        for number in range(first, first + count):
+            own = value.replace(b'"large"', f'"large-{number}"'.encode())
+            producer.send(settings.topics.input, own, str(number).encode()).get(60)
+        producer.close()
+
     with Member("a", settings, tmp_path) as worker:
         worker.start().wait_until("ok")
         before = resident(worker.pid)
         most = []
         for first, count in ((0, 1), (1, COUNT), (1 + COUNT, COUNT)):
-            names = range(first, first + count)
-            feed(settings, ((b"%d" % n, value.replace(b'"large"', b'"large-%d"' % n)) for n in names))
+            send(first, count)
             worked_off(settings)
             most.append(highest(worker.pid) - before)
         kept = resident(worker.pid) - before
