@@ -221,16 +221,17 @@ def inputs(settings: Settings, consumer: Any) -> list[TopicPartition]:
     return [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
 
 
-def unfinished(settings: Settings) -> int:
-    """How many offsets of the input the group has not committed yet."""
-    with reader_of(settings, group_id=settings.kafka.group_id) as consumer:
-        ends = consumer.end_offsets(inputs(settings, consumer))
-        return sum(max(0, end - (consumer.committed(place) or 0)) for place, end in ends.items())
+def unfinished(settings: Settings, consumer: Any) -> int:
+    """How many offsets of the input the consumer's group has not committed yet."""
+    ends = consumer.end_offsets(inputs(settings, consumer))
+    return sum(max(0, end - (consumer.committed(place) or 0)) for place, end in ends.items())
 
 
 def worked_off(settings: Settings, seconds: float = PATIENCE) -> None:
     """Wait until the group has committed everything in the input topic, at most for `seconds`."""
-    wait_until(lambda: not unfinished(settings), f"all of {settings.topics.input} is worked off", seconds)
+    with reader_of(settings, group_id=settings.kafka.group_id) as consumer:
+        what = f"all of {settings.topics.input} is worked off"
+        wait_until(lambda: not unfinished(settings, consumer), what, seconds)
 
 
 def lost_and_repeated(settings: Settings) -> tuple[list[bytes], list[bytes]]:

@@ -21,7 +21,7 @@ from kafka.errors import KafkaError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.state_store import StateStore
-from tests.operate.stage import admin_of, unfinished
+from tests.operate.stage import admin_of, reader_of, unfinished
 from tests.soak.checker import History, Refusal, Report, Span, check, check_index
 from tests.soak.cluster import Cluster
 from tests.soak.plan import AT_STEP, BROKER_FAULTS, TOPIC_FAULTS, Fault, Plan
@@ -87,7 +87,7 @@ class Round:
                     self._faults[fault.kind] += 1
             team.until(lambda: not self._faulty and feeder.is_done)
             least, since = float("inf"), time.monotonic()
-            while left := unfinished(direct):
+            while left := self._left():
                 if left < least:
                     least, since = left, time.monotonic()
                 if time.monotonic() - since > PATIENCE:
@@ -104,6 +104,10 @@ class Round:
                 report.violations += self._index(history, task)
         report.violations += violations
         return Result(report, self._faults, time.monotonic() - began)
+
+    def _left(self) -> int:
+        with reader_of(self._direct, group_id=self._direct.kafka.group_id) as consumer:
+            return unfinished(self._direct, consumer)
 
     def _end_span(self, fed: Sequence[Any] | None = None) -> None:
         """Read what has come since the last span; all workers are stopped. `fed`: of an input that is deleted."""
@@ -147,7 +151,7 @@ class Round:
         self._feeder.pause()
         try:
             settle(self._direct)
-            yield self.team.until(lambda: not unfinished(self._direct), PATIENCE, 0.5)
+            yield self.team.until(lambda: not self._left(), PATIENCE, 0.5)
         finally:
             self._feeder.resume()
 
