@@ -253,7 +253,7 @@ FAULTS = [
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    prepare(say=print)
+    prepare()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stream-dedup-operate-") as directory, ExitStack() as stack:
         stage = Stage(stack, Path(directory))

@@ -166,7 +166,7 @@ def measure(kafka: EmbeddedKafka, name: str, a_transaction: int) -> tuple[dict[s
 
 
 def main() -> None:
-    prepare(say=print)
+    prepare()
     everything_good = True
     with EmbeddedKafka() as kafka:
         for name, a_transaction in ORIGINALS_PER_TRANSACTION.items():
