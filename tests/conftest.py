@@ -8,7 +8,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
     report = yield
     if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
@@ -54,23 +54,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    report = yield
-    if IN_CI and report.skipped:  # a whole module, by importorskip
-        report.outcome = "failed"
-        report.longrepr = f"a skip, and under CI nothing is skipped: {report.longrepr}"
-    return report
+# A whole module is skipped by importorskip.
+pytest_make_collect_report = pytest_runtest_makereport
 
 
 @pytest.fixture(scope="session")
 def kafka_prepared() -> None:
     """Kafka's jars are on this machine."""
     from stream_dedup.errors import StreamError
-    from tests import kafka_version
     from tests.broker import prepare
 
-    kafka_version.apply()
     try:
         prepare()
     except StreamError as e:

@@ -7,7 +7,6 @@ has a table of all classes: what the worker does about each, and the exit code o
 import ast
 import gzip
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,15 @@ from stream_dedup.batch.filter import filter_files
 from stream_dedup.cli.main import exit_code
 from stream_dedup.index import runs
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.errors import not_reached, translate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import ItemSettings
 from stream_dedup.worker import task, worker
-from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.migration import Migration
-from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.resume import resume_offsets
 from stream_dedup.worker.state_store import StateStore
 from tests.deploy.files import DEPLOY
+from tests.worker.support import context
 from tests.worker.test_resume import committed, facts
 from tests.worker.test_task_slot import FakeStore, FakeTask, TaskSlot
 from tests.worker.test_transaction import FakeClient, run
@@ -52,22 +49,6 @@ def every_class() -> list[type[errors.StreamDedupError]]:
 # -- entries -------------------------------------------------------------------------------------------------
 
 
-def wrong_setting(_: Path) -> None:
-    load_settings(window={"lenght": "3d"})
-
-
-def wrong_argument(_: Path) -> None:
-    Item.of(id="8", time=1_772_323_200)
-
-
-def packed_value(_: Path) -> None:
-    Decoder(ItemSettings()).read(gzip.compress(b'{"id": "a"}'))
-
-
-def missing_input(directory: Path) -> None:
-    filter_files([directory / "nowhere.jsonl"], directory / "out.jsonl", None, settings=load_settings())
-
-
 def damaged_state(directory: Path) -> None:
     dedup = Deduplicator()
     file = directory / "saved"
@@ -80,8 +61,7 @@ def damaged_state(directory: Path) -> None:
 
 def state_of_another_scheme(directory: Path) -> None:
     dedup, file = Deduplicator(), directory / "saved"
-    batch = dedup.judge([Item("1", "A headline", "A text of some words.", "", 1_700_000_000_000)])
-    dedup.apply(batch)
+    dedup.apply(dedup.judge([Item("1", "A headline", "A text of some words.", "", 1_700_000_000_000)]))
     dedup.save(file)
     Deduplicator.load(file, load_settings(fingerprint={"seed": 2}))
 
@@ -103,47 +83,18 @@ def no_right(_: Path) -> None:
     raise translate(kafka_errors.TopicAuthorizationFailedError("news.raw"), "polling news.raw")
 
 
-def recreated_input(_: Path) -> None:
-    resume_offsets(SETTINGS, facts({0: committed(5, input_id="an-older-one"), 1: committed(5)}))
+def with_client(bound: float = 5.0, **state: Any) -> Callable[[Path], None]:
+    """Commit with a client whose attributes are these."""
 
+    def call(_: Path) -> None:
+        client = FakeClient()
+        vars(client).update(state)
+        try:
+            run(client, bound)
+        finally:
+            client.hold.set()
 
-def deleted_records(_: Path) -> None:
-    resume_offsets(SETTINGS, facts({0: committed(5), 1: committed(5)}, beginnings={0: 9, 1: 0}))
-
-
-def lost_broker(_: Path) -> None:
-    client = FakeClient()
-    client.answers = [None, kafka_errors.KafkaTimeoutError("Expiring 1 record(s)")]
-    run(client)
-
-
-def refused_record(_: Path) -> None:
-    client = FakeClient()
-    client.answers = [None, kafka_errors.MessageSizeTooLargeError("too large")]
-    run(client)
-
-
-def hanging_commit(_: Path) -> None:
-    client = FakeClient()
-    client.hangs = {"commit"}
-    try:
-        run(client, bound=0.1)
-    finally:
-        client.hold.set()
-
-
-def taken_over(_: Path) -> None:
-    client = FakeClient()
-    client.raises["commit"] = kafka_errors.ProducerFencedError()
-    run(client)
-
-
-def recreated_changelog(_: Path) -> None:
-    StateStore(context(), "global", 0, "changelog-1").check_topic("changelog-2")
-
-
-def migration_of_partitions(_: Path) -> None:
-    Migration(load_settings(worker={"scope": "partition"}), lambda _: None)
+    return call
 
 
 def stopped_opening(_: Path) -> None:
@@ -158,7 +109,7 @@ def stopped_opening(_: Path) -> None:
         patch.setattr(task, "StateStore", FakeStore)
         patch.setattr(task, "PartitionTask", FakeTask)
         is_stopping = threading.Event()
-        slot = TaskSlot("global", 0, context(), is_stopping)
+        slot = TaskSlot("global", 0, context(SETTINGS), is_stopping)
         patch.setattr(FakeTask, "how", staticmethod(until_stopped), raising=False)
         slot._begin_opening(None)  # type: ignore[arg-type]
         is_stopping.set()
@@ -166,30 +117,56 @@ def stopped_opening(_: Path) -> None:
         slot._opening.result(30)
 
 
-def context() -> WorkerContext:
-    return WorkerContext(SETTINGS, Observer(), time.time, Deduplicator, no_deadline)
-
+EXPIRED = kafka_errors.KafkaTimeoutError("Expiring 1 record(s)")
+OTHER_INPUT = facts({0: committed(5, input_id="an-older-one"), 1: committed(5)})
+CUT_INPUT = facts({0: committed(5), 1: committed(5)}, beginnings={0: 9, 1: 0})
 
 # Class -> what raises it, and words of its message: the place, then the cure (or what happens next).
-ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], None], tuple[str, ...]]] = {
-    errors.ConfigError: (wrong_setting, ("[window]", "did you mean [window] length")),
-    errors.UsageError: (wrong_argument, ("item '8'", "give milliseconds")),
-    errors.BadItem: (packed_value, ("the value is gzip-compressed", "publish it plain")),
-    errors.InputError: (missing_input, ("nowhere.jsonl", "there is no file")),
+ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    errors.ConfigError: (
+        lambda _: load_settings(window={"lenght": "3d"}), ("[window]", "did you mean [window] length"),
+    ),
+    errors.UsageError: (lambda _: Item.of(id="8", time=1_772_323_200), ("item '8'", "give milliseconds")),
+    errors.BadItem: (
+        lambda _: Decoder(ItemSettings()).read(gzip.compress(b'{"id": "a"}')),
+        ("the value is gzip-compressed", "publish it plain"),
+    ),
+    errors.InputError: (
+        lambda tmp: filter_files([tmp / "nowhere.jsonl"], tmp / "out.jsonl", None, settings=load_settings()),
+        ("nowhere.jsonl", "there is no file"),
+    ),
     errors.CorruptBlock: (damaged_state, ("saved, byte", "restore the file from a copy")),
     errors.SchemeMismatch: (state_of_another_scheme, ("seed = 1 then, 2 now", "Load it with the settings")),
     errors.MergeFailed: (merge_without_memory, ("rows 0 to", "more memory")),
     errors.StreamError: (no_right, ("polling news.raw: TopicAuthorizationFailedError", "Topics and rights")),
-    errors.TopicError: (recreated_input, ("news.raw was deleted and created anew", "kafka-consumer-groups.sh")),
-    errors.RecordsGone: (deleted_records, ("offsets 5 to 8 of partition 0", "--to-offset 9")),
-    errors.TransactionFailed: (lost_broker, ("waiting for the acknowledgements", "Expiring")),
-    errors.Refused: (refused_record, ("refuse", "too large")),
-    errors.Stalled: (hanging_commit, ("committing did not end", "bound")),
-    errors.Fenced: (taken_over, ("committing: ProducerFencedError", "give each its own")),
-    errors.Outdated: (recreated_changelog, ("changelog", "deleted and created anew")),
-    errors.MigrationError: (migration_of_partitions, ("scope = 'global'", "changelog")),
+    errors.TopicError: (
+        lambda _: resume_offsets(SETTINGS, OTHER_INPUT),
+        ("news.raw was deleted and created anew", "kafka-consumer-groups.sh"),
+    ),
+    errors.RecordsGone: (
+        lambda _: resume_offsets(SETTINGS, CUT_INPUT), ("offsets 5 to 8 of partition 0", "--to-offset 9"),
+    ),
+    errors.TransactionFailed: (
+        with_client(answers=[None, EXPIRED]), ("waiting for the acknowledgements", "Expiring"),
+    ),
+    errors.Refused: (
+        with_client(answers=[None, kafka_errors.MessageSizeTooLargeError("too large")]), ("refuse", "too large"),
+    ),
+    errors.Stalled: (with_client(0.1, hangs={"commit"}), ("committing did not end", "bound")),
+    errors.Fenced: (
+        with_client(raises={"commit": kafka_errors.ProducerFencedError()}),
+        ("committing: ProducerFencedError", "give each its own"),
+    ),
+    errors.Outdated: (
+        lambda _: StateStore(context(SETTINGS), "global", 0, "changelog-1").check_topic("changelog-2"),
+        ("changelog", "deleted and created anew"),
+    ),
+    errors.MigrationError: (
+        lambda _: Migration(load_settings(worker={"scope": "partition"}), lambda _: None),
+        ("scope = 'global'", "changelog"),
+    ),
     errors.Interrupted: (stopped_opening, ("the worker was stopped", "while the task was being opened")),
-}
+}  # fmt: skip
 # Class -> the test that raises it on a real Kafka.
 ON_KAFKA = {
     errors.ChangelogError: "tests/worker/test_restore.py::test_a_lost_entry_is_refused",

@@ -1,24 +1,24 @@
-"""README.md, CONTRIBUTING.md and docs/: what they name exists, what is generated in them is up to date."""
+"""README.md, CONTRIBUTING.md, deploy/README.md, docs/: what they name exists, what is generated is up to date."""
 
 import re
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from docs import build
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.observe.catalogue import CATALOGUE
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from tests.cli.commands import COMMANDS
-from tests.modules import load_module
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text("utf-8")
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+    for pattern in ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
+    for path in sorted(ROOT.glob(pattern))
 }
 every_page = pytest.mark.parametrize("page", PAGES)
 
@@ -65,7 +65,7 @@ def test_names_stand_in_the_files_they_are_said_to_be_in(page: str) -> None:
 @every_page
 def test_commands_and_their_options_exist(page: str) -> None:
     for line in code(PAGES[page]):
-        for said in re.findall(r"(?<![\w-])stream-dedup ([a-z][^|]*)", line):
+        for said in re.findall(r"(?<![\w-])(?<!namespace )stream-dedup ([a-z][^|]*)", line):
             words = re.findall(r"[a-z]+|\S+", said)
             path = next((" ".join(words[:n]) for n in (2, 1) if is_command(words[:n])), None)
             assert path is not None, line
@@ -132,28 +132,23 @@ def test_every_rule_of_the_client_that_the_code_cites_is_explained() -> None:
     assert cited <= explained
 
 
-@pytest.fixture
-def build() -> ModuleType:
-    return load_module(ROOT / "docs" / "build.py")
-
-
-def test_generated_tables_and_figures_in_sentences_are_up_to_date(build: ModuleType) -> None:
+def test_generated_tables_and_figures_in_sentences_are_up_to_date() -> None:
     pages = build.made_pages()
     assert {"README.md", "deploy/README.md", "docs/architecture.md", "docs/decision.md", "docs/labels.md"} <= set(pages)
     for page, text in pages.items():
         assert (ROOT / page).read_text("utf-8") == text, f"{page}: run: make reference"
 
 
-def test_a_page_without_the_place_of_a_table_is_refused(build: ModuleType, tmp_path: Path) -> None:
+def test_a_page_without_the_place_of_a_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for page in build.made_pages():
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / page).write_text((ROOT / page).read_text("utf-8").replace(": families -->", ": family -->"))
-    build.ROOT = tmp_path
+    monkeypatch.setattr(build, "ROOT", tmp_path)
     with pytest.raises(ValueError, match=r"docs/decision.md has places for the tables .*'family'"):
         build.made_pages()
 
 
-def test_the_picture_shows_what_a_terminal_shows(build: ModuleType) -> None:
+def test_the_picture_shows_what_a_terminal_shows() -> None:
     made = build.picture("\x1b[?25l\x1b[32munique   \x1b[0m | Bridge <opens>\n")
     assert "unique" in made
     assert "Bridge&#160;&lt;opens&gt;" in made

@@ -120,10 +120,6 @@ def test_settings_of_a_wrong_type_are_refused() -> None:
         Deduplicator("news.toml")  # type: ignore[arg-type]
 
 
-def test_completion_offers_the_public_names() -> None:
-    assert set(stream_dedup.__all__) <= set(dir(stream_dedup))
-
-
 def test_the_wrong_one_among_many_is_named(dedup: Deduplicator) -> None:
     with pytest.raises(UsageError, match="item 2 of those given: None"):
         dedup.judge([an_item("1"), BadItem("json", "cut"), None])  # type: ignore[list-item]
@@ -298,29 +294,26 @@ def test_any_public_path_may_be_a_string(tmp_path: Any) -> None:
     assert found.items == 1
 
 
-def test_the_second_example_of_the_page_prints_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "python.md").read_text("utf-8")
-    first, _, second, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:4]
-    names: dict[str, Any] = {}
-    printed = []
-    for example in (first, second, second):  # the third run has seen its items
-        out = StringIO()
-        with redirect_stdout(out):
-            exec(compile(example, "docs/python.md", "exec"), names)  # noqa: S102 - our own page
-        printed.append(out.getvalue())
-    assert printed[1:] == [output, ""]
-
-
-def test_the_example_of_records_prints_its_output() -> None:
-    page = (ROOT / "docs" / "python.md").read_text("utf-8").split("`Decoder` reads what files and topics hold")[1]
-    example, output = re.findall(r"```(?:python)?\n(.*?)```", page, re.S)[:2]
+def printed(example: str, names: dict[str, Any]) -> str:
     out = StringIO()
     with redirect_stdout(out):
-        exec(compile(example, "docs/python.md", "exec"), {"Deduplicator": Deduplicator})  # noqa: S102 - our own page
-    assert out.getvalue() == output
+        exec(compile(example, "docs/python.md", "exec"), names)  # noqa: S102 - our own page
+    return out.getvalue()
 
 
-def test_all_public_names_exist() -> None:
+def test_the_examples_of_the_page_print_their_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
+    blocks = r"```(?:python)?\n(.*?)```"
+    first, _, second, output = re.findall(blocks, page, re.S)[:4]
+    names: dict[str, Any] = {}
+    runs = [printed(example, names) for example in (first, second, second)]  # the third has seen its items
+    assert runs[1:] == [output, ""]
+    example, output = re.findall(blocks, page.split("`Decoder` reads what files and topics hold")[1], re.S)[:2]
+    assert printed(example, {"Deduplicator": Deduplicator}) == output
+
+
+def test_all_public_names_exist_and_completion_offers_them() -> None:
     assert all(hasattr(stream_dedup, name) for name in stream_dedup.__all__)
+    assert set(stream_dedup.__all__) <= set(dir(stream_dedup))
     assert issubclass(Deduplicator, deduplicator.Deduplicator)

@@ -95,22 +95,11 @@ def test_any_other_duration_is_refused_with_the_right_form(value: object) -> Non
         ("[worker]\nscope = 'all'", ["[worker] scope", "'global' or 'partition'"]),
         ("[worker]\nbatch_items = 0", ["[worker] batch_items", "greater than or equal to 1"]),
         ("[worker]\nbatch_items = 'many'", ["[worker] batch_items", "integer"]),
-        (
-            "[worker]\ntransaction_timeout = '1s'",
-            ["[worker] transaction_timeout", "greater than or equal to 5 seconds"],
-        ),
+        ("[worker]\ntransaction_timeout = '1s'", ["[worker] transaction_timeout", "or equal to 5 seconds"]),
         ("[fingerprint]\nbody_bins = 100", ["[fingerprint]", "body_bins", "power of two (64, 128, 256"]),
         ("[fingerprint]\nverify = 'exactly'", ["[fingerprint] verify", "'sketch' or 'exact'"]),
         ("[kafka]\ngroup_id = ''", ["[kafka] group_id", "at least 1 character"]),
         ("[topics]\ninput = 'a'\noutput = 'a'", ["[topics]", "its own name", "used twice: a"]),
-        (
-            "[kafka]\nsecurity_protocol = 'SASL_SSL'\nsasl_username = 'me'",
-            ["[kafka]", "security_protocol = SASL_SSL needs sasl_mechanism, sasl_username and sasl_password"],
-        ),
-        (
-            "[kafka]\nsasl_username = 'me'\nsasl_password = 'x'",
-            ["[kafka]", "sasl_username, sasl_password would not be used", "set security_protocol to SASL_SSL"],
-        ),
         ("[observe]\nport = 70000", ["[observe] port", "less than or equal to 65535"]),
         ("[item]\npreset = 'rss2'", ["[item] preset", "'auto', 'plain', ", "'atom', 'rss' or 'gdelt'"]),
         ("[item]\nfields = { author = 'by' }", ["[item] fields.author", "'id', 'title', 'text'"]),
@@ -310,29 +299,23 @@ def test_a_secret_file_that_cannot_be_used_is_refused(tmp_path: Path, content: b
     assert "hunter2" not in str(caught.value)
 
 
+PLAINTEXT = {"security_protocol": "PLAINTEXT", "sasl_mechanism": None}
+TOKEN = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": "x"}
+
+
 @pytest.mark.parametrize(
     ("kafka", "message"),
     [
+        ({"sasl_username": "me"}, "SASL_SSL needs sasl_mechanism, sasl_username and sasl_password"),
+        (sasl("x") | PLAINTEXT, "sasl_username, sasl_password would not be used.*to SASL_SSL"),
         ({"sasl_password": "x", "sasl_password_file": __file__}, "sasl_password and sasl_password_file are both set"),
         ({"sasl_mechanism": "OAUTHBEARER"}, "needs sasl_oauth_token .in the environment. or sasl_oauth_token_file"),
-        (
-            {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token": "x", "sasl_username": "me"},
-            "sasl_username would not be used: .* with a token alone",
-        ),
-        (
-            {"sasl_mechanism": "PLAIN", "sasl_username": "me", "sasl_password": "x", "sasl_oauth_token": "x"},
-            "sasl_oauth_token would not be used: .*set sasl_mechanism to OAUTHBEARER",
-        ),
-        (
-            {"security_protocol": "PLAINTEXT", "sasl_mechanism": None, "ssl_cafile": "ca.pem"},
-            "ssl_cafile would not be used: .*set security_protocol to SSL",
-        ),
-        (
-            {"security_protocol": "SSL", "sasl_mechanism": None, "ssl_keyfile": "key.pem"},
-            "ssl_keyfile would not be used: .*set ssl_certfile",
-        ),
+        (TOKEN | {"sasl_username": "me"}, "sasl_username would not be used: .* with a token alone"),
+        (sasl("x") | {"sasl_oauth_token": "x"}, "sasl_oauth_token would not be used: .*set sasl_mechanism to OAUTHB"),
+        (PLAINTEXT | {"ssl_cafile": "ca.pem"}, "ssl_cafile would not be used: .*set security_protocol to SSL"),
+        (PLAINTEXT | {"security_protocol": "SSL", "ssl_keyfile": "key.pem"}, "ssl_keyfile would .*set ssl_certfile"),
     ],
 )
 def test_credentials_that_do_not_fit_each_other_are_refused(kafka: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=rf"\[kafka\].*{message}"):
         load_settings(kafka={"security_protocol": "SASL_SSL", **kafka})

@@ -42,5 +42,4 @@ def run(python: Path, script: str, *arguments: str) -> dict[str, Any]:
     if done.returncode:
         sys.stderr.write(done.stderr)
         done.check_returncode()
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return result
+    return json.loads(done.stdout.strip().splitlines()[-1])

@@ -1,10 +1,13 @@
-"""Load the texts of a benchmark: your own JSON Lines files, or the synthetic feed of the demo."""
+"""The input of a benchmark: texts of your own JSON Lines files, or of the synthetic feed of the demo."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from rich.console import Console
 
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.demo.sample import sample_feed
@@ -68,3 +71,29 @@ def all_unique(items: list[tuple[bytes, Item]]) -> list[tuple[bytes, Item]]:
         record = {"id": shuffled.id, "title": shuffled.title, "text": shuffled.text, "source": shuffled.source}
         out.append((msgspec.json.encode(record), shuffled))
     return out
+
+
+@dataclass
+class Run:
+    """The input of the sections. Expensive inputs are made at their first use."""
+
+    full: bool
+    corpora: list[Path]
+    items: int
+    rounds: int
+    console: Console
+
+    @cached_property
+    def news(self) -> list[tuple[bytes, Item]]:
+        return news(self.corpora, self.items)
+
+    @cached_property
+    def unique(self) -> list[tuple[bytes, Item]]:
+        return all_unique(self.news)
+
+    def kind(self) -> str:
+        name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
+        return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
+
+    def say(self, text: str) -> None:
+        self.console.print(text)

@@ -16,15 +16,13 @@ import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.item import Item
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.interleave import interleave, interleave_steps, speedup, spread
 from tests.benchmarks.peers import STREAMS
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 _BATCH = 1000
 _FORM_WORDS = 300
@@ -52,7 +50,7 @@ def _judge_all(items: Sequence[Item]) -> None:
         judge(items[start : start + _BATCH])
 
 
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return the figures `engine_FIGURE_NAME[_unique]`: `items_per_second`, `vs` (ours against NAME), `held_back`."""
     news, unique = ([item for _, item in part] for part in (run.news, run.unique))
     ours()(news[:_BATCH])  # loads the compiled kernels, warms the caches

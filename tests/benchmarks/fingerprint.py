@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import xxhash
@@ -19,11 +19,9 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.interleave import interleave, speedup, spread
 from tests.benchmarks.peers import FINGERPRINTS
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 SIZES = {"200b": 200, "1k": 1000, "4k": 4000, "20k": 20_000}
 _BATCH = 200
@@ -69,21 +67,22 @@ def _hash_documents(documents: Sequence[bytes]) -> None:
         xxhash.xxh3_64_intdigest(document)
 
 
-class _KernelTimer:
-    """A stand-in for the compiled kernel that calls it and adds up its time."""
+def _kernel_seconds(make: Fingerprinter, documents: Sequence[bytes]) -> float:
+    """The seconds of the compiled kernel alone."""
+    spent, kernel = [], module.fingerprint_batch
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._kernel = module.fingerprint_batch
-
-    def __call__(self, *arguments: Any) -> Any:
+    def timed(*arguments: Any) -> Any:
         start = time.perf_counter()
-        result = self._kernel(*arguments)
-        self.seconds += time.perf_counter() - start
+        result = kernel(*arguments)
+        spent.append(time.perf_counter() - start)
         return result
 
+    with patch.object(module, "fingerprint_batch", timed):
+        _make_ours(make, documents)
+    return sum(spent)
 
-def measure(run: "Run") -> dict[str, float]:
+
+def measure(run: Run) -> dict[str, float]:
     """Return `fingerprint_us_NAME_SIZE`, `fingerprint_mb_s_NAME_SIZE`, and ratios at 4 KB."""
     figures: dict[str, float] = {}
     texts = [item.text for _, item in run.news]
@@ -97,13 +96,7 @@ def measure(run: "Run") -> dict[str, float]:
         } | {name: partial(_make_peer, make, theirs) for name, make in FINGERPRINTS.items()}
         _make_ours(makers[0], theirs)
         times = interleave(contestants, run.rounds)
-        times["kernel"] = []
-        kernel = _KernelTimer()
-        with patch.object(module, "fingerprint_batch", kernel):
-            for _ in range(run.rounds):
-                kernel.seconds = 0.0
-                _make_ours(makers[0], ours)
-                times["kernel"].append(kernel.seconds)
+        times["kernel"] = [_kernel_seconds(makers[0], ours) for _ in range(run.rounds)]
         mean = sum(map(len, ours)) / len(ours)
         for name, seconds in times.items():
             times[name] = [value / len(theirs if name in FINGERPRINTS else ours) for value in seconds]

@@ -9,7 +9,7 @@ recall that the pigeonhole principle guarantees.
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import IndexSettings, load_settings
+from tests.benchmarks.corpus import Run
 from tests.index.check import merge, rows_held
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}
 LAYOUTS_OF_SIX = {"8c2": ("8 choose 2", 6)}
@@ -107,17 +105,11 @@ def _queries(family: _Family, n: int, random: np.random.Generator) -> tuple[NDAr
 
 def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int, seed: int = 5) -> dict[str, float]:
     """Return the median µs a lookup, the candidates an item, and the recall of copies."""
-    random = np.random.default_rng(seed)
-    batches = [_queries(family, n, random) for _ in range(8)]
-    keys = [family.keys(items) for items, _ in batches]
-    horizons = np.zeros(_BATCH, np.int64)
+    random, horizons = np.random.default_rng(seed), np.zeros(_BATCH, np.int64)
     seconds, pairs, recalled, copies = [], 0, 0, 0
-    for turn in range(rounds):
-        # Other keys each time, since repeated lookups would hit the processor's cache.
-        lookup_keys, (_, rows) = keys[turn % 8], batches[turn % 8]
-        if turn >= 8:
-            items, rows = _queries(family, n, random)
-            lookup_keys = family.keys(items)
+    for _ in range(rounds):  # other keys each time, since repeated lookups would hit the processor's cache
+        items, rows = _queries(family, n, random)
+        lookup_keys = family.keys(items)
         start = time.perf_counter()
         items_found, candidates = index.lookup(lookup_keys, horizons)
         seconds.append((time.perf_counter() - start) / _BATCH)
@@ -226,7 +218,7 @@ def _verified(family: _SimHash, index: HybridIndex, n: int, rounds: int) -> floa
     return statistics.median(seconds) * 1e6
 
 
-def measure(run: "Run", originals: int = 10**7, rounds: int = 60) -> dict[str, float]:
+def measure(run: Run, originals: int = 10**7, rounds: int = 60) -> dict[str, float]:
     """Measure lookups, inserts and pauses of every layout with `originals` originals, whatever the run.
 
     `lookup_us_simhash_SIZE` is the fastest layout with exact recall within 3 bits; each layout also has its own figure.

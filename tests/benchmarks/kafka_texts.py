@@ -1,5 +1,8 @@
-"""Create the topics of one measurement on a broker, and fill its input topic before the clock starts."""
+"""Create the topics of one measurement on a broker, fill its input before the clock starts, and start workers."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +10,8 @@ from kafka import KafkaProducer
 
 from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import PREFIX, Settings, load_settings
+from tests.worker.support import variables_of
 
 _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
 TIMESTAMP_MS = 1_700_000_000_000
@@ -26,6 +30,13 @@ def fresh_topics(bootstrap: str, name: str, partitions: int = 1, **kafka: Any) -
     )
     create_topics(settings, partitions)
     return settings
+
+
+def start_worker(settings: Settings) -> "subprocess.Popen[bytes]":
+    """Run the worker as deployed, in a process of its own."""
+    command = [sys.executable, "-m", "stream_dedup", "run"]
+    environment = os.environ | variables_of(settings) | {f"{PREFIX}OBSERVE__ENABLED": "false"}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
 
 def fill(settings: Settings, records: Sequence[bytes], timestamp_ms: int = TIMESTAMP_MS, partition: int = 0) -> None:

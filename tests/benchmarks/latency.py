@@ -6,24 +6,17 @@ number. Latency counts from the time the record was due, not from the time it wa
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import confluent_kafka
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.settings import Settings
-from tests.benchmarks.kafka_texts import fresh_topics
+from tests.benchmarks.corpus import Run
+from tests.benchmarks.kafka_texts import fresh_topics, start_worker
 from tests.broker import EmbeddedKafka
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 RATES = (100, 1000, 3000)
 _WARM_SECONDS = 3.0  # not counted
@@ -31,51 +24,29 @@ _TIMEOUT = 60.0  # seconds that a worker has to catch up after the last record w
 _POLL_SECONDS = 0.001
 
 
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return `latency_p50_ms_RATE`, `latency_p99_ms_RATE` and `latency_max_ms_RATE`."""
     figures: dict[str, float] = {}
     records, seconds = [record for record, _ in run.unique], 20.0 if run.full else 5.0
     with EmbeddedKafka(say=run.say) as kafka:
         for rate in RATES:
             settings = fresh_topics(kafka.bootstrap, f"bench-latency-{rate}")
-            with _worker_process(settings):
+            worker = start_worker(settings)
+            try:
                 delays = _delays(settings, records, rate, seconds) * 1000
+            finally:
+                worker.terminate()
+                worker.wait(30)
             for name, value in zip(("p50", "p99", "max"), np.quantile(delays, (0.5, 0.99, 1)), strict=True):
                 figures[f"latency_{name}_ms_{rate}"] = float(value)
     return figures
 
 
-@contextmanager
-def _worker_process(settings: Settings) -> Iterator[None]:
-    """Run the worker in its own process."""
-    kafka, topics = settings.kafka, settings.topics
-    environment = os.environ | {
-        "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
-        "STREAM_DEDUP_KAFKA__GROUP_ID": kafka.group_id,
-        "STREAM_DEDUP_OBSERVE__ENABLED": "false",
-        **{f"STREAM_DEDUP_TOPICS__{role.upper()}": topic for role, topic in topics.model_dump().items()},
-    }
-    command = [sys.executable, "-m", "stream_dedup", "run"]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
 def _delays(settings: Settings, records: Sequence[bytes], rate: int, seconds: float) -> NDArray[np.float64]:
     """Return the seconds from due to readable of each record after the warm-up."""
     common = {"bootstrap.servers": settings.kafka.bootstrap_servers}
-    reader = confluent_kafka.Consumer(
-        common
-        | {
-            "group.id": "bench-latency",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 10,
-        }
-    )
+    config = {"group.id": "bench-latency", "isolation.level": "read_committed", "enable.auto.commit": False}
+    reader = confluent_kafka.Consumer(common | config | {"fetch.wait.max.ms": 10})
     outputs = (settings.topics.output, settings.topics.duplicates)
     reader.assign([confluent_kafka.TopicPartition(topic, 0, 0) for topic in outputs])
     writer = confluent_kafka.Producer(common | {"linger.ms": 1, "compression.type": "lz4"})

@@ -8,11 +8,11 @@ python -m tests.benchmarks.memory default 10000000
 import contextlib
 import ctypes
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint
 from stream_dedup.settings import Settings, load_settings
+from tests.benchmarks.corpus import Run
 from tests.index.check import merge
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
+from tests.load.process import resident
 
 PROFILES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -52,7 +51,7 @@ def _resident() -> int:
     """Return the resident bytes of this process, after freed memory was returned to the system."""
     with contextlib.suppress(OSError):  # no malloc_trim without glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    return resident(os.getpid())
 
 
 def _resident_bytes(profile: str, originals: int) -> float:
@@ -74,7 +73,7 @@ def _resident_bytes(profile: str, originals: int) -> float:
     return (filled_bytes - empty_bytes) / originals
 
 
-def measure(run: "Run", originals: int = 10**7) -> dict[str, float]:
+def measure(run: Run, originals: int = 10**7) -> dict[str, float]:
     """Return resident bytes an original of each profile, ids of 40 bytes included, and the estimate of `plan`.
 
     The run changes nothing.

@@ -7,26 +7,20 @@ scope "partition". Workers and broker share the machine's cores: with few of the
 rate about what a worker adds.
 """
 
-import os
-import subprocess
-import sys
 import time
-from typing import TYPE_CHECKING
 
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
 from stream_dedup.kafka import client
 from tests.benchmarks import corpus
-from tests.benchmarks.kafka_texts import fill, fresh_topics
+from tests.benchmarks.corpus import Run
+from tests.benchmarks.kafka_texts import fill, fresh_topics, start_worker
 from tests.broker import EmbeddedKafka
 from tests.load.process import processor, resident
 
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
-
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return for N workers `partitions_items_per_second_N`, `partitions_cpu_us_N` (an item) and `partitions_mib_N`."""
     news = [corpus.news([path], run.items) for path in run.corpora] or [run.news, run.news]
     languages = [corpus.lengthened([record for record, _ in each], 4) for each in news]
@@ -40,19 +34,14 @@ def _measured(bootstrap: str, languages: list[list[bytes]]) -> dict[str, float]:
         settings = fresh_topics(bootstrap, f"bench-partitions-{count}", partitions=len(languages))
         for partition, records in enumerate(languages):
             fill(settings, records, partition=partition)
-        variables = {"worker__scope": "partition", "observe__enabled": "false", "kafka__bootstrap_servers": bootstrap}
-        variables |= {"kafka__group_id": settings.kafka.group_id}
-        variables |= {f"topics__{role}": name for role, name in settings.topics.model_dump().items()}
-        environment = {f"STREAM_DEDUP_{name.upper()}": value for name, value in variables.items()}
-        command = [sys.executable, "-m", "stream_dedup", "run"]
-        members = [subprocess.Popen(command, env=os.environ | environment) for _ in range(count)]
+        members = [start_worker(settings) for _ in range(count)]
         consumer = KafkaConsumer(**client.connection(settings), group_id=settings.kafka.group_id)
         partitions = [TopicPartition(settings.topics.input, number) for number in range(len(languages))]
         samples: list[tuple[float, float, int]] = []  # time, processor time, items, while all partitions are in work
         offsets = [0]
         while offsets != [len(records) for records in languages]:
             if any(member.poll() is not None for member in members):
-                raise ChildProcessError("a worker ended; its log says why")
+                raise ChildProcessError("a worker has ended")
             offsets = [consumer.committed(partition) or 0 for partition in partitions]
             used = sum(processor(member.pid) for member in members)
             if all(0 < offset < len(records) for offset, records in zip(offsets, languages, strict=True)):

@@ -8,6 +8,8 @@ distance of 3. `apart.py` runs peers whose dependencies conflict with ours.
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from datasketch import MinHash, MinHashLSH
 from gaoya.minhash import MinHashStringIndex
@@ -73,45 +75,41 @@ FINGERPRINTS: dict[str, Callable[[str], object]] = {
 # -- texts held back of each part of a stream ---------------------------------------------------------------
 
 
-def datasketch_stream() -> Stream:
-    lsh, count = MinHashLSH(threshold=_THRESHOLD, num_perm=_PERMUTATIONS), itertools.count()
-
-    def process(texts: Sequence[str]) -> int:
-        held_back = 0
-        for text in texts:
-            sketch = datasketch_minhash(text)
-            if lsh.query(sketch):
-                held_back += 1
-            else:
-                lsh.insert(next(count), sketch, check_duplication=False)
-        return held_back
-
-    return process
-
-
-def rensa_stream() -> Stream:
-    dedup, count = RMinHashDeduplicator(_THRESHOLD, _PERMUTATIONS, True, _BANDS, _SEED), itertools.count()
-    return lambda texts: sum(not dedup.add(str(next(count)), rensa_minhash(text)) for text in texts)
-
-
-def gaoya_stream(index: MinHashStringIndex | SimHashStringIndex) -> Stream:
+def _stream(
+    prepare: Callable[[str], Any], query: Callable[[Any], object], insert: Callable[[int, Any], object]
+) -> Stream:
+    """Insert each text for which the query finds nothing."""
     count = itertools.count()
 
     def process(texts: Sequence[str]) -> int:
         held_back = 0
-        for text in texts:
-            if index.query(text):
+        for prepared in map(prepare, texts):
+            if query(prepared):
                 held_back += 1
             else:
-                index.insert_document(next(count), text)
+                insert(next(count), prepared)
         return held_back
 
     return process
 
 
+def _datasketch() -> Stream:
+    lsh = MinHashLSH(threshold=_THRESHOLD, num_perm=_PERMUTATIONS)
+    return _stream(datasketch_minhash, lsh.query, partial(lsh.insert, check_duplication=False))
+
+
+def _gaoya(index: MinHashStringIndex | SimHashStringIndex) -> Stream:
+    return _stream(str, index.query, index.insert_document)
+
+
+def _rensa() -> Stream:
+    dedup, count = RMinHashDeduplicator(_THRESHOLD, _PERMUTATIONS, True, _BANDS, _SEED), itertools.count()
+    return lambda texts: sum(not dedup.add(str(next(count)), rensa_minhash(text)) for text in texts)
+
+
 STREAMS: dict[str, Callable[[], Stream]] = {
-    "datasketch": datasketch_stream,
-    "gaoya": lambda: gaoya_stream(_gaoya_minhash()),
-    "gaoya_simhash": lambda: gaoya_stream(_gaoya_simhash()),
-    "rensa": rensa_stream,
+    "datasketch": _datasketch,
+    "gaoya": lambda: _gaoya(_gaoya_minhash()),
+    "gaoya_simhash": lambda: _gaoya(_gaoya_simhash()),
+    "rensa": _rensa,
 }

@@ -11,30 +11,22 @@ Each fold has its own transaction, as with a worker.
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.observer import BatchReport, Observer
-from stream_dedup.worker.state_store import StateStore
-from stream_dedup.worker.worker import Worker
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.interleave import spread
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.benchmarks.memory import deltas
 from tests.broker import EmbeddedKafka
 from tests.worker.remembered import Remembering
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
+from tests.worker.support import open_store, run_until
 
 _FIRST_SINGLE, _LAST_SINGLE, _JOINED = 100, 3000, 100
 ORIGINALS_PER_TRANSACTION = {"trickle": 1, "flood": 2000}
@@ -75,7 +67,7 @@ def fill_changelog(settings: Settings, originals: int, per_transaction: int) -> 
 def _restore(settings: Settings) -> tuple[float, int]:
     """Restore a state store and judge one item; return the seconds and the number of entries read."""
     start = time.perf_counter()
-    store = StateStore(WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline), "global", 0)
+    store = open_store(settings)
     restored = store.complete(lambda done, total: None)
     store.dedup.judge([_FIRST_ITEM])
     seconds = time.perf_counter() - start
@@ -85,23 +77,10 @@ def _restore(settings: Settings) -> tuple[float, int]:
 
 def _first_commit(settings: Settings) -> float:
     """Return the seconds from a worker's start to its first commit."""
-    committed, stop = threading.Event(), threading.Event()
-
-    class FirstCommit(Observer):
-        def batch(self, report: BatchReport) -> None:
-            committed.set()
-
+    committed: list[float] = []
     start = time.perf_counter()
-    worker = threading.Thread(target=Worker(settings, observer=FirstCommit()).run, args=(stop,))
-    worker.start()
-    while worker.is_alive() and not committed.wait(0.001):
-        pass
-    seconds = time.perf_counter() - start
-    stop.set()
-    worker.join()
-    if not committed.is_set():
-        raise RuntimeError("the worker ended before its first commit")
-    return seconds
+    run_until(settings, 1, on_batch=lambda _: committed.append(time.perf_counter()))
+    return committed[0] - start
 
 
 def _from_memory(originals: int, rounds: int) -> dict[str, float]:
@@ -159,7 +138,7 @@ def _starts(rounds: int) -> Iterator[float]:
         yield time.perf_counter() - start
 
 
-def measure(run: "Run", originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
+def measure(run: Run, originals: int = 10**6, rounds: int = 3) -> dict[str, float]:
     """Return the figures of both restores, whatever the run."""
     with EmbeddedKafka(say=run.say) as kafka:
         return _from_memory(originals, rounds) | _from_kafka(kafka.bootstrap, originals, rounds, run.say)
@@ -172,9 +151,7 @@ def _from_kafka(bootstrap: str, originals: int, rounds: int, report: Callable[[s
         settings[name] = fresh_topics(bootstrap, f"restore-{name}")
         start = time.monotonic()
         fill_changelog(settings[name], originals, per_transaction)
-        report(
-            f"{originals} originals in the changelog, {per_transaction} a transaction: {time.monotonic() - start:.0f} s"
-        )
+        report(f"{originals} originals, {per_transaction} a transaction: {time.monotonic() - start:.0f} s")
         seconds[name], commits[name] = [], []
     for number in range(rounds):
         for name, topic_settings in settings.items():
@@ -185,9 +162,8 @@ def _from_kafka(bootstrap: str, originals: int, rounds: int, report: Callable[[s
             report(f"{name}: restored in {duration:.2f} s, first commit after {commits[name][-1]:.2f} s")
     figures: dict[str, float] = {}
     for name in settings:
-        figures |= spread(f"restore_kafka_{name}_s", seconds[name]) | spread(
-            f"restore_kafka_{name}_open_s", commits[name]
-        )
+        figures |= spread(f"restore_kafka_{name}_s", seconds[name])
+        figures |= spread(f"restore_kafka_{name}_open_s", commits[name])
         figures[f"restore_kafka_{name}_pieces"] = entries[name]
     ratios = [trickle / flood for trickle, flood in zip(seconds["trickle"], seconds["flood"], strict=True)]
     return figures | {"restore_kafka_trickle_vs_flood": statistics.median(ratios)}

@@ -18,6 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tests.figures.tables import table
+
 # The claims of the project, as ratios and bounds: figure, its meaning, ">=" or "<=", bound.
 CLAIMS: tuple[tuple[str, str, str, float], ...] = (
     ("engine_vs_datasketch", "text to verdict, one thread: times as fast as datasketch's MinHashLSH", ">=", 25),
@@ -121,9 +123,7 @@ def number(value: float) -> str:
     >>> [number(x) for x in (0.0312, 0.987, 12.345, 1234.5, 7)]
     ['0.0312', '0.987', '12.3', '1,234', '7']
     """
-    if value == int(value):
-        return f"{value:,.0f}"
-    if abs(value) >= 100:
+    if value == int(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) >= 10:
         return f"{value:.1f}"
@@ -144,27 +144,20 @@ def claims(results: Results) -> Iterator[tuple[str, str, str, str, str]]:
 
 def markdown(results: Results) -> str:
     """The page of one machine's results."""
-    lines = ["# Benchmarks", ""]
-    lines += ["Made by `make bench`. Compare ratios, not seconds: both sides of a ratio come from one run.", ""]
-    lines += _table(("machine", ""), list(results.machine.items()))
-    lines += _table(("figure", "what", "measured", "goal", "reached"), list(claims(results)))
+    parts = [
+        "# Benchmarks",
+        "Made by `make bench`. Compare ratios, not seconds: both sides of a ratio come from one run.",
+        table(("machine", ""), results.machine.items()),
+        table(("figure", "what", "measured", "goal", "reached"), claims(results)),
+    ]
     for name, section in results.sections.items():
-        packages = ", ".join(f"{package} {number}" for package, number in section.packages.items())
-        lines += [
+        parts += [
             f"## {name}",
-            "",
             f"{section.date}, {section.kind}. Median of the rounds, lowest to highest.",
-            "",
-            f"With {packages}.",
-            "",
+            f"With {', '.join(f'{package} {number}' for package, number in section.packages.items())}.",
+            table(("figure", "value", "spread"), rows(section.figures)),
         ]
-        lines += _table(("figure", "value", "spread"), list(rows(section.figures)))
-    return "\n".join(lines)
-
-
-def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> list[str]:
-    lines = [" | ".join(cells) for cells in (head, ("---",) * len(head), *body)]
-    return [*(f"| {line} |" for line in lines), ""]
+    return "\n\n".join(parts) + "\n"
 
 
 # -- the machine ------------------------------------------------------------------------------------------------
@@ -176,10 +169,11 @@ PACKAGES = (
 
 def describe() -> dict[str, str]:
     """Processor, cores, memory and system, in the order of the page."""
+    processors = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.M)
     return {
-        "processor": _processor(),
-        "cores": str(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else str(os.cpu_count()),
-        "memory": f"{_memory() / 2**30:.0f} GiB",
+        "processor": processors[0] if processors else platform.machine(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
     }
 
@@ -191,16 +185,3 @@ def packages() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    for line in cpuinfo.read_text("utf-8").splitlines() if cpuinfo.is_file() else ():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return platform.processor() or platform.machine()
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

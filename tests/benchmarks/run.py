@@ -12,9 +12,7 @@ other sections. If a section fails, the run reports it, saves the others and exi
 
 import time
 import traceback
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -23,38 +21,10 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
-from stream_dedup.news.item import Item
-from tests.benchmarks import corpus
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.results import Results, Section, describe, markdown, packages, save
 
 RESULTS = Path(__file__).parent / "results"
-
-
-@dataclass
-class Run:
-    """The input of the sections. Expensive inputs are made at their first use."""
-
-    full: bool
-    corpora: list[Path]
-    items: int
-    rounds: int
-    results: Path
-    console: Console
-
-    @cached_property
-    def news(self) -> list[tuple[bytes, Item]]:
-        return corpus.news(self.corpora, self.items)
-
-    @cached_property
-    def unique(self) -> list[tuple[bytes, Item]]:
-        return corpus.all_unique(self.news)
-
-    def kind(self) -> str:
-        name = " + ".join(path.name for path in self.corpora) or "the made-up feed"
-        return f"{'full' if self.full else 'quick'}, {self.items} items of {name}, {self.rounds} rounds"
-
-    def say(self, text: str) -> None:
-        self.console.print(text)
 
 
 SECTIONS = ("fingerprint", "engine", "index", "memory", "restore", "pairs", "worker", "partitions", "latency")
@@ -67,14 +37,13 @@ def main(
     items: Annotated[int | None, typer.Option(help="Number of items; quick: 5000, full: 12000.", min=2500)] = None,
     rounds: Annotated[int | None, typer.Option(help="Interleaved rounds; quick: 2, full: 5.", min=1)] = None,
     only: Annotated[list[str] | None, typer.Option(help=f"Sections, of {', '.join(SECTIONS)}.")] = None,
-    results: Annotated[Path, typer.Option(help="Folder of the results.")] = RESULTS,
 ) -> None:
     unknown = set(only or ()).difference(SECTIONS)
     if unknown:
         raise typer.BadParameter(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     console = Console(highlight=False)
     counts = items or (12_000 if full else 5000), rounds or (5 if full else 2)
-    run = Run(full, corpus or [], *counts, results, console)
+    run = Run(full, corpus or [], *counts, console)
     now = datetime.now(UTC)
     sections, failed = {}, []
     for name in only or (SECTIONS if full else QUICK):
@@ -91,9 +60,9 @@ def main(
         sections[name] = Section(f"{now:%Y-%m-%d}", run.kind(), packages(), figures)
         console.print(f"{name}: {time.monotonic() - start:.0f} s")
     if sections:
-        merged = save(Results(describe(), sections), results)
+        merged = save(Results(describe(), sections), RESULTS)
         console.print(Markdown(markdown(merged)))
-        console.print(f"Saved in {results}: {merged.name}.json, {merged.name}.md")
+        console.print(f"Saved in {RESULTS}: {merged.name}.json, {merged.name}.md")
     if failed:
         console.print(f"Failed: {', '.join(failed)}")
         raise typer.Exit(1)

@@ -16,8 +16,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
+import confluent_kafka
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata
 
@@ -26,37 +26,30 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks import apart, corpus
+from tests.benchmarks.corpus import Run
 from tests.benchmarks.interleave import speedup, spread
 from tests.benchmarks.kafka_texts import fill, fresh_topics
 from tests.broker import EmbeddedKafka
-
-if TYPE_CHECKING:
-    from tests.benchmarks.run import Run
 
 Cost = tuple[float, float | None]  # seconds an item: wall time, processor time (unknown for other processes)
 Contestant = Callable[[Settings, int], Cost]
 
 
-class _StopAfter(Observer):
-    """An observer that stops the worker after `count` items and has the clock of the pass-through."""
+def ours(settings: Settings, count: int) -> Cost:
+    """Run a worker until it has processed `count` items."""
+    clock, stop = Clock(count), threading.Event()
 
-    def __init__(self, count: int) -> None:
-        self.clock, self.stop = Clock(count), threading.Event()
+    class Timing(Observer):
+        def batch(self, report: BatchReport) -> None:
+            clock.committed(report.count)
+            if clock.is_over:
+                stop.set()
 
-    def batch(self, report: BatchReport) -> None:
-        self.clock.committed(report.count)
-        if self.clock.is_over:
-            self.stop.set()
-
-
-def run_worker(settings: Settings, count: int, **worker: Any) -> "Clock":
-    """Run a worker until it has processed `count` items; return its clock. `worker`: of the constructor."""
-    observer = _StopAfter(count)
-    Worker(settings, observer=observer, **worker).run(observer.stop)
-    return observer.clock
+    Worker(settings, observer=Timing()).run(stop)
+    return clock.seconds_per_item
 
 
-def measure(run: "Run") -> dict[str, float]:
+def measure(run: Run) -> dict[str, float]:
     """Return `worker_items_per_second_NAME_STREAM`, `worker_vs_NAME_STREAM`, and `worker_cpu_us_NAME_STREAM`."""
     python = apart.python_of("quix_datasketch", run.say)
 
@@ -69,11 +62,7 @@ def measure(run: "Run") -> dict[str, float]:
             )  # fmt: skip
         return result["seconds"] / result["items"], None
 
-    contestants: dict[str, Contestant] = {
-        "ours": lambda settings, count: run_worker(settings, count).seconds_per_item,
-        "passthrough": lambda settings, count: kafka_python(settings, count).seconds_per_item,
-        "confluent": lambda settings, count: confluent(settings, count).seconds_per_item,
-    }
+    contestants: dict[str, Contestant] = {"ours": ours, "passthrough": kafka_python, "confluent": confluent}
     with EmbeddedKafka(say=run.say) as broker:
         # The clock starts after the first commit; the 7,000 records or so that were prefetched by then count for less.
         unique = [record for record, _ in corpus.all_unique(3 * run.news)]
@@ -111,13 +100,10 @@ def _measure(
     return figures
 
 
-def kafka_python(settings: Settings, count: int) -> "Clock":
-    """Forward `count` records with kafka-python; return the clock."""
-    group = f"{settings.kafka.group_id}-bare"
-    config = client.consumer(settings, None) | {
-        "group_id": group,
-        "auto_offset_reset": "earliest",
-    }
+def kafka_python(settings: Settings, count: int) -> Cost:
+    """Forward `count` records with kafka-python."""
+    group, output = f"{settings.kafka.group_id}-bare", settings.topics.output
+    config = client.consumer(settings, None) | {"group_id": group, "auto_offset_reset": "earliest"}
     del config["partition_assignment_strategy"]  # use the client's default
     reader = KafkaConsumer(settings.topics.input, **config)
     writer = KafkaProducer(**client.producer(settings, group))
@@ -132,15 +118,7 @@ def kafka_python(settings: Settings, count: int) -> "Clock":
         futures, offsets = [], {}
         for partition, records in batches.items():
             futures += [
-                writer.send(
-                    settings.topics.output,
-                    record.value,
-                    record.key,
-                    record.headers,
-                    partition=record.partition,
-                    timestamp_ms=record.timestamp,
-                )
-                for record in records
+                writer.send(output, one.value, one.key, one.headers, one.partition, one.timestamp) for one in records
             ]
             offsets[partition] = OffsetAndMetadata(records[-1].offset + 1, "", -1)
         writer.send_offsets_to_transaction(offsets, member)
@@ -151,24 +129,15 @@ def kafka_python(settings: Settings, count: int) -> "Clock":
         clock.committed(len(futures))
     reader.close()
     writer.close()
-    return clock
+    return clock.seconds_per_item
 
 
-def confluent(settings: Settings, count: int) -> "Clock":
-    """Forward `count` records with confluent-kafka; return the clock."""
-    import confluent_kafka  # of the extra bench; tests of the load use the rest of this module without it
-
+def confluent(settings: Settings, count: int) -> Cost:
+    """Forward `count` records with confluent-kafka."""
     group = f"{settings.kafka.group_id}-confluent"
     common = {"bootstrap.servers": settings.kafka.bootstrap_servers}
-    reader = confluent_kafka.Consumer(
-        common
-        | {
-            "group.id": group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-        }
-    )
+    config = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    reader = confluent_kafka.Consumer(common | config | {"isolation.level": "read_committed"})
     reader.subscribe([settings.topics.input])
     writer = confluent_kafka.Producer(common | {"transactional.id": group, "compression.type": "lz4", "linger.ms": 5})
     writer.init_transactions()
@@ -184,15 +153,8 @@ def confluent(settings: Settings, count: int) -> "Clock":
             continue
         writer.begin_transaction()
         for record in records:
-            writer.produce(
-                settings.topics.output,
-                record.value(),
-                record.key(),
-                record.partition(),
-                on_delivery=delivered,
-                timestamp=record.timestamp()[1],
-                headers=record.headers() or [],
-            )
+            more = {"timestamp": record.timestamp()[1], "headers": record.headers() or [], "on_delivery": delivered}
+            writer.produce(settings.topics.output, record.value(), record.key(), record.partition(), **more)
         writer.send_offsets_to_transaction(reader.position(reader.assignment()), reader.consumer_group_metadata())
         writer.flush()
         if failed:
@@ -200,7 +162,7 @@ def confluent(settings: Settings, count: int) -> "Clock":
         writer.commit_transaction()
         clock.committed(len(records))
     reader.close()
-    return clock
+    return clock.seconds_per_item
 
 
 class Clock:
@@ -208,9 +170,7 @@ class Clock:
 
     def __init__(self, count: int) -> None:
         self._left = count
-        self._counted = 0
-        self._start: tuple[float, float] | None = None
-        self._end = (0.0, 0.0)
+        self._commits: list[tuple[float, float, int]] = []  # wall time, processor time, items
 
     @property
     def is_over(self) -> bool:
@@ -218,16 +178,11 @@ class Clock:
 
     @property
     def seconds_per_item(self) -> tuple[float, float]:
-        """Seconds an item: wall time, processor time."""
-        if self._start is None or not self._counted:
-            raise ValueError("two commits are needed to measure between them")
-        (wall, cpu), (wall_end, cpu_end) = self._start, self._end
-        return (wall_end - wall) / self._counted, (cpu_end - cpu) / self._counted
+        """Seconds an item: wall time, processor time. Raises ValueError after fewer than two commits."""
+        (wall, cpu, _), *_, (wall_end, cpu_end, _) = self._commits
+        counted = sum(items for *_, items in self._commits[1:])
+        return (wall_end - wall) / counted, (cpu_end - cpu) / counted
 
     def committed(self, items: int) -> None:
-        self._end = time.perf_counter(), time.process_time()
         self._left -= items
-        if self._start is None:
-            self._start = self._end
-        else:
-            self._counted += items
+        self._commits.append((time.perf_counter(), time.process_time(), items))

@@ -24,7 +24,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
@@ -59,15 +59,12 @@ class Image:
 
 
 class Builder:
-    """A context manager that builds the image in `directory` and unmounts it at the end."""
+    """Builds the image in `directory`; `close` unmounts it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._buildah("umount", "--all")
         self._buildah("rm", "--all")
 
@@ -151,8 +148,7 @@ class Container:
 
     def memory(self) -> int:
         """Return the worker's resident memory in bytes."""
-        status = Path(f"/proc/{self._worker_pid()}/status").read_text()
-        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) * 1024
+        return int(self.status()["VmRSS"].split()[0]) * 1024
 
     def status(self) -> dict[str, str]:
         """Return the fields of /proc/PID/status of the worker's process: user, capabilities, privileges."""

@@ -1,24 +1,25 @@
-"""deploy/README.md: it has a section for every alert and a right for every topic; its commands and links exist."""
+"""deploy/README.md has a section for every alert and a right for every topic; docs/troubles.md a row for each of them.
+
+A row of an error agrees with what the worker does.
+"""
 
 import re
 
 import pytest
-import typer
 import yaml
-from typer.main import get_command
 
-from stream_dedup.cli.main import app
+from stream_dedup import errors
 from stream_dedup.settings import Settings
+from stream_dedup.worker import records
 from tests.deploy.files import DEPLOY
+from tests.test_errors import every_class, fate
 
 README = (DEPLOY / "README.md").read_text("utf-8")
 RULES = DEPLOY / "prometheus" / "rules.yml"
 
 
 def alerts() -> list[str]:
-    """Return the names of the alerts; none if the rules are missing."""
-    if not RULES.exists():
-        return []
+    """Return the names of the alerts."""
     groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
     return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
 
@@ -26,8 +27,7 @@ def alerts() -> list[str]:
 def test_every_alert_has_a_section_and_every_section_an_alert() -> None:
     sections = re.findall(r"^### (StreamDedup\w+)$", README, re.M)
     assert len(sections) == len(set(sections))
-    if alerts():
-        assert set(sections) == set(alerts())
+    assert set(sections) == set(alerts())
 
 
 def test_the_rights_name_all_topics_the_group_and_the_transactional_ids() -> None:
@@ -39,15 +39,37 @@ def test_the_rights_name_all_topics_the_group_and_the_transactional_ids() -> Non
     assert f"--transactional-id {settings.kafka.group_id}-" in rights
 
 
-@pytest.mark.parametrize("words", sorted(set(re.findall(r"`stream-dedup ([a-z ]+)", README))))
-def test_the_commands_exist(words: str) -> None:
-    """Resolving raises UsageError for an unknown command."""
-    command = get_command(app)
-    for word in words.split():
-        _, command, _ = command.resolve_command(typer.Context(command), [word])  # type: ignore[attr-defined]
+PAGE = (DEPLOY.parent / "docs" / "troubles.md").read_text("utf-8")
+# Only the first table; tests/test_errors.py checks that of all classes.
+TABLE = [line for line in PAGE.partition("\n## ")[0].splitlines() if line.startswith("| ")][2:]
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE]
+# Errors of files, of scripts and of a single item do not end a worker.
+OF_THE_WORKER = [one for one in every_class() if one not in (errors.InputError, errors.UsageError, errors.BadItem)]
 
 
-def test_links_exist() -> None:
-    for link in re.findall(r"\]\(([^)#]+)\)", README):
-        if not link.startswith("prometheus/") or RULES.exists():
-            assert (DEPLOY / link).exists(), link
+def test_each_row_is_complete() -> None:
+    words = re.findall(r"^- \*\*([a-z -]+)\*\*:", PAGE, re.M)
+    for row in ROWS:
+        assert len(row) == 6, row
+        assert any(row[2].startswith(word) for word in words), f"{row[0]}: {row[2]!r} begins with none of {words}"
+        assert row[3].startswith(("nothing", "memory: ", "the records that retention has deleted")), row
+        assert row[4], row
+
+
+@pytest.mark.parametrize("error", OF_THE_WORKER, ids=lambda error: str(error.__name__))
+def test_the_worker_does_about_an_error_what_its_rows_say(error: type[errors.StreamDedupError]) -> None:
+    verbs = {re.split("[ ,;]", row[2])[0] for row in ROWS if f"`{error.__name__}`" in row[1]}
+    assert verbs, f"{error.__name__} has no row"
+    assert verbs <= ({"ends"} if fate(error) == "ends" else {"retries", "waits", "dead-letters"})
+
+
+@pytest.mark.parametrize(
+    "reason", ["type", "compressed", records.TOO_LARGE, records.REFUSED, records.HEADER, "internal"]
+)
+def test_a_dead_letter_of_the_worker_has_its_row(reason: str) -> None:
+    assert [row[2].startswith("dead-letters") for row in ROWS if f"`{reason}`" in row[1]] == [True]
+
+
+def test_each_alert_has_a_row_and_each_named_alert_exists() -> None:
+    named = {name for row in ROWS for name in re.findall(r"StreamDedup\w+", row[5])}
+    assert named == set(alerts())

@@ -8,17 +8,17 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.demo.run import count_committed
-from stream_dedup.settings import Settings
 from tests.deploy import image as images
 from tests.deploy.image import Builder, Container, Image
 from tests.measured import record
-from tests.worker.support import assert_exactly_once, feed, made_up, make_settings
+from tests.operate.stage import worked_off
+from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, variables_of
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
 
@@ -34,7 +34,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         pytest.skip(reason)
     directory = tmp_path_factory.mktemp("image")
     save_figures(image_steps_ok=False, starts_read_only=False, health_ok=False)
-    with Builder(directory) as builder:
+    with closing(Builder(directory)) as builder:
         start = time.monotonic()
         built = builder.build()
         size = sum(path.lstat().st_size for path in built.root.rglob("*") if path.is_file() and not path.is_symlink())
@@ -42,16 +42,6 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         save_figures(image_build_s=round(time.monotonic() - start))
         yield built
     shutil.rmtree(directory)
-
-
-def environment(settings: Settings, port: int) -> dict[str, str]:
-    """Return the settings as environment variables of the container."""
-    variables = {f"STREAM_DEDUP_TOPICS__{role.upper()}": name for role, name in settings.topics.model_dump().items()}
-    return variables | {
-        "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": settings.kafka.bootstrap_servers,
-        "STREAM_DEDUP_KAFKA__GROUP_ID": settings.kafka.group_id,
-        "STREAM_DEDUP_OBSERVE__PORT": str(port),
-    }
 
 
 def is_healthy(image: Image, variables: dict[str, str], path: str = "/livez") -> bool:
@@ -62,20 +52,13 @@ def is_healthy(image: Image, variables: dict[str, str], path: str = "/livez") ->
     return images.run(image, variables, *command, path).returncode == 0
 
 
-def wait_until_judged(settings: Settings, count: int, container: Container) -> None:
-    topics, deadline = settings.topics, time.monotonic() + 120
-    while sum(count_committed(settings, topic) for topic in (topics.output, topics.duplicates)) < count:
-        assert time.monotonic() < deadline, container.text()
-        time.sleep(0.2)
-
-
 def test_the_worker_runs_read_only_and_unprivileged_and_compiles_nothing(
     image: Image, kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    variables = environment(settings, port)
+    variables = variables_of(settings) | {"STREAM_DEDUP_OBSERVE__PORT": str(port)}
     created = images.run(image, variables, "entrypoint", "topics", "create", "--partitions", "2")
     assert created.returncode == 0, created.stderr
     assert not is_healthy(image, variables), "nothing runs yet"
@@ -90,7 +73,7 @@ def test_the_worker_runs_read_only_and_unprivileged_and_compiles_nothing(
         assert is_healthy(image, variables)
         save_figures(starts_read_only=True, health_ok=True, image_start_s=round(time.monotonic() - start, 1))
         sent = feed(settings, made_up(2000), partition=0)
-        wait_until_judged(settings, len(sent), container)
+        worked_off(settings, 120)
 
         status = container.status()
         assert status["Uid"].split() == ["10001"] * 4

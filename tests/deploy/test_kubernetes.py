@@ -19,14 +19,12 @@ FOREIGN_KINDS = {"ServiceMonitor"}
 
 
 def pod() -> dict[str, Any]:
-    spec: dict[str, Any] = manifest("Deployment")["spec"]["template"]["spec"]
-    return spec
+    return manifest("Deployment")["spec"]["template"]["spec"]
 
 
 def worker() -> dict[str, Any]:
     [container] = pod()["containers"]
-    spec: dict[str, Any] = container
-    return spec
+    return container
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.37"])

@@ -4,10 +4,10 @@ The tests use the embedded Kafka with an authorizer and a second listener that r
 """
 
 import re
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 from kafka.admin import (
@@ -28,12 +28,10 @@ from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.cluster_watch import BrokerProbe
 from stream_dedup.worker.migration import Migration
-from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.trial import Ended, Trial, run_trial
-from stream_dedup.worker.worker import Worker
 from tests.broker import EmbeddedKafka, Listener
 from tests.deploy.files import DEPLOY
-from tests.worker.support import START, article, feed
+from tests.worker.support import START, article, feed, run_until
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka]
 PASSWORD = "open sesame"  # noqa: S105 - of this test's broker
@@ -60,25 +58,24 @@ class GuardedKafka(EmbeddedKafka):
             },
         )
 
-    @property
-    def guarded_address(self) -> str:
-        return self.addresses["GUARDED"]
-
 
 def acls() -> Iterator[ACL]:
     """Yield each right of the README's commands."""
-    kinds = {
-        "topic": ResourceType.TOPIC,
-        "group": ResourceType.GROUP,
-        "transactional-id": ResourceType.TRANSACTIONAL_ID,
-    }
     for line in RIGHTS:
         resource_type, name = re.findall(r"--(topic|group|transactional-id) (\S+)", line)[0]
         pattern = ACLResourcePatternType.PREFIXED if "prefixed" in line else ACLResourcePatternType.LITERAL
         for operation in re.findall(r"--operation (\S+)", line):
             number = ACLOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()]
-            resource = ResourcePattern(kinds[resource_type], name, pattern)
-            yield ACL("User:stream-dedup", "*", number, ACLPermissionType.ALLOW, resource)
+            yield right_to(number, name, ResourceType[resource_type.replace("-", "_").upper()], pattern)
+
+
+def right_to(
+    operation: ACLOperation,
+    name: str,
+    kind: ResourceType = ResourceType.TOPIC,
+    pattern: ACLResourcePatternType = ACLResourcePatternType.LITERAL,
+) -> ACL:
+    return ACL("User:stream-dedup", "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name, pattern))
 
 
 def right_id(acl: ACL) -> str:
@@ -111,19 +108,14 @@ def broker(kafka_prepared: None) -> Iterator[GuardedKafka]:
         yield kafka
 
 
-@contextmanager
-def administrator(kafka: EmbeddedKafka) -> Iterator[KafkaAdminClient]:
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    try:
-        yield admin
-    finally:
-        admin.close()
+def administrator(kafka: EmbeddedKafka) -> Any:
+    return closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap))
 
 
 def as_worker(kafka: GuardedKafka) -> Settings:
     return load_settings(
         kafka={
-            "bootstrap_servers": kafka.guarded_address,
+            "bootstrap_servers": kafka.addresses["GUARDED"],
             "security_protocol": "SASL_PLAINTEXT",
             "sasl_mechanism": "PLAIN",
             "sasl_username": "stream-dedup",
@@ -133,85 +125,48 @@ def as_worker(kafka: GuardedKafka) -> Settings:
     )
 
 
-class Watcher(Observer):
-    def __init__(self) -> None:
-        self.judged = 0
-
-    def batch(self, report: BatchReport) -> None:
-        self.judged += sum(report.counts.values())
-
-
-def run_worker(settings: Settings, count: int, seconds: float = 60) -> None:
-    """Run a worker until it has judged `count` records. Raises the error that ends it."""
-    stop, watcher = threading.Event(), Watcher()
-    errors: list[Exception] = []
-
-    def run() -> None:
-        try:
-            Worker(settings, observer=watcher).run(stop)
-        except StreamError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    deadline = time.monotonic() + seconds
-    while thread.is_alive() and watcher.judged < count and time.monotonic() < deadline:
-        time.sleep(0.05)
-    stop.set()
-    thread.join(20)
-    if errors:
-        raise errors[0]
-    assert watcher.judged >= count, f"only {watcher.judged} of {count} records were judged"
-
-
-def send_records(settings: Settings, name: str) -> int:
+def send_records(kafka: GuardedKafka, name: str, topic: str = "news.raw") -> int:
     """Send one record for each topic that the worker writes to; return their number."""
+    settings = load_settings(kafka={"bootstrap_servers": kafka.bootstrap}, topics={"input": topic})
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor said at noon."
     first, copy = (article(f"{name}-{n}", f"{name} {text}", source=f"{n}.example") for n in "ab")
     return len(feed(settings, [(f"{name}-a".encode(), first), (f"{name}-b".encode(), copy), (b"broken", b"{")]))
 
 
 def test_the_listed_rights_are_enough(broker: GuardedKafka) -> None:
-    """`run_worker` raises the error that ends the worker, or asserts that it has judged the records."""
-    admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
-    run_worker(as_worker(broker), send_records(admin_settings, "all rights"))
+    """`run_until` raises the error that ends the worker, or asserts that it has judged the records."""
+    run_until(as_worker(broker), send_records(broker, "all rights"))
 
 
 @pytest.mark.parametrize("right", list(acls()), ids=right_id)
 def test_the_worker_ends_without_any_one_of_them_and_names_it(broker: GuardedKafka, right: ACL) -> None:
-    admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap})
-    count = send_records(admin_settings, right_id(right))
+    count = send_records(broker, right_id(right))
     with administrator(broker) as admin:
         admin.delete_acls([filter_of(right)])
         try:
             with pytest.raises(StreamError, match=expected_error(right)):
-                run_worker(as_worker(broker), count, 30)
+                run_until(as_worker(broker), count, 30)
         finally:
             admin.create_acls([right])
-    run_worker(as_worker(broker), count)
+    run_until(as_worker(broker), count)
 
 
 def test_the_broker_probe_needs_no_rights(broker: GuardedKafka) -> None:
     """The probe raises if it is refused."""
-    question = BrokerProbe(as_worker(broker))
-    try:
+    with closing(BrokerProbe(as_worker(broker))) as question:
         question()
-    finally:
-        question.close()
 
 
 def test_a_trial_needs_only_to_read_its_topic(broker: GuardedKafka) -> None:
     """A topic that it may not read is an error, not an empty topic."""
-    admin_settings = load_settings(kafka={"bootstrap_servers": broker.bootstrap}, topics={"input": "foreign"})
     settings = as_worker(broker)
     with administrator(broker) as admin:
         admin.create_topics({"foreign": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        count = send_records(admin_settings, "trial")
+        count = send_records(broker, "trial", "foreign")
         with pytest.raises(StreamError, match=r"there is no topic foreign|TopicAuthorizationFailed"), \
                 LiveReader(settings, "foreign") as reading:  # fmt: skip
             reading.begin(0)
-        pattern = ResourcePattern(ResourceType.TOPIC, "foreign", ACLResourcePatternType.LITERAL)
-        admin.create_acls([ACL("User:stream-dedup", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)])
+        admin.create_acls([right_to(ACLOperation.READ, "foreign")])
     deadline = time.monotonic() + 30
     while True:  # the right takes a moment
         try:
@@ -228,11 +183,7 @@ def test_a_trial_needs_only_to_read_its_topic(broker: GuardedKafka) -> None:
 @contextmanager
 def granted(broker: GuardedKafka, *rights: tuple[ACLOperation, str]) -> Iterator[None]:
     """Grant the worker's user more rights on topics."""
-    more = [
-        ACL("User:stream-dedup", "*", operation, ACLPermissionType.ALLOW,
-            ResourcePattern(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL))
-        for operation, topic in rights
-    ]  # fmt: skip
+    more = [right_to(*right) for right in rights]
     with administrator(broker) as admin:
         admin.create_acls(more)
         try:
@@ -249,16 +200,12 @@ def test_the_worker_may_not_create_topics(broker: GuardedKafka) -> None:
 
 def test_a_migration_needs_the_listed_rights_and_names_each_that_is_missing(broker: GuardedKafka) -> None:
     """Those of the worker, those on the new changelog, and Read on the output."""
-    topics, fingerprint = {"changelog": "news.new-changelog"}, {"seed": 2}
-    worker = as_worker(broker)
+    topics, fingerprint, worker = {"changelog": "news.new-changelog"}, {"seed": 2}, as_worker(broker)
     settings = load_settings(
         kafka=worker.kafka.model_dump(), worker=worker.worker.model_dump(), topics=topics, fingerprint=fingerprint
     )
-    admin_settings = load_settings(
-        kafka={"bootstrap_servers": broker.bootstrap}, topics=topics, fingerprint=fingerprint
-    )
-    create_topics(admin_settings, partitions=1)
-    run_worker(worker, send_records(admin_settings, "migration"))
+    create_topics(load_settings(kafka={"bootstrap_servers": broker.bootstrap}, topics=topics), partitions=1)
+    run_until(worker, send_records(broker, "migration"))
     of_changelog, read = topics["changelog"], ACLOperation.READ
     rights = [
         (read, settings.topics.output),

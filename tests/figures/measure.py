@@ -7,19 +7,14 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from stream_dedup.evaluate.exact import (
-    ShingleSets,
-    body_sets,
-    fidelity,
-    held_by_jaccard,
-    measured_curve,
-)
+from stream_dedup.evaluate.exact import Fidelity, ShingleSets, body_sets, fidelity, held_by_jaccard, measured_curve
 from stream_dedup.evaluate.labels import Label, by_first_delivery, read_labels
 from stream_dedup.evaluate.rates import Rates, agreement, counts, is_held, judged, rates
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -30,7 +25,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.batch.feed import judge_lines
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
-from tests.figures.results import ROOT, File, file_of
+from tests.figures.results import ROOT, File, Section, file_of, section
 from tests.figures.short import SHORT, short
 from tests.labels import fit
 from tests.labels.files import MEASURED, READ_AGAIN, SAME_FILES, TAUGHT, as_read_again, read_corpus
@@ -125,7 +120,7 @@ def _family(corpora: Corpora, column: Labelled, tables: Tables) -> dict[str, Any
                 for point in measured_curve(corpus.items, corpus.sets, make)
                 if point.low >= THRESHOLD
             ],
-            "body_bytes": _whole_bodies(corpus, settings) if make.scheme.is_exact else 0.0,
+            "body_bytes": float(_fidelity(corpus, settings).sketch_bytes) if make.scheme.is_exact else 0.0,
         }
 
 
@@ -146,20 +141,17 @@ def _agreement(corpus: Corpus, settings: Settings, labels: Sequence[Label]) -> l
     return [found.recall, found.precision]
 
 
-def _whole_bodies(corpus: Corpus, settings: Settings) -> float:
-    return float(fidelity(corpus.items, corpus.sets, settings, THRESHOLD).sketch_bytes)
+def _fidelity(corpus: Corpus, settings: Settings) -> Fidelity:
+    return fidelity(corpus.items, corpus.sets, settings, THRESHOLD)
 
 
 def exactness(corpora: Corpora) -> dict[str, Any]:
     """Compare sketches with exact sets: {row: {corpus: fields of `Fidelity`}}."""
     figures: dict[str, Any] = {}
     for row, tables in EXACTNESS.items():
+        corpora.report(json.dumps(tables))
         settings = load_settings(**tables)
-        figures[row] = {}
-        for title, name in EXACTNESS_CORPORA.items():
-            corpora.report(f"{name}: {json.dumps(tables)}")
-            found = fidelity(corpora[name].items, corpora[name].sets, settings, THRESHOLD)
-            figures[row][title] = asdict(found)
+        figures[row] = {title: asdict(_fidelity(corpora[name], settings)) for title, name in EXACTNESS_CORPORA.items()}
     return figures
 
 
@@ -241,6 +233,13 @@ SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tabl
     "short": (short, SHORT),
 }
 """Name -> what measures it, and the settings of its rows."""
+
+
+def measured(corpora: Corpora, name: str) -> Section:
+    """Measure a section."""
+    measure, rows = SECTIONS[name]
+    corpora.files = {}
+    return section(f"{datetime.now(UTC):%Y-%m-%d}", corpora.files, rows, measure(corpora))
 
 
 def rows() -> dict[str, Mapping[str, Tables]]:

@@ -116,28 +116,26 @@ def stale(sections: Mapping[str, Section], wanted: Mapping[str, Mapping[str, Tab
     """
     found = [f"section {name}: never measured" for name in wanted if name not in sections]
     found += [f"section {name}: no longer measured" for name in sections if name not in wanted]
-    today, settings = versions(), defaults()
-    for name, one in sections.items():
-        if name not in wanted:
-            continue
-        for what, number in one.versions.items():
-            if today.get(what) != number:
-                found.append(f"section {name}: version of {what} is {today.get(what)}, measured with {number}")
-        for table, values in one.defaults.items():
-            for key, value in values.items():
-                if key == "max_originals":  # a bound of memory, which no corpus here reaches
-                    continue
-                if (now := settings.get(table, {}).get(key)) != value:
-                    found.append(f"section {name}: the default of {table}.{key} is {now!r}, measured with {value!r}")
-        rows = json.loads(json.dumps(wanted[name], default=str))
-        found += [f"section {name}, {row}: never measured" for row in rows if row not in one.rows]
-        found += [f"section {name}, {row}: no longer measured" for row in one.rows if row not in rows]
-        for row, tables in wanted[name].items():
-            if row in one.rows and rows[row] != one.rows[row]:
-                found.append(f"section {name}, {row}: settings {rows[row]}, measured with {one.rows[row]}")
-            elif row in one.schemes and scheme_of(tables) != one.schemes[row]:
-                found.append(f"section {name}, {row}: scheme {scheme_of(tables)}, measured with {one.schemes[row]}")
+    for name in sections.keys() & wanted.keys():
+        one, rows = sections[name], json.loads(json.dumps(wanted[name], default=str))
+        then, now = _facts(one), _facts(section("", {}, rows, {}))
+        found += [
+            f"section {name}: {what} is {now.get(what)!r}, measured with {value!r}"
+            for what, value in then.items()
+            if now.get(what) != value
+        ]
+        found += [f"section {name}: {row} was never measured" for row in rows if row not in one.rows]
         for file, identity in one.files.items():
             if (own := ROOT / file).is_file() and file_of(own, identity.items).sha256 != identity.sha256:
                 found.append(f"section {name}: {file} has changed")
     return found
+
+
+def _facts(one: Section) -> dict[str, Any]:
+    """What the figures of a section depend on, but for the files."""
+    facts: dict[str, Any] = {f"version of {what}": number for what, number in one.versions.items()}
+    for table, values in one.defaults.items():
+        # A bound of memory, which no corpus here reaches.
+        facts |= {f"the default of {table}.{key}": value for key, value in values.items() if key != "max_originals"}
+    facts |= {f"{row}: settings": tables for row, tables in one.rows.items()}
+    return facts | {f"{row}: scheme": scheme for row, scheme in one.schemes.items()}

@@ -45,20 +45,18 @@ def families(section: Section) -> str:
         head += [column.name, "body alone"]
     rows = []
     for row, tables in FAMILIES.items():
-        figures = section.figures.get(row, {})
-        cells = [row, f"{original_bytes(tables, figures):,.0f}"]
+        figures = section.figures[row]
+        cells = [row, f"{original_bytes(tables, figures[LABELLED[0].name]['body_bytes']):,.0f}"]
         for column in LABELLED:
-            found = figures.get(column.name)
-            cells += [_both(found["all"], 3), _both(found["alone"], 2)] if found else ["not measured", "not measured"]
+            cells += [_both(figures[column.name]["all"], 3), _both(figures[column.name]["alone"], 2)]
         rows.append(cells)
     return table(head, rows)
 
 
-def original_bytes(tables: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> float:
-    """Return the bytes an original takes at rest, its id included; whole bodies are those of the first column."""
-    bodies = figures.get(LABELLED[0].name, {}).get("body_bytes", 0.0)
+def original_bytes(tables: Mapping[str, Mapping[str, Any]], body_bytes: float = 0.0) -> float:
+    """Return the bytes an original takes at rest, its id included. `body_bytes`: of a body that is kept whole."""
     scheme = Scheme(load_settings(fingerprint=dict(tables.get("fingerprint", {}))).fingerprint)
-    return footprint(scheme, ORIGINALS, body_bytes=bodies).bytes_per_item
+    return footprint(scheme, ORIGINALS, body_bytes=body_bytes).bytes_per_item
 
 
 def _both(rates: Sequence[float], digits: int) -> str:
@@ -74,11 +72,7 @@ def proposed(section: Section) -> str:
         ["pairs", *(f"{pairs:,}" for _, _, pairs, *_ in points)],
         ["effective number of clusters", *(f"{clusters:.1f}" for _, _, _, clusters, _ in points)],
     ]
-    rows += [
-        [row, *(share(measured) for *_, measured in section.figures[row][column]["curve"])]
-        for row in FAMILIES
-        if row in section.figures
-    ]
+    rows += [[row, *(share(point[-1]) for point in section.figures[row][column]["curve"])] for row in FAMILIES]
     return table(head, rows)
 
 

@@ -4,24 +4,19 @@ import gzip
 import json
 import random
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from stream_dedup.errors import InputError
 from stream_dedup.evaluate.planner import Traffic, evaluate
-from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.memory import needed
-from tests.figures import __main__ as command
+from tests.batch.feed import line
 from tests.figures import measure, results, short, tables
-from tests.figures.families import FAMILIES, IDF, LABELLED, Tables
+from tests.figures.families import FAMILIES, LABELLED, Tables
 from tests.figures.measure import CHINESE, ENGLISH, REUTERS, Corpora
 from tests.figures.results import COMMAND, ROOT, File, Section, load, save, scheme_of, section, stale
 from tests.figures.sentences import Sentence
@@ -59,10 +54,10 @@ def other_default(table: str, name: str, value: object) -> dict[str, dict[str, A
         ({"defaults": other_default("decision", "novelty", 0.1)}, "decision.novelty is 'balanced', measured with 0.1"),
         ({"defaults": other_default("worker", "batch_items", 1)}, "worker.batch_items"),
         ({"defaults": other_default("policy", "gone", True)}, "policy.gone is None"),
-        ({"rows": {"default": {}}}, "section one, wide: never measured"),
-        ({"rows": ROWS | {"narrow": {}}}, "section one, narrow: no longer measured"),
+        ({"rows": {"default": {}}}, "section one: wide was never measured"),
+        ({"rows": ROWS | {"narrow": {}}}, "narrow: settings is None, measured with"),
         ({"rows": ROWS | {"wide": {"fingerprint": {"body_bins": 128}}}}, "wide: settings .*512.*, measured with .*128"),
-        ({"schemes": {"default": "0" * 16}}, "default: scheme .*, measured with 0000"),
+        ({"schemes": {"default": "0" * 16}}, "default: scheme is .*, measured with '0000"),
         ({"files": {"tests/labels/reader_pairs.jsonl": File("0", 728)}}, "reader_pairs.jsonl has changed"),
     ],
 )
@@ -116,90 +111,39 @@ def test_a_sentence_that_a_page_has_not_once_is_an_error(page: str) -> None:
 
 
 def test_the_sizes_are_those_of_plan() -> None:
-    (row,) = [line for line in tables.sizing().splitlines() if line.startswith("| 1 GiB |")]
+    (row,) = [row for row in tables.sizing().splitlines() if row.startswith("| 1 GiB |")]
     assert row in (ROOT / "deploy" / "README.md").read_text("utf-8")
     bound = int(row.split("|")[2].replace(",", ""))
     plan = evaluate(Traffic(bound), load_settings().fingerprint, load_settings().decision)
     assert f"| {tables.mib(plan.memory)} | {tables.mib(plan.peak)} |" in row, "as `stream-dedup plan` says"
     assert 2**29 < needed(MEMORY_SLACK * plan.peak) <= 2**30, "and its memory of the process has room for them"
-    bytes_of = {name: tables.original_bytes(row, {}) for name, row in FAMILIES.items()}
-    assert bytes_of["`minhash` (default)"] == pytest.approx(481.4)
-    whole = {LABELLED[0].name: {"body_bytes": 1000.0}}
+    assert tables.original_bytes(FAMILIES["`minhash` (default)"]) == pytest.approx(481.4)
     exact = FAMILIES['`minhash`, `verify = "exact"`']
-    assert tables.original_bytes(exact, whole) == tables.original_bytes(exact, {}) + 1000
-
-
-def test_a_family_that_was_not_measured_yet_has_its_bytes() -> None:
-    (row,) = [line for line in tables.families(made()).splitlines() if line.startswith("| `minhash` (default)")]
-    assert row == "| `minhash` (default) | 481 | not measured | not measured | not measured | not measured |"
+    assert tables.original_bytes(exact, 1000.0) == tables.original_bytes(exact) + 1000
 
 
 # -- measuring ----------------------------------------------------------------------------------------------------
 
-TEXTS = {
-    ENGLISH: (
-        "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all builders.",
-        "Harvest prices rose again in the valley, while dealers were waiting for rain that forecasters expect.",
-    ),
-    CHINESE: (
-        "榆河大桥星期一在两年施工之后正式通车，市长向所有参加建设的工人表示感谢。",
-        "今年秋季粮食价格再次上涨，商人们正等待气象台预报的降雨。",
-    ),
-    REUTERS: (
-        "The central bank left its rates unchanged on Tuesday, as most dealers in the city had expected it to.",
-        "Miners ended their strike after the union and the owners agreed on wages for the next three years.",
-    ),
-}
+STORY = "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all builders."
+OTHER = "Harvest prices rose again in the valley, while dealers were waiting for rain that forecasters expect."
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def test_sections_are_measured_and_can_be_rendered(tmp_path: Path) -> None:
     """Corpora of three items: a story, another one, and the first again on another site."""
-    for corpus, (text, other) in TEXTS.items():
-        stories = [text, other, text]
-        lines = [
-            json.dumps(
-                {"id": f"{corpus}-{n}", "title": f"Story {n % 2} of {corpus}", "text": story, "source": f"{n}.example"}
-            )
-            for n, story in enumerate(stories)
-        ]
-        (tmp_path / f"{corpus}.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    for corpus in (ENGLISH, CHINESE, REUTERS):
+        items = [line(f"{n}", f"Story {n % 2}", text) for n, text in enumerate((STORY, OTHER, STORY))]
+        (tmp_path / f"{corpus}.jsonl.gz").write_bytes(gzip.compress(b"\n".join(items)))
     for column in LABELLED:
-        labels = [("0", "2", "copy"), ("0", "1", "different")]
-        rows = [
-            json.dumps({"earlier": f"{column.corpus}-{a}", "later": f"{column.corpus}-{b}", "label": label})
-            for a, b, label in labels
-        ]
-        (tmp_path / column.labels).write_text("\n".join(rows))
-    return tmp_path
-
-
-def app() -> typer.Typer:
-    made = typer.Typer()
-    made.command()(command.main)
-    return made
-
-
-def run(folder: Path, *options: str) -> Mapping[str, Section]:
-    output = folder / "figures.json"
-    result = CliRunner().invoke(app(), [str(folder), "--output", str(output), *options])
-    assert result.exit_code == 0, result.output
-    return load(output)
-
-
-def test_sections_are_measured_and_can_be_rendered(folder: Path) -> None:
-    only = [option for name in ("families", "exactness") for option in ("--only", name)]
-    sections = run(folder, *only)
+        labels = [{"earlier": "0", "later": "2", "label": "copy"}, {"earlier": "0", "later": "1", "label": "different"}]
+        (tmp_path / column.labels).write_text("\n".join(map(json.dumps, labels)))
+    corpora = Corpora(tmp_path, lambda _: None)
+    measured = {name: measure.measured(corpora, name) for name in ("families", "exactness")}
+    sections = save(measured, tmp_path / "figures.json")
     families = sections["families"]
-    assert list(families.figures) == list(FAMILIES)
-    for row in families.figures.values():
-        assert row["English"]["all"] == row["English"]["alone"] == [1.0, 1.0]
     assert families.files[f"{ENGLISH}.jsonl.gz"].items == 3
     assert families.files[LABELLED[0].labels].items == 2
     assert stale(sections, {name: measure.rows()[name] for name in sections}) == []
-    rendered = tables.families(families)
-    assert rendered.count("1.0 / 1.0") == 2 * len(LABELLED) * len(FAMILIES)
-    assert "not measured" not in rendered
+    assert tables.families(families).count("1.0 / 1.0") == 2 * len(LABELLED) * len(FAMILIES)
     assert "| 1.0 |" in tables.proposed(families)
     assert "English pages, 3" in tables.exactness(sections["exactness"])
 
@@ -218,21 +162,3 @@ def test_short_items_are_found_by_letters_despite_typing_errors() -> None:
     assert by_letters["changed"] == 1
     section = Section("", {}, {}, {}, {}, {}, {"posts": {"items": 30, "rows": found}})
     assert tables.short(section).count("| 0.00 % | 0 |") == len(SHORT)
-
-
-def test_the_table_of_rare_words_is_made_of_the_corpus(folder: Path) -> None:
-    corpus = Corpora(folder, lambda _: None)[ENGLISH]
-    (row,) = [row for row in FAMILIES.values() if row.get("fingerprint", {}).get("idf") == IDF]
-    settings = measure._with_weights(row, corpus, folder)
-    weights = Scheme(settings.fingerprint).weights
-    assert weights is not None
-    assert weights.documents == 3
-
-
-def test_a_missing_corpus_and_an_unknown_section_are_named(folder: Path) -> None:
-    with pytest.raises(InputError, match="missing"):
-        Corpora(folder, lambda _: None)["missing"]
-    assert "no section speed" in CliRunner().invoke(app(), [str(folder), "--only", "speed"]).output
-    result = CliRunner(env={"STREAM_DEDUP_DECISION__BODY": "0.9"}).invoke(app(), [str(folder)])
-    assert result.exit_code == 2
-    assert "unsetSTREAM_DEDUP_DECISION__BODY" in re.sub(r"[^\w.,;]", "", result.output)

@@ -101,13 +101,15 @@ class Measure:
             with Deduplicator(self._settings) as dedup:
                 start = time.process_time()
                 for _ in range(2):
-                    item = self._decode(record, b"key", None, 0, 1)
-                    batch = dedup.judge([item])
-                    dedup.apply(batch)
+                    dedup.apply(dedup.judge([self._decode(record, b"key", None, 0, 1)]))
                 best = min(best, time.process_time() - start)
         return best
 
 
-def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """The slope of log time over log size, by least squares."""
+def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """The slope of log time over log size, by least squares: 1 if the time is linear, 2 if it is quadratic.
+
+    >>> [round(slope([10, 100, 1000], [3 * size**power for size in (10, 100, 1000)]), 6) for power in (1, 2)]
+    [1.0, 2.0]
+    """
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

@@ -92,8 +92,7 @@ def _evidence(data: bytes) -> None:
 def _file_row(data: bytes) -> None:
     row = _row(data)
     if row["original"]:
-        strata = Strata[int](9, 1, load_settings())
-        strata.add(row, row["original"]["offset"] + row.get("line", 0))
+        Strata[int](9, 1, load_settings()).add(row, row["original"]["offset"] + row.get("line", 0))
         assert isinstance(row.get("file", "") + row["original"].get("file", ""), str)
 
 
@@ -145,7 +144,7 @@ def _request(data: bytes) -> None:
         assert _TOKEN.encode() not in sent[1]["body"]
 
 
-def _probe(data: bytes) -> None:
+def probed(data: bytes) -> tuple[bool, str]:
     """The first line is the URL, the rest the response."""
     url, _, body = data.partition(b"\n")
 
@@ -166,6 +165,7 @@ def _probe(data: bytes) -> None:
         healthy, text = probe(url.decode("utf-8", "surrogateescape"))
     assert isinstance(healthy, bool)
     assert text
+    return healthy, text
 
 
 def outside_targets() -> list[Target]:
@@ -210,5 +210,5 @@ def outside_targets() -> list[Target]:
         Target("request", requests, [b"\r\n", b" ", b"?", b"id=", b"&", b"%", b"%ff", b"Basic ", b"Bearer ", b"\xff",
                b"Accept: ", b"Expect: 100-continue\r\n", b"HTTP/9.9", b"HTTP/1.", b"\0"], _request, (), 0.1),
         Target("health check", [b"http://127.0.0.1:1/healthz\n" + healthy], [*JSON, b"http://", b"[", b"]", b":", b"@",
-               b"%", b"\n", b"[" * 3000], _probe, (), 0.1),
+               b"%", b"\n", b"[" * 3000], probed, (), 0.1),
     ]  # fmt: skip

@@ -18,6 +18,7 @@ from stream_dedup.kafka.fetch import FastPartitionRecords
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.worker.records import place_of, was_held_back
 from tests.fuzz.loop import Target
+from tests.model import log
 
 NOW = 1_704_067_200_000
 PLACE = TopicPartition("news", 3)
@@ -37,12 +38,9 @@ def batch_bytes(codec: int, records: Sequence[tuple[int, Any, Any, Any]]) -> byt
     return bytes(builder.buffer())
 
 
-def marker(kind: int, version: int = 0) -> bytes:
+def marker(kind: int) -> bytes:
     """The marker that ends a transaction of PRODUCER: 0 aborts it."""
-    data = bytearray(batch_bytes(0, [(NOW, struct.pack(">hh", version, kind), b"", [])]))
-    struct.pack_into(">h", data, _CHECKED_FROM, 0x30)
-    struct.pack_into(">q", data, 43, PRODUCER)
-    return sign_batch(bytes(data))
+    return bytes(log.marker(kind == 1, PRODUCER, 0, NOW).content)
 
 
 def sign_batch(data: bytes) -> bytes:

@@ -28,6 +28,7 @@ from tests.fuzz.loop import JSON, Target, scratch_file
 from tests.fuzz.outside import outside_targets
 from tests.fuzz.records import NOW, record_targets
 from tests.fuzz.stored import stored_targets
+from tests.news.test_presets import RECORDS
 
 _MARKUP = [
     b"<", b">", b"</", b"/>", b"<p>", b"</p>", b"<b", b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<script>", b"</script>",
@@ -39,31 +40,6 @@ _DATES = [
     b"2024-01-01", b"T00:00:00", b"Z", b"+00:00", b"+9999", b"-2400", b"20240101", b"000000", b"1704067200", b"Mon, ",
     b"Jan", b" am", b" pm", b"12:", b"GMT", b"/", b".", b"e9", b"e400", b"9" * 30, b"0000", b"9999-12-31", b"24:00",
 ]  # fmt: skip
-
-
-def _records() -> list[bytes]:
-    """A record of each preset, with values of every form that is known."""
-    values: dict[str, Any] = {
-        "id": "7",
-        "title": "Mayor opens new bridge over the Elm - The Harbor Post",
-        "text": "<p>The <b>bridge</b> &amp; the [river](https://a.example/b) [+12 chars]</p>",
-        "source": "https://www.news.example/a",
-        "url": [{"@rel": "self", "@href": "/feed"}, {"@rel": "alternate", "@href": "/1"}],
-        "published": "Mon, 01 Jan 2024 10:00:00 GMT",
-    }
-    out = []
-    for paths in PRESETS.values():
-        record: dict[str, Any] = {}
-        for field, path in paths.items():
-            for each in path.split("|"):
-                place, parts = record, each.strip().split(".")
-                for part in parts[:-1]:
-                    inner = place.setdefault(part, {})
-                    place = inner if isinstance(inner, dict) else {}
-                place.setdefault(parts[-1], values[field])
-        out.append(json.dumps(record).encode())
-    out.append(b'{"title": {"#text": "T"}, "text": ["x"], "id": 18446744073709551615, "published": 1704067200}')
-    return out
 
 
 def _decoder(**settings: Any) -> Callable[[bytes], object]:
@@ -180,7 +156,8 @@ _AFTER = Item("after", "Oak falls in a storm on Tuesday", "The oak fell on a roa
 
 def targets() -> list[Target]:
     """Every decoder."""
-    records = _records()
+    records = [json.dumps(record, ensure_ascii=False).encode() for _, _, record, _ in RECORDS]
+    records.append(b'{"title": {"#text": "T"}, "text": ["x"], "id": 18446744073709551615, "published": 1704067200}')
     texts = [
         b"<p>The <b>bridge</b> &amp; the [river](https://a.example/b)<br>x</p><!-- c --><script>x()</script>",
         b'Plain text - with | marks &#8220;quoted&#x201d; ![i](/j) [a [b] c](http://e.example/f_(g) "h")',

@@ -67,12 +67,6 @@ def test_200_kb_are_decoded(name: str) -> None:
         Decoder(ItemSettings())(record_of(field, pattern_of(name, 200_000)), b"k", None)
 
 
-def test_the_slope_of_a_quadratic_search_is_two() -> None:
-    sizes = [10.0, 100.0, 1000.0]
-    assert slope(sizes, [size**2 for size in sizes]) == pytest.approx(2)  # type: ignore[arg-type]
-    assert slope(sizes, [3 * size for size in sizes]) == pytest.approx(1)  # type: ignore[arg-type]
-
-
 def _figures(name: str) -> tuple[dict[str, Any], list[Any]]:
     """The figures of a pattern in each field, and those that are too steep."""
     measure, figures, steep = Measure(), {}, []

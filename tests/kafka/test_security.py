@@ -22,8 +22,7 @@ from stream_dedup.errors import ConfigError, StreamError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings, load_settings
-from tests import kafka_version
-from tests.broker import EmbeddedKafka, Listener
+from tests.broker import VERSION, EmbeddedKafka, Listener
 from tests.certificates import Authority
 from tests.worker.support import article, feed, make_settings, ready, run_until
 
@@ -79,7 +78,7 @@ class SecureKafka(EmbeddedKafka):
 @pytest.fixture(scope="module")
 def broker(kafka_prepared: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     with SecureKafka(tmp_path_factory.mktemp("certificates")) as kafka:
-        if kafka_version.NUMBER >= (3, 5):  # without ZooKeeper since then
+        if VERSION >= (3, 5):  # without ZooKeeper since then
             with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
                 for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
                     added = UserScramCredentialUpsertion(USER, mechanism, PASSWORD)

@@ -13,8 +13,7 @@ from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
-from tests import kafka_version
-from tests.broker import EmbeddedKafka
+from tests.broker import VERSION, EmbeddedKafka
 from tests.worker.support import make_settings
 
 pytestmark = pytest.mark.kafka
@@ -78,7 +77,7 @@ def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names
 
 def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
     settings = make_settings(kafka.bootstrap, topic_name)
-    late = f"message.timestamp.{'difference' if kafka_version.NUMBER < (3, 6) else 'after'}.max.ms"
+    late = f"message.timestamp.{'difference' if VERSION < (3, 6) else 'after'}.max.ms"
     create(
         settings,
         input=(2, {"max.message.bytes": 1_000_000, late: 3_600_000}),

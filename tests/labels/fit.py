@@ -36,11 +36,12 @@ from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.errors import InputError, StreamDedupError
+from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.rates import Rates, counts, rates
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings, load_settings
+from tests.figures.tables import table
 from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
 # Variance of a standardised coefficient before any pair is seen. From .1 to 3 the rates stay within .004.
@@ -193,12 +194,6 @@ def usable_in(pairs: Pairs) -> Bools:
     return known & ~pairs.is_repeat & (pairs.fixed == 0) & ~np.isnan(pairs.similar["words"])
 
 
-def kinship_of(pairs: Pairs) -> tuple[Floats, Bools]:
-    """Return the features of kinship, (n, features), and which pairs are the same article, (n,)."""
-    is_same = np.array([label.same for label in pairs.labels])
-    return rule.columns(pairs.similar, of_kinship=True).astype(np.float64), is_same
-
-
 def outcomes(labels: Sequence[Label]) -> tuple[Bools, Bools]:
     """Return which pairs have something new, and for which pairs that is known, (n,) each."""
     found = [outcome_of(label) for label in labels]
@@ -330,118 +325,71 @@ def _joined(parts: Sequence[Pairs]) -> Pairs:
 
 def report(pairs: Pairs, threshold: float) -> str:
     """Make the whole report. `threshold`: decision.novelty."""
-    labels = pairs.labels
+    labels, usable, each = pairs.labels, usable_in(pairs), pairs.counts_for
     outcome, _ = outcomes(labels)
-    usable = usable_in(pairs)
-    by_corpus = corpora_and_languages(labels)
     by_site = [site or f"{label.corpus} {label.later}" for label, site in zip(labels, pairs.sites, strict=True)]
-    logits = {"corpus and language": judged_by_others(pairs, by_corpus), "site": judged_by_others(pairs, by_site)}
-    own = logits["corpus and language"]
-    counted = usable & np.array([measures(label) for label in labels])
-    found = fit(pairs.columns[:, FITTED][usable], outcome[usable], pairs.counts_for[usable])
-    kinship, is_same = kinship_of(pairs)
-    far = pairs.counts_for < 1
+    groups = {"corpus and language": corpora_and_languages(labels), "site": by_site}
+    logits = {name: judged_by_others(pairs, of) for name, of in groups.items()}
+    found = fit(pairs.columns[:, FITTED][usable], outcome[usable], each[usable])
+    is_same = np.array([label.same for label in labels])
+    kinship = fit(rule.columns(pairs.similar, of_kinship=True).astype(np.float64), is_same, each)
+    fitted = {name: feature for name, feature in rule.NOVELTY.items() if name not in rule.FIXED}
+    everywhere = {name: rates_of(labels, one, threshold) for name, one in logits.items()}
+    trade_off = ["repeated at missed <=", *map(str, _MISSED), f"at {threshold:g}: missed", "repeated"]
     blocks = [
-        f"{usable.sum()} of {len(labels)} pairs are fitted, {far.sum()} of them candidates that are alike in nothing.",
-        _coefficients(
-            found,
-            [f for name, f in rule.NOVELTY.items() if name not in rule.FIXED],
-            rule._NOVELTY_INTERCEPT,
-            [name for name in rule.NOVELTY if name not in rule.FIXED],
-        ),
-        _coefficients(
-            fit(kinship, is_same, pairs.counts_for),
-            list(rule.KINSHIP.values()),
-            rule._KINSHIP_INTERCEPT,
-            list(rule.KINSHIP),
-        ),
-        _table(
-            [
-                "repeated at missed <=",
-                *(f"{missed:.2f}" for missed in _MISSED),
-                f"at {threshold:g}: missed",
-                "repeated",
-            ],
-            [
-                [f"by {name}", *(repeated_at(labels, one, missed) for missed in _MISSED), *_two(labels, one, threshold)]
-                for name, one in logits.items()
-            ],
-        ),
-        *(
-            _table(
-                [f"by {name}, at {threshold:g}", "pairs", "held", "missed", "repeated"],
-                [
-                    [corpus, found.rows, found.held, found.missed, found.repeated]
-                    for corpus, places in _places(label.corpus or "" for label in labels).items()
-                    if (found := rates_of([labels[i] for i in places], one[places], threshold)).rows
-                ],
-            )
+        f"{usable.sum()} of {len(labels)} pairs are fitted, {(each < 1).sum()} of them candidates that are alike in "
+        "nothing.",
+        _coefficients(found, fitted, rule._NOVELTY_INTERCEPT),
+        _coefficients(kinship, rule.KINSHIP, rule._KINSHIP_INTERCEPT),
+        _table(trade_off, [
+            [f"by {name}", *(repeated_at(labels, one, missed) for missed in _MISSED), everywhere[name].missed,
+             everywhere[name].repeated]
             for name, one in logits.items()
-        ),
-        _ablation(pairs, by_corpus, own, counted),
-    ]
+        ]),
+        *(_by_corpus(labels, one, threshold, name) for name, one in logits.items()),
+        _ablation(pairs, groups["corpus and language"], logits["corpus and language"], usable),
+    ]  # fmt: skip
     return "\n\n".join(blocks)
 
 
-def _coefficients(found: Weights, features: Sequence[rule.Feature], intercept: float, names: Sequence[str]) -> str:
+def _coefficients(found: Weights, features: Mapping[str, rule.Feature], intercept: float) -> str:
     rows: list[list[Any]] = [
         [name, round(float(now), 2), feature.weight]
-        for name, feature, now in zip(names, features, found.coefficients, strict=True)
+        for (name, feature), now in zip(features.items(), found.coefficients, strict=True)
     ]
     return _table(["feature", "fitted", "rule.py"], [*rows, ["intercept", round(found.intercept, 2), intercept]])
 
 
-def _ablation(pairs: Pairs, groups: Sequence[str], logits: Floats, asked: Bools) -> str:
-    """Measure the cross-validated contribution of each feature as log loss of the pairs in `asked`."""
+def _by_corpus(labels: Sequence[Label], logits: Floats, threshold: float, groups: str) -> str:
+    corpora = np.array([label.corpus or "" for label in labels])
+    rows = []
+    for corpus in dict.fromkeys(corpora.tolist()):
+        places = np.flatnonzero(corpora == corpus)
+        found = rates_of([labels[i] for i in places], logits[places], threshold)
+        rows += [[corpus, found.rows, found.held, found.missed, found.repeated]] if found.rows else []
+    return _table([f"by {groups}, at {threshold:g}", "pairs", "held", "missed", "repeated"], rows)
+
+
+def _ablation(pairs: Pairs, groups: Sequence[str], logits: Floats, usable: Bools) -> str:
+    """Measure the cross-validated contribution of each feature as log loss of the usable pairs that count in rates."""
     outcome, _ = outcomes(pairs.labels)
+    asked = usable & np.array([measures(label) for label in pairs.labels])
     judged = {"none": logits} | {
         name: judged_by_others(pairs, groups, without=place)
         for place, name in enumerate(rule.NOVELTY)
         if name not in rule.FIXED
     }
-    return _table(
-        ["left out", "log loss", f"repeated at missed <= {_USUAL}"],
-        [
-            [name, f"{log_loss(one[asked], outcome[asked]):.4f}", repeated_at(pairs.labels, one, _USUAL)]
-            for name, one in judged.items()
-        ],
-    )
-
-
-def _two(labels: Sequence[Label], logits: Floats, threshold: float) -> tuple[float, float]:
-    found = rates_of(labels, logits, threshold)
-    return found.missed, found.repeated
-
-
-def _places(names: Iterable[str]) -> Mapping[str, list[int]]:
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name, []).append(place)
-    return places
+    rows = [
+        [name, f"{log_loss(one[asked], outcome[asked]):.4f}", repeated_at(pairs.labels, one, _USUAL)]
+        for name, one in judged.items()
+    ]
+    return _table(["left out", "log loss", f"repeated at missed <= {_USUAL}"], rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    cells = [list(head), *([f"{one:.3f}" if isinstance(one, float) else str(one) for one in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(one.rjust(width) for one, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in cells
-    )
-
-
-def main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 1:
-        print("usage: python -m tests.labels.fit FOLDER", file=sys.stderr)
-        return 2
-    try:
-        print(report(read_pairs(Path(arguments[0])), load_settings().decision.threshold))
-    except StreamDedupError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    return table(head, [[f"{one:.3f}" if isinstance(one, float) else str(one) for one in row] for row in rows])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    [folder] = sys.argv[1:]
+    print(report(read_pairs(Path(folder)), load_settings().decision.threshold))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup import rule
-from stream_dedup.dedup.similarity import unknown
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import Label, read_labels
 from stream_dedup.settings import load_settings
@@ -22,9 +21,7 @@ from tests.labels.fit import (
     logits_by_others,
     measures,
     outcome_of,
-    rates_of,
     repeated_at,
-    report,
 )
 
 OWN_FILES = [path for path in (*MEASURED, *TAUGHT) if isinstance(path, Path)]
@@ -96,17 +93,6 @@ def test_a_label_says_whether_something_is_new(label: str, new: str | None, expe
     assert outcome_of(Label("a", "b", label, new=new)) is expected
 
 
-def test_rates_count_by_weight_and_leave_out_what_has_none() -> None:
-    labels = [
-        Label("a", "b", "copy", 3.0, new="no"),
-        Label("a", "c", "cut", 1.0, new="yes"),
-        Label("a", "d", "copy", 1.0, new="no"),
-        Label("a", "e", "cut", 0.0, new="yes"),
-    ]
-    found = rates_of(labels, np.array([-1.0, -1.0, 1.0, -1.0]), 0.5)
-    assert (found.rows, found.held, found.missed, found.repeated) == (3, 2, 0.25, 0.25)
-
-
 def test_no_threshold_lies_within_a_tie() -> None:
     labels = [Label("a", "b", "copy", new="no"), Label("a", "c", "cut", new="yes")]
     assert repeated_at(labels, np.array([0.0, 0.0]), 0.1) == 1.0
@@ -122,14 +108,8 @@ def corpus(notices: int) -> list[bytes]:
     """Make a story, other stories of a site that share a notice, and the story again on that site with the notice."""
     subjects = ["harbour ferries", "school kitchens", "forest wardens", "winter markets"]
     others = [
-        line(
-            f"other-{n}",
-            f"More {subject} wanted",
-            f"Nobody in the valley has enough {subject}. {NOTICE}",
-            1 + n,
-            "b.example",
-        )
-        for n, subject in enumerate(subjects[:notices])
+        line(f"other-{n}", f"More {one} wanted", f"Nobody in the valley has enough {one}. {NOTICE}", 1 + n, "b.example")
+        for n, one in enumerate(subjects[:notices])
     ]
     story = line("story", "Elm bridge opens after two years", OPENED, 0, "a.example")
     return [story, *others, line("again", "Elm bridge opens after two years", f"{OPENED} {NOTICE}", 9, "b.example")]
@@ -158,35 +138,13 @@ def test_candidates_that_are_alike_in_nothing_are_added_as_other_articles() -> N
     assert not measures(labels[1])
 
 
-def test_an_item_that_does_not_come_is_named() -> None:
-    with pytest.raises(InputError, match="missing"):
-        compare_in_stream(corpus(1), [Label("story", "missing", "copy")], load_settings())
-
-
-def test_an_earlier_item_that_comes_later_is_named() -> None:
-    with pytest.raises(InputError, match="again does not come before"):
-        compare_in_stream(corpus(1), [Label("again", "story", "copy")], load_settings())
-
-
-def test_the_report_shows_every_feature_beside_its_weight_in_the_rule() -> None:
-    random = np.random.default_rng(3)
-    similar = unknown(120)
-    for name in similar.dtype.names or ():
-        values = random.random(120)
-        similar[name] = values < 0.3 if similar.dtype[name] == np.bool_ else values * 3
-    similar["same_text"] = similar["corrects"] = False
-    is_new = random.random(120) < rule.probability(4 - 3 * similar["article_coverage"])
-    labels = [
-        Label(
-            "a", str(n), "cut" if n % 3 else "different", new="yes" if new else "no", corpus="one" if n % 2 else "two"
-        )
-        for n, new in enumerate(is_new)
-    ]
-    rows = report(Pairs(labels, similar, [f"{n % 7}.example" for n in range(120)]), 0.5).splitlines()
-    for weights in (rule.NOVELTY, rule.KINSHIP):
-        for name in weights.keys() - set(rule.FIXED):
-            assert any(row.startswith(name) and f"{weights[name].weight:.3f}" in row for row in rows), name
-    assert any("by site" in row for row in rows)
+@pytest.mark.parametrize(
+    ("earlier", "later", "named"),
+    [("story", "missing", "missing"), ("again", "story", "again does not come before")],
+)
+def test_an_item_that_does_not_come_or_comes_too_late_is_named(earlier: str, later: str, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        compare_in_stream(corpus(1), [Label(earlier, later, "copy")], load_settings())
 
 
 # -- label files ---------------------------------------------------------------------------------------------

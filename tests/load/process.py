@@ -1,18 +1,22 @@
-"""The memory and the metrics of a running worker, and a producer that does not wait for it."""
+"""The memory and the metrics of a running worker, a producer that does not wait for it, and limits.
+
+The limits of a process: a control group, whose processes the kernel kills beyond its memory, and few descriptors.
+"""
 
 import json
 import multiprocessing
 import os
 import re
-import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
+import pytest
 from kafka import KafkaProducer
+
+T = TypeVar("T")
 
 _PAGE = 4096
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -45,36 +49,10 @@ def metric(address: str, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{| )", line))
 
 
-class Sample(NamedTuple):
-    """What a worker shows at a moment, s."""
-
-    at: float
-    processor: float
-    resident: int
-    items: float
-    lag: float
-
-
-class Watch:
-    """Samples a worker every second until `stop`, from a thread of its own."""
-
-    def __init__(self, address: str, pid: int) -> None:
-        self._address, self._pid = address, pid
-        self.samples: list[Sample] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._over.wait(1):
-            with suppress(OSError):  # the worker is busy
-                items, lag = (metric(self._address, f"stream_dedup_{name}") for name in ("items_total", "lag_records"))
-                self.samples.append(Sample(time.monotonic(), processor(self._pid), resident(self._pid), items, lag))
-
-    def stop(self) -> list[Sample]:
-        self._over.set()
-        self._thread.join(60)
-        return self.samples
+def parts_of(values: Sequence[T], count: int) -> list[Sequence[T]]:
+    """Cut a list into parts of equal length."""
+    size = len(values) // count
+    return [values[i * size : (i + 1) * size] for i in range(count)]
 
 
 @contextmanager
@@ -115,3 +93,43 @@ def _send(bootstrap: str, topic: str, records: Callable[[], Iterator[bytes]], se
 def as_json(name: str, title: str, text: str, source: str) -> bytes:
     """A record with these fields."""
     return json.dumps({"id": name, "title": title, "text": text, "source": source}).encode()
+
+
+# -- limits ---------------------------------------------------------------------------------------------------
+
+_ROOT = Path("/sys/fs/cgroup")
+_V1 = _ROOT / "memory"
+DESCRIPTORS = 256
+
+
+@contextmanager
+def limited(limit: int) -> Iterator[Path]:
+    """Yield the directory of a new group of `limit` bytes; skip the test where none can be made (it takes root)."""
+    parent, files = (_V1, ("memory.limit_in_bytes",)) if _V1.is_dir() else (_ROOT, ("memory.max",))
+    group = parent / f"stream-dedup-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        for file in files:
+            (group / file).write_text(str(limit))
+    except OSError as error:
+        with suppress(OSError):
+            group.rmdir()
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+def highest_of(group: Path) -> int:
+    """The most bytes that the processes of the group ever took, files in memory included."""
+    names = ("memory.max_usage_in_bytes", "memory.peak")
+    return next(int((group / name).read_text()) for name in names if (group / name).exists())
+
+
+def entering(group: Path) -> list[str]:
+    """The command that runs another one in the group with 256 descriptors.
+
+    The shell enters the group before Python starts, which reads the limit of its group.
+    """
+    return ["sh", "-c", f'echo $$ > "$0" && ulimit -n {DESCRIPTORS} && exec "$@"', str(group / "cgroup.procs")]

@@ -16,8 +16,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.records import place_of
-from tests.load.cgroup import entering, highest, limited
-from tests.load.process import as_json, metric
+from tests.load.process import as_json, entering, highest_of, limited, metric
 from tests.load.test_overload import two_floods
 from tests.measured import record
 from tests.operate.stage import Member, lost_and_repeated, worked_off
@@ -55,13 +54,13 @@ def test_records_that_compress_to_nothing_do_not_kill_a_worker_of_the_shipped_si
     largest = load_settings(worker={"memory": MEMORY}).worker.max_record_bytes
     with limited(MEMORY) as group, Member("a", settings, tmp_path, within=entering(group)) as worker:
         worker.start().wait_until("ok")
-        taken = {"mib_before": highest(group) >> 20}
+        taken = {"mib_before": highest_of(group) >> 20}
         send_large(settings, BOMB_BYTES, BOMBS, "zstd")
         worked_off(settings)
-        taken["mib_bombs"] = highest(group) >> 20
+        taken["mib_bombs"] = highest_of(group) >> 20
         send_large(settings, largest, 50, "zstd")
         worked_off(settings)
-        taken["mib_largest"] = highest(group) >> 20
+        taken["mib_largest"] = highest_of(group) >> 20
         assert worker.status == "ok", worker.log()
     name = f"bombs of {BOMB_BYTES // 10**6} MB, and records of {largest >> 20} MiB, in {MEMORY >> 20} MiB"
     record("load", {name: taken})
@@ -95,7 +94,7 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
         evicted = metric(worker.address, "stream_dedup_evicted_originals_total")
         worked_off(settings, 10 * SECONDS)  # the producer was three times as fast
         statuses.add(worker.status)
-        taken = highest(group)
+        taken = highest_of(group)
     came = outcome(settings)
     figures = {
         "seconds": SECONDS, "originals": most, "evicted": evicted, "mib_most": taken >> 20,

@@ -8,10 +8,11 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import pytest
 
@@ -20,7 +21,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint, peak_bytes
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.memory import work_bytes
-from tests.load.process import Watch, as_json, flood, metric
+from tests.load.process import as_json, flood, metric, parts_of, processor, resident
 from tests.load.texts import VOCABULARY
 from tests.measured import record
 from tests.operate.stage import Member
@@ -43,6 +44,27 @@ def articles(seed: int) -> Iterator[bytes]:
         title = " ".join(words[at // 2 : at // 2 + 8])
         yield as_json(f"{seed}-{number}", title, " ".join(words[at : at + _WORDS]), f"site{number % 50}.example")
         number += 1
+
+
+class Sample(NamedTuple):
+    """What a worker shows at a moment, s."""
+
+    at: float
+    processor: float
+    resident: int
+    items: float
+    lag: float
+
+
+def sampled(worker: Member, seconds: float) -> list[Sample]:
+    """Look at a worker every second."""
+    samples, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(1)
+        with suppress(OSError):  # the worker is busy
+            items, lag = (metric(worker.address, f"stream_dedup_{name}") for name in ("items_total", "lag_records"))
+            samples.append(Sample(time.monotonic(), processor(worker.pid), resident(worker.pid), items, lag))
+    return samples
 
 
 @contextmanager
@@ -78,13 +100,10 @@ def test_a_faster_producer_fills_the_topic_and_not_the_memory(
     with Member("a", settings, tmp_path) as worker:
         worker.start().wait_until("ok")
         with two_floods(settings, worker, WARM) as produced_so_far:
-            watch = Watch(worker.address, worker.pid)
-            time.sleep(60 * MINUTES)
-            samples = watch.stop()
+            samples = sampled(worker, 60 * MINUTES)
             produced = produced_so_far()
     assert len(samples) > 30, worker.log()[-2000:]
-    third = len(samples) // 3
-    parts = [samples[i * third : (i + 1) * third] for i in range(3)]
+    parts = parts_of(samples, 3)
     # Of processor time: seconds depend on what else the machine does.
     costs = [(part[-1].processor - part[0].processor) / (part[-1].items - part[0].items) for part in parts]
     sizes = [median(sample.resident for sample in part) for part in parts]

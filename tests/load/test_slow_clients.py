@@ -4,17 +4,16 @@ What must come out: each item once, health true throughout, probes answered in t
 """
 
 import http.client
-import threading
 import time
+import urllib.request
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from tests.load.cgroup import DESCRIPTORS, entering, limited
+from tests.load.process import DESCRIPTORS, entering, limited
 from tests.load.test_memory_limit import MEMORY
 from tests.measured import record
 from tests.observe.slow import slow_clients
@@ -28,36 +27,15 @@ PROBE_SECONDS = 0.2
 LONGEST = 0.1
 
 
-class Prober:
-    """Asks for health every fifth of a second, in a thread of its own."""
-
-    def __init__(self, address: str) -> None:
-        self._host, port = address.split(":")
-        self._port = int(port)
-        self.seconds: list[float] = []
-        self.bad: list[str] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._over.wait(PROBE_SECONDS):
-            for path in ("/livez", "/healthz"):
-                began = time.monotonic()
-                try:
-                    with closing(http.client.HTTPConnection(self._host, self._port, timeout=10)) as connection:
-                        connection.request("GET", path)
-                        answer = connection.getresponse()
-                        body = answer.read()
-                    if answer.status != 200:
-                        self.bad.append(f"{path}: {answer.status} {body!r}")
-                except (OSError, http.client.HTTPException) as error:
-                    self.bad.append(f"{path}: {error!r}")
-                self.seconds.append(time.monotonic() - began)
-
-    def stop(self) -> None:
-        self._over.set()
-        self._thread.join(30)
+def asked(address: str, path: str) -> tuple[float, str]:
+    """The seconds until the answer, and what was wrong with it."""
+    began, wrong = time.monotonic(), ""
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+            answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        wrong = f"{path}: {error!r}"
+    return time.monotonic() - began, wrong
 
 
 @pytest.mark.soak
@@ -78,19 +56,18 @@ def test_slow_clients_cost_neither_items_nor_health(
         targets = [(host, int(port)) for host, port in (place.split(":") for place in places)]
         before = load.sent
         with slow_clients(CLIENTS, *targets):
-            prober, most, until = Prober(worker.health_address), 0, time.monotonic() + SECONDS
-            pages = 0
-            while time.monotonic() < until:
-                time.sleep(1)
+            probes, most, pages, end = [], 0, 0, time.monotonic() + SECONDS
+            while time.monotonic() < end:
+                time.sleep(PROBE_SECONDS)
+                probes += [asked(worker.health_address, path) for path in ("/livez", "/healthz")]
                 most = max(most, len(list(Path(f"/proc/{worker.pid}/fd").iterdir())))
                 pages += worker.status == "ok"
-            prober.stop()
         sent = load.sent - before
         load.__exit__()
         worked_off(settings)
         log = worker.log()
         assert worker.stop()[0] == 0
-    times = np.array(prober.seconds) * 1000
+    times = np.array([seconds for seconds, _ in probes]) * 1000
     record(
         "load",
         {
@@ -105,7 +82,7 @@ def test_slow_clients_cost_neither_items_nor_health(
             }
         },
     )
-    assert not prober.bad
+    assert not [wrong for _, wrong in probes if wrong]
     if ports != "both ports":  # a probe beside as many others on its own port is answered, but may wait
         assert np.percentile(times, 99) < LONGEST * 1000
     assert most < DESCRIPTORS

@@ -153,29 +153,20 @@ class Broker:
         self,
         place: TopicPartition,
         records: list[Record],
-        producer: int | None = None,
+        producer: tuple[int, int] | None = None,
         names: dict[str, bytes] | None = None,
     ) -> int:
-        """Append records of a foreign producer, in a transaction if it has a number; return the first offset."""
-        log = self.log(place)
-        content = encoded(records, *((-1,) * 3 if producer is None else (producer, 0, 0)), names)
-        batch = Batch(content, records, -1 if producer is None else producer, self.now_ms())
+        """Append records of a foreign producer, in its transaction if it has a number and an epoch; return the first
+        offset.
+        """
+        log, (number, epoch) = self.log(place), producer or (-1, -1)
+        content = encoded(records, number, epoch, epoch, names)  # no sequence of its batches is ever checked
+        batch = Batch(content, records, number, self.now_ms())
         base = log.append(batch, producer is not None)
         if producer is None:
             self._add_committed(place, [batch], 0)
         self.changed()
         return base
-
-    def end_fed_transaction(self, place: TopicPartition, producer: int, commits: bool) -> None:
-        log = self.log(place)
-        ended = log.end_transaction(commits, producer, 0, self.now_ms())
-        if commits:
-            self._add_committed(place, ended, 0)
-        self.changed()
-
-    def new_producer(self) -> int:
-        self._producers += 1
-        return self._producers
 
     def produce(self, transaction_id: str, producer: int, epoch: int, place: TopicPartition, content: bytearray) -> int:
         """Append a batch of an open transaction; return its first offset. Raises the errors of a broker."""
@@ -213,7 +204,8 @@ class Broker:
         """InitProducerId: return (producer id, epoch). Raises ConcurrentTransactionsError while a transaction ends."""
         transaction = self.transactions.get(transaction_id)
         if transaction is None:
-            transaction = self.transactions[transaction_id] = Transaction(self.new_producer())
+            self._producers += 1
+            transaction = self.transactions[transaction_id] = Transaction(self._producers)
         elif transaction.state == "ending":
             raise kafka_errors.ConcurrentTransactionsError(transaction_id)
         else:

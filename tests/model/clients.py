@@ -293,8 +293,7 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         self._broker = broker
         self.config = {**self.DEFAULT_CONFIG, **config, "api_version": (4, 0)}
         self._client.call("connect")
-        attributes = self._COMPRESSORS[self.config["compression_type"]][1]
-        self.config["compression_attrs"] = attributes
+        self.config["compression_attrs"] = self._COMPRESSORS[self.config["compression_type"]][1]
         self._closed = False
         self._metadata = Metadata(broker)
         self._accumulator = RecordAccumulator(**{**self.config, "transaction_manager": None})
@@ -364,17 +363,6 @@ class Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no ty
         self._client.wait(self._client.simulation.rng.random() * _LATENCY)
         manager.places.clear()
         manager.is_open = False
-
-    def abort_transaction(self) -> None:
-        manager = self._transaction_manager
-        self._client.call("abort")
-        for batch in list(self._accumulator._incomplete.all()):
-            batch.abort(kafka_errors.KafkaError("the transaction is aborted"))
-            self._accumulator._incomplete.remove(batch)
-        self._accumulator._batches.clear()
-        self._patiently(lambda: self._broker.end_transaction(*self._id, False))
-        manager.places.clear()
-        manager.is_open, manager.error = False, None
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
         self._client.wait(0)

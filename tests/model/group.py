@@ -85,13 +85,8 @@ class Group:
 
     def metadata_changed(self) -> None:
         """Rebalance when the leader next refreshes its metadata and finds new partitions."""
-        if self.members:
-            after = self._broker.simulation.rng.uniform(0, 5)
-            self._broker.simulation.call_at(self._broker.simulation.now + after, self._look_anew)
-
-    def _look_anew(self) -> None:
-        if self.members:
-            self.rebalance()
+        after = self._broker.simulation.rng.uniform(0, 5)
+        self._broker.simulation.call_at(self._broker.simulation.now + after, lambda: self.members and self.rebalance())
 
     def _complete(self) -> None:
         if not self.is_rebalancing or not all(member.has_joined for member in self.members.values()):

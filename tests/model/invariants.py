@@ -53,9 +53,9 @@ def missing(world: "World") -> list[int]:
 def check(world: "World") -> None:
     """Check every guarantee at the end."""
     violations = world.violations
-    ended = [life for life in world.dead if life.error is not None and not life.may_end]
+    ended = [life for life in world.dead if life.failure is not None and not life.may_end]
     if ended and not world.excuses:
-        violations.append(f"ended: a worker ended by itself without a cause: {ended[0].error!r}")
+        violations.append(f"ended: a worker ended by itself without a cause: {ended[0].failure!r}")
     late = missing(world)
     if late and not (ended and world.excuses) and not violations:
         first = [world.made[number] for number in late[:3]]
@@ -133,7 +133,7 @@ def _indexes(world: "World") -> list[str]:
         finally:
             store.close()
     return [
-        f"index: {life.process.name} (tasks {sorted(life.tasks)}) has an index of {len(index)} originals that differs "
+        f"index: {life.process.name} (tasks {sorted(life.opened)}) has an index of {len(index)} originals that differs "
         "from the changelog"
         for life in world.lives
         if life is not None and life.process.dead_since is None

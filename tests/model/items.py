@@ -7,9 +7,13 @@ equal. So the true verdict of a record is known without a second deduplicator, a
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from stream_dedup.settings import Settings
 from tests.model.log import Record
+from tests.worker.support import make_settings
 
 NUMBER = "model-number"
 ODD = "odd-name"  # replaced by bytes that are not UTF-8
@@ -75,6 +79,12 @@ class Source:
             headers.append((ODD, b"x"))
         value = json.dumps({"id": name, "fp": f"{fingerprint:016x}", "source": f"{number % 3}.example"}).encode()
         return Made(number, Record(key, value, headers, time), name, fingerprint, kind, is_ahead=is_ahead)
+
+
+def settings_for(bootstrap: str, topic_name: Callable[[str], str], **worker: Any) -> Settings:
+    """Settings under which an item brings its fingerprint."""
+    given = {"fingerprint": {"family": "given", "layout": "4 choose 1"}, "item": {"fingerprint": "fp"}}
+    return make_settings(bootstrap, topic_name, worker=worker, **given)
 
 
 def number_of(record: Record) -> int:

@@ -117,11 +117,12 @@ def young_partition_ends_worker() -> Iterator[None]:
         yield
 
 
-PLANTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
-    "commit before flush": commit_before_flush,
-    "apply kept after an abort": _indexes(_WithoutRollback),
-    "stale offsets": stale_offsets,
-    "no fencing": no_fencing,
-    "overlay missing": _indexes(_AppliesLate),
-    "young partition ends the worker": young_partition_ends_worker,
+# Name -> the bug, the themes in which it shows, and the guarantee that it breaks.
+PLANTS: Mapping[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[str, ...], str]] = {
+    "commit before flush": (commit_before_flush, ("broker errors", "crashes"), "lost"),
+    "apply kept after an abort": (_indexes(_WithoutRollback), ("broker errors", "zombies"), "original"),
+    "stale offsets": (stale_offsets, ("crashes", "zombies"), "twice"),
+    "no fencing": (no_fencing, ("zombies",), "twice"),
+    "overlay missing": (_indexes(_AppliesLate), ("crashes",), "verdict"),
+    "young partition ends the worker": (young_partition_ends_worker, ("partitions added",), "ended"),
 }

@@ -120,6 +120,15 @@ class Simulation:
             fiber.parked = False
             self._push(self.now, fiber)
 
+    def wait_for(self, condition: Callable[[], bool], seconds: float | None, every: float) -> bool:
+        """Sleep until the condition holds, for this long at most (None: without end); return whether it does."""
+        end = self.now + (1e9 if seconds is None else seconds)
+        while not condition():
+            if self.now >= end:
+                return False
+            self.sleep(min(every, end - self.now))
+        return True
+
     @property
     def current(self) -> Fiber:
         assert self._current is not None
@@ -201,11 +210,9 @@ def waiter(simulation: Simulation) -> Callable[..., Any]:
     """The replacement of `concurrent.futures.wait`."""
 
     def wait(futures: Iterable[Result], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> Any:
-        end = simulation.now + (1e9 if timeout is None else timeout)
         waited = list(futures)
         enough = len(waited) if return_when == ALL_COMPLETED else min(1, len(waited))
-        while sum(one.done() for one in waited) < enough and simulation.now < end:
-            simulation.sleep(min(0.05, end - simulation.now))
+        simulation.wait_for(lambda: sum(one.done() for one in waited) >= enough, timeout, 0.05)
         done = {one for one in waited if one.done()}
         return done, set(waited) - done
 
@@ -259,7 +266,4 @@ class Stop(threading.Event):
         self._simulation = simulation
 
     def wait(self, timeout: float | None = None) -> bool:
-        end = self._simulation.now + (1e9 if timeout is None else timeout)
-        while not self.is_set() and self._simulation.now < end:
-            self._simulation.sleep(min(0.2, end - self._simulation.now))
-        return self.is_set()
+        return self._simulation.wait_for(self.is_set, timeout, 0.2)

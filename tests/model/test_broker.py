@@ -124,12 +124,13 @@ def markers_and_the_last_stable_offset(on: Any, names: Names) -> Facts:
     """Two records and their marker, an aborted record and its marker, and a record of an open transaction."""
     topic = names("scene")
     on.create(topic)
-    place, producer = TopicPartition(topic, 0), a_producer(on, topic)
-    for count, commits in ((2, True), (1, False), (1, None)):
-        producer.begin_transaction()
-        sent(producer, topic, count)
-        if commits is not None:
-            (producer.commit_transaction if commits else producer.abort_transaction)()
+    place, producers = TopicPartition(topic, 0), []
+    for count in (2, 1, 1):
+        producers.append(a_producer(on, topic))  # it aborts the open transaction of the one before
+        producers[-1].begin_transaction()
+        sent(producers[-1], topic, count)
+        if count == 2:
+            producers[-1].commit_transaction()
     admin, (reader, read) = on.make(KafkaAdminClient, {}), read_to(on, place, 5)
     facts = {
         "end": admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset,
@@ -137,8 +138,8 @@ def markers_and_the_last_stable_offset(on: Any, names: Names) -> Facts:
         "read": read,
         "position": reader.position(place),
     }
-    for client in (reader, admin, producer):
-        client.close(*([0] if client is producer else []))
+    for client in (reader, admin, *producers):
+        client.close(*([0] if client in producers else []))
     return facts
 
 

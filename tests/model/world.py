@@ -8,9 +8,8 @@ which can be killed at a step of the commit protocol, frozen or stopped, and is 
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, ClassVar
+from functools import lru_cache, partial
+from typing import Any
 
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
@@ -19,14 +18,14 @@ from stream_dedup.changelog.records import index_partitions
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.model import invariants
 from tests.model.broker import Broker, Fault
 from tests.model.edges import under
-from tests.model.items import ODD, ODD_BYTES, Made, Source, number_of
+from tests.model.items import ODD, ODD_BYTES, Made, Source, number_of, settings_for
 from tests.model.log import Record
 from tests.model.schedule import Plan
 from tests.model.simulation import Killed, Process, Simulation, Stop
@@ -47,15 +46,8 @@ _ERRORS: Mapping[str, Callable[[], Exception]] = {
 
 @lru_cache
 def settings_of(scope: str, batch_items: int) -> Settings:
-    return load_settings(
-        kafka={"bootstrap_servers": "model:9092", "group_id": "group"},
-        topics={
-            role: role.replace("_", "-") for role in ("input", "output", "duplicates", "dead_letters", "changelog")
-        },
-        fingerprint={"family": "given", "layout": "4 choose 1"},
-        item={"fingerprint": "fp"},
-        worker={"scope": scope, "batch_items": batch_items, "session_timeout": "3s", "transaction_timeout": "6s"},
-    )
+    times = {"session_timeout": "3s", "transaction_timeout": "6s"}
+    return settings_for("model:9092", str, scope=scope, batch_items=batch_items, **times)
 
 
 class Index(Deduplicator):
@@ -75,31 +67,8 @@ class Index(Deduplicator):
         super().close()
 
 
-class Watcher(Observer):
-    """Count steps, and kill or freeze the process at one."""
-
-    def __init__(self, life: "Life") -> None:
-        self._life = life
-
-    def step(self, step: CommitStep, task: str) -> None:
-        self._life.steps[step] += 1
-        if step is CommitStep.APPLY:
-            self._life.may_forget()
-        self._life.at_step(step)
-
-    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
-        self._life.tasks.add(task)
-
-    def task_lost(self, task: str, reason: str) -> None:
-        self._life.tasks.discard(task)
-
-    def rebalanced(self, partitions: Any) -> None:
-        if self._life.world.plan.scope == "partition":
-            self._life.may_forget()
-
-
-class Life:
-    """A process with a worker, from its start to its end."""
+class Life(Observer):
+    """A process with a worker, from its start to its end. It counts its steps, and is killed or frozen at one."""
 
     def __init__(self, world: "World", slot: int, number: int) -> None:
         self.world, self.slot = world, slot
@@ -107,10 +76,10 @@ class Life:
         self.stop = Stop(world.simulation)
         self.steps: Counter[CommitStep] = Counter()
         self.epoch = 0
-        self.tasks: set[str] = set()
+        self.opened: set[str] = set()
         self.indexes: list[Index] = []
         self.worker: Worker | None = None
-        self.error: Exception | None = None
+        self.failure: Exception | None = None
         self.is_over = self.may_end = False
         self.orders: list[tuple[CommitStep, int, str, float]] = []
         world.simulation.spawn(self.process.name, self.process, self._run)
@@ -119,11 +88,11 @@ class Life:
         world = self.world
         try:
             self.worker = Worker(
-                world.settings, observer=Watcher(self), clock=world.simulation.wall, deduplicator=self.make_index
+                world.settings, observer=self, clock=world.simulation.wall, deduplicator=self.make_index
             )
             self.worker.run(self.stop)
         except (StreamDedupError, LookupError) as error:  # the latter is the library's, and a bug of ours
-            self.error = error
+            self.failure = error
         finally:
             self.is_over = True
             if self.process.dead_since is None:
@@ -145,7 +114,10 @@ class Life:
         self.indexes.append(index)
         return index
 
-    def at_step(self, step: CommitStep) -> None:
+    def step(self, step: CommitStep, task: str) -> None:
+        self.steps[step] += 1
+        if step is CommitStep.APPLY:
+            self.may_forget()
         for order in list(self.orders):
             at, count, what, seconds = order
             if at == step and self.steps[step] >= count and order in self.orders:
@@ -156,6 +128,16 @@ class Life:
                 self.freeze(seconds)
                 self.world.simulation.sleep(0)
 
+    def task_opened(self, task: str, partitions: Any, remembered: int, seconds: float) -> None:
+        self.opened.add(task)
+
+    def task_lost(self, task: str, reason: str) -> None:
+        self.opened.discard(task)
+
+    def rebalanced(self, partitions: Any) -> None:
+        if self.world.plan.scope == "partition":
+            self.may_forget()
+
     def freeze(self, seconds: float) -> None:
         # A call that was under way has then lasted longer than its bound; whether it came back cannot be told.
         if seconds >= self.world.settings.worker.transaction_timeout.total_seconds():
@@ -164,17 +146,15 @@ class Life:
         self.world.broker.group(self.world.settings.kafka.group_id).check_sessions()
 
 
-@dataclass
 class World:
     """A broker, workers, and methods that feed and break. `run` returns the violations."""
 
-    plan: Plan
-    index: ClassVar[type[Index]] = Index  # plants.py replaces it
-    violations: list[str] = field(default_factory=list)
-    excuses: list[str] = field(default_factory=list)
+    index: type[Index] = Index  # plants.py replaces it
 
-    def __post_init__(self) -> None:
-        plan = self.plan
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.violations: list[str] = []
+        self.excuses: set[str] = set()  # why workers may end with an error
         self.simulation = Simulation(plan.seed)
         self.broker = Broker(self.simulation)
         self.settings = settings_of(plan.scope, plan.batch_items)
@@ -227,15 +207,9 @@ class World:
             broker.create(topics.duplicates, plan.outputs, wide)
             broker.create(topics.dead_letters, plan.outputs, wide)
         create_topics(self.settings)
-        broker.refuses = self._refuses
 
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        end = self.simulation.now + seconds
-        while not condition():
-            if self.simulation.now >= end:
-                return False
-            self.simulation.sleep(0.25)
-        return True
+        return self.simulation.wait_for(condition, seconds, 0.25)
 
     def _calm(self) -> None:
         """End all trouble."""
@@ -246,7 +220,7 @@ class World:
 
     def _has_refused(self) -> bool:
         """Whether a worker has ended with an error, so that waiting for the lag is useless."""
-        return any(life.error is not None and not life.may_end for life in self.dead)
+        return any(life.failure is not None and not life.may_end for life in self.dead)
 
     # -- processes ---------------------------------------------------------------------------------------
 
@@ -280,7 +254,10 @@ class World:
         topic = self.settings.topics.input
         partition %= len(self.broker.topics[topic].logs)
         place, incarnation = TopicPartition(topic, partition), self.broker.topics[topic].incarnation
-        producer = self.broker.new_producer() if transactional else None
+        producer, name = None, f"feeder-{self.source.count}"
+        if transactional:
+            producer = self.broker.begin_producer(name, 1e9)
+            self.broker.add_place(name, *producer, place)
         for start in range(0, count, 3):
             some = [self.source.make(self.broker.now_ms()) for _ in range(min(3, count - start))]
             base = self.broker.feed(
@@ -291,12 +268,8 @@ class World:
                 if commits or not transactional:
                     self.made[one.number] = one
         if producer is not None:
-
-            def end_transaction() -> None:
-                if self.broker.topics[topic].incarnation == incarnation:
-                    self.broker.end_fed_transaction(place, producer, commits)
-
-            self.simulation.call_at(self.simulation.now + held, end_transaction)
+            end = partial(self.broker.end_transaction, name, *producer, commits)
+            self.simulation.call_at(self.simulation.now + held, end)
 
     def _at(self, slot: int) -> Life | None:
         return self.lives[slot % self.plan.members]
@@ -346,24 +319,19 @@ class World:
         found = self.broker.group(self.settings.kafka.group_id).offsets.get(place)
         committed = found.offset if found is not None else 0
         if any(batch.commits is None and committed <= batch.base < log.stable for batch in log.batches):
-            self.excuse("unread records were deleted")
+            self.excuses.add("unread records were deleted")
         for number in invariants.missing(self):
             one = self.made[number]
             if one.place[:2] == (topic.incarnation, partition) and one.place[2] < log.stable:
                 one.waived = True
         log.delete_before(log.stable)
 
-    def excuse(self, reason: str) -> None:
-        """Allow workers to end with an error from now on."""
-        if reason not in self.excuses:
-            self.excuses.append(reason)
-
     def cripple_active(self, api: str) -> None:
         """Let the active member's producer fail, and no other; its heartbeats go on."""
         self._calm()
-        if not self.wait_for(lambda: any(life is not None and life.tasks for life in self.lives), 60):
+        if not self.wait_for(lambda: any(life is not None and life.opened for life in self.lives), 60):
             return
-        active = next(life for life in self.lives if life is not None and life.tasks)
+        active = next(life for life in self.lives if life is not None and life.opened)
         others = [life for life in self.lives if life is not None and life is not active]
         for failing, calls in ((api, 2**30), ("commit", 1), ("init", 2**30)):  # it fails now, and cannot open again
             self.trouble(failing, "timeout", TOLERANCE + 10, calls=calls, process=active.process)
@@ -395,17 +363,16 @@ class World:
 
     def refuse_some(self, share: float) -> None:
         """Let the broker refuse some of the records of output and duplicates from now on."""
-        self._refused_share = share
+        topics = self.settings.topics
 
-    _refused_share = 0.0
+        def refuses(topic: str, record: Record) -> bool:
+            number = number_of(record)
+            is_refused = number % 100 < share * 100 and topic in (topics.output, topics.duplicates)
+            if is_refused:
+                self.refused.add(number)
+            return is_refused
 
-    def _refuses(self, topic: str, record: Record) -> bool:
-        number = number_of(record)
-        chosen = number % 100 < self._refused_share * 100
-        if chosen and topic in (self.settings.topics.output, self.settings.topics.duplicates):
-            self.refused.add(number)
-            return True
-        return False
+        self.broker.refuses = refuses
 
     def recreate_input(self, count: int) -> None:
         """Stop all workers, delete and create the input anew, and put other records at the same offsets."""
@@ -415,7 +382,7 @@ class World:
             self.made[number].waived = True
         self.broker.delete(topic)
         self.broker.create(topic, self.plan.inputs)
-        self.excuse("the input was recreated")
+        self.excuses.add("the input was recreated")
         for partition in range(self.plan.inputs):
             self.feed(partition, count)
         self._resume_all()
@@ -424,13 +391,12 @@ class World:
         """Stop all workers, for longer than offsets or the changelog are kept."""
         self._pause_all()
         self.simulation.sleep(days * _DAY)
-        group = self.broker.group(self.settings.kafka.group_id)
-        group.expire()
+        self.broker.group(self.settings.kafka.group_id).expire()
         for log in self.broker.topics[self.settings.topics.changelog].logs:
             config = self.broker.topics[self.settings.topics.changelog].config
             log.delete_older(self.broker.now_ms() - int(config["retention.ms"]))
         if days > 7:
-            self.excuse("the group's offsets have expired")
+            self.excuses.add("the group's offsets have expired")
         self._resume_all()
 
     def _pause_all(self) -> None:
@@ -451,6 +417,6 @@ class World:
         count = len(self.broker.topics[topic].logs) + more
         self.broker.add_partitions(topic, count, lag)
         if self.plan.scope == "partition":
-            self.excuse("the changelog has too few partitions")
+            self.excuses.add("the changelog has too few partitions")
         for partition in range(count):
             self.feed(partition, 1)

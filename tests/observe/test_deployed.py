@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import yaml
 
+from deploy.grafana import build
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.catalogue import CATALOGUE, Spec
-from tests.modules import load_module
 from tests.operate.prometheus import (
     DASHBOARD,
     DEPLOY,
@@ -32,11 +31,6 @@ from tests.worker.support import make_settings, ready
 DASHBOARD_AND_RULES = DASHBOARD.read_text("utf-8") + RULES.read_text("utf-8")
 
 
-@pytest.fixture(scope="module")
-def build() -> ModuleType:
-    return load_module(DEPLOY / "grafana" / "build.py")
-
-
 @pytest.mark.parametrize("spec", CATALOGUE, ids=lambda spec: spec.name)
 def test_every_metric_is_used(spec: Spec) -> None:
     assert re.search(rf"\b{spec.name}(_bucket|_sum|_count)?\b", DASHBOARD_AND_RULES), "no panel and no rule uses it"
@@ -50,11 +44,11 @@ def test_queries_and_runbooks_name_existing_metrics() -> None:
     assert not (queried | mentioned) - {spec.name for spec in CATALOGUE} - histograms
 
 
-def test_the_dashboard_is_up_to_date(build: ModuleType) -> None:
+def test_the_dashboard_is_up_to_date() -> None:
     assert DASHBOARD.read_text("utf-8") == build.as_text(), "run: python deploy/grafana/build.py"
 
 
-def test_panels_do_not_overlap(build: ModuleType) -> None:
+def test_panels_do_not_overlap() -> None:
     panels = build.dashboard()["panels"]
     occupied: set[tuple[int, int]] = set()
     for panel in panels:

@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures a migration under load.")
     parser.add_argument("--corpus", nargs="*", default=[], help="JSON Lines: id, title, text, source")
     corpus = parser.parse_args().corpus
-    prepare(say=print)
+    prepare()
     mixed = items(corpus)
     real = sum(not key.startswith(b"item-") for key, _ in mixed)
     with EmbeddedKafka() as kafka:

@@ -20,20 +20,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka.admin import KafkaAdminClient
-
 from stream_dedup.kafka.topics import create_topics
 from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.prometheus import Prometheus
-from tests.operate.stage import PATIENCE, Load, Member
-from tests.worker.support import make_settings, outcome, ready
+from tests.operate.stage import PATIENCE, Load, Member, admin_of
+from tests.worker.support import make_settings, outcome, ready, wait_until
 
 RATE = 150.0
 # Records in the input that no member has read. A second of load is normal; a fault's records wait behind them.
 _MOST_BEHIND = 300
 # How far the baseline of the share of duplicates reaches back; with a shorter one a jump looks normal.
 _BASELINE_SECONDS = 45.0
+_ALERT = "StreamDedup"  # what the names of alerts begin with
 _FIRE_SECONDS, _RESOLVE_SECONDS = 120.0, 150.0
 # A working member commits many times in this; even a take-over is shorter.
 _STANDSTILL_SECONDS = 20.0
@@ -58,23 +57,22 @@ class Stage:
 
     def active(self) -> tuple[Member, Member]:
         """Wait for one active member and one standby; return both."""
-        both = [(self.a, self.b), (self.b, self.a)]
-        if _wait(lambda: any((one.status, other.status) == ("ok", "standby") for one, other in both), PATIENCE):
-            return next(pair for pair in both if pair[0].status == "ok")
-        raise AssertionError(
-            f"not one active and one standby: {self.a.status}, {self.b.status}\n{self.a.log()[-3000:]}"
-        )
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            for one, other in ((self.a, self.b), (self.b, self.a)):
+                if (one.status, other.status) == ("ok", "standby"):
+                    return one, other
+            time.sleep(0.3)
+        states = f"{self.a.status}, {self.b.status}"
+        raise AssertionError(f"not one active and one standby: {states}\n{self.a.log()[-3000:]}")
 
     def is_behind(self) -> bool:
         """Whether the members are far behind the load: on a busy machine they take less than `RATE`."""
         lag = self.prometheus.value("sum(stream_dedup_lag_records)")
         return not self.may_lag and lag is not None and lag > _MOST_BEHIND
 
-    def freeze_broker(self) -> None:
-        os.kill(self.kafka.pid, signal.SIGSTOP)
-
-    def thaw_broker(self) -> None:
-        os.kill(self.kafka.pid, signal.SIGCONT)
+    def signal_broker(self, number: int) -> None:
+        os.kill(self.kafka.pid, number)
 
 
 # -- faults that are more than other records: each lasts as long as its `with` block -----------------------
@@ -87,9 +85,9 @@ def slow_broker(stage: Stage) -> Iterator[None]:
 
     def hiccup() -> None:
         while not over.is_set():
-            stage.freeze_broker()
+            stage.signal_broker(signal.SIGSTOP)
             time.sleep(3)
-            stage.thaw_broker()
+            stage.signal_broker(signal.SIGCONT)
             over.wait(0.4)
 
     thread = threading.Thread(target=hiccup)
@@ -109,6 +107,11 @@ def overload(stage: Stage) -> Iterator[None]:
     stage.may_lag = False
 
 
+def start(*members: Member) -> None:
+    for one in members:
+        one.start().wait_until("ok", "standby")
+
+
 @contextmanager
 def little_memory(stage: Stage) -> Iterator[None]:
     """A member believes that it has half of the memory that it needs, and then that it has enough."""
@@ -119,11 +122,11 @@ def little_memory(stage: Stage) -> Iterator[None]:
     active.stop()
     order = active.faults / "little-memory"
     order.write_text(f"{0.5 * taken:.0f}")
-    active.start().wait_until("ok", "standby")
+    start(active)
     yield
     active.stop()
     order.unlink()
-    active.start().wait_until("ok", "standby")
+    start(active)
 
 
 @contextmanager
@@ -141,7 +144,7 @@ def killed(stage: Stage) -> Iterator[None]:
     active, _ = stage.active()
     active.kill()
     yield
-    active.start().wait_until("ok", "standby")
+    start(active)
 
 
 @contextmanager
@@ -151,8 +154,7 @@ def all_stopped(stage: Stage) -> Iterator[None]:
     for one in members:
         one.stop()
     yield
-    for one in members:
-        one.start().wait_until("ok", "standby")
+    start(*members)
 
 
 @contextmanager
@@ -167,37 +169,31 @@ def no_broker(stage: Stage) -> Iterator[None]:
 @contextmanager
 def frozen_restore(stage: Stage) -> Iterator[None]:
     """All members are killed, and the broker freezes while the first one back reads the changelog."""
-    members = stage.active()
-    for one in members:
+    first, second = stage.active()
+    for one in (first, second):
         one.kill()
-    order = members[0].faults / "freeze-broker"
+    order = first.faults / "freeze-broker"
     order.write_text(str(stage.kafka.pid))
-    members[0].start()
-    assert _wait(lambda: not order.exists(), PATIENCE), f"the changelog is not read:\n{members[0].log()[-3000:]}"
+    first.start()
+    wait_until(lambda: not order.exists(), "the changelog is read", PATIENCE)
     yield
-    stage.thaw_broker()
-    members[0].wait_until("ok")
-    members[1].start().wait_until("ok", "standby")
+    stage.signal_broker(signal.SIGCONT)
+    first.wait_until("ok")
+    start(second)
 
 
 @contextmanager
 def recreated_changelog(stage: Stage) -> Iterator[None]:
     """The changelog is deleted and created anew; afterwards the members are restarted until the loss is reported."""
     stage.active()
-    admin = KafkaAdminClient(bootstrap_servers=stage.kafka.bootstrap)
-    try:
+    with admin_of(stage.settings) as admin:
         admin.delete_topics([stage.settings.topics.changelog])
-    finally:
-        admin.close()
-    assert _wait(lambda: bool(create_topics(stage.settings)), PATIENCE), "the changelog is not deleted"
+    wait_until(lambda: create_topics(stage.settings), "the changelog is deleted", PATIENCE)
     yield
     # The first member to take over reports the loss of older state; the next one has nothing to report.
     for _ in range(2):
-        members = stage.active()
-        for one in members:
-            one.stop()
-        for one in members:
-            one.start().wait_until("ok", "standby")
+        with all_stopped(stage):
+            pass
 
 
 @dataclass(frozen=True)
@@ -257,15 +253,13 @@ FAULTS = [
 
 def main() -> None:
     wanted = set(sys.argv[1:])
-    prepare(say=print)
+    prepare()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stream-dedup-operate-") as directory, ExitStack() as stack:
         stage = Stage(stack, Path(directory))
         results = _queries(stage)
-        names = {
-            name.removeprefix("StreamDedup") for name in stage.prometheus.rules() if name.startswith("StreamDedup")
-        }
-        _sleep_until(began + _BASELINE_SECONDS)
+        names = {name.removeprefix(_ALERT) for name in stage.prometheus.rules() if name.startswith(_ALERT)}
+        time.sleep(max(0.0, began + _BASELINE_SECONDS - time.monotonic()))
         _wait(lambda: not stage.prometheus.firing(), _RESOLVE_SECONDS)  # the members' starts
         at_rest = stage.prometheus.firing()
         print(f"at rest: {sorted(at_rest) or 'no alert fires'}")
@@ -307,18 +301,16 @@ def _queries(stage: Stage) -> dict[str, float | int]:
 def _cause(stage: Stage, fault: Fault, fired: dict[str, float], resolved: dict[str, float]) -> None:
     """Cause one fault: its alerts must fire while it lasts, and resolve afterwards."""
     # The rates still show the previous fault; wait until they do not, so that each alert has one cause.
-    _wait(
-        lambda: not stage.prometheus.firing(pending=True) & {f"StreamDedup{one}" for one in fault.alerts},
-        _RESOLVE_SECONDS,
-    )
+    own = {f"{_ALERT}{one}" for one in fault.alerts}
+    _wait(lambda: not stage.prometheus.firing(pending=True) & own, _RESOLVE_SECONDS)
     began = time.monotonic()
     with fault.lasting(stage):
         for one in fault.alerts:
-            if _wait(lambda one=one: f"StreamDedup{one}" in stage.prometheus.firing(), _FIRE_SECONDS):
+            if _wait(lambda one=one: f"{_ALERT}{one}" in stage.prometheus.firing(), _FIRE_SECONDS):
                 fired[one] = time.monotonic() - began
     began = time.monotonic()
     for one in fault.alerts:
-        over = _wait(lambda one=one: f"StreamDedup{one}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
+        over = _wait(lambda one=one: f"{_ALERT}{one}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
         if over and one in fired:
             resolved[one] = time.monotonic() - began
         up, down = (f"{times[one]:.0f} s" if one in times else "NEVER" for times in (fired, resolved))
@@ -345,10 +337,6 @@ def _wait(condition: Callable[[], bool], seconds: float) -> bool:
             return False
         time.sleep(0.3)
     return True
-
-
-def _sleep_until(moment: float) -> None:
-    time.sleep(max(0.0, moment - time.monotonic()))
 
 
 if __name__ == "__main__":

@@ -12,16 +12,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.demo.sample import sample_records
-from stream_dedup.settings import Settings
-from tests.worker.support import outcome, read_all
+from stream_dedup.settings import PREFIX, Settings
+from tests.worker.support import outcome, read_all, variables_of, wait_until
 
 _ROOT = Path(__file__).parents[2]
 # The longest wait for a condition, in seconds; a member's start compiles or loads the kernels.
@@ -43,27 +44,18 @@ class Member:
         self.address, self.health_address = f"127.0.0.1:{port}", f"127.0.0.1:{health_port}"
         self._within = list(within)
         self._log = directory / f"{name}.log"
-        self._tables = {
-            table: getattr(settings, table).model_dump(exclude_none=True, exclude_unset=True)
-            for table in ("kafka", "topics", "worker")
-        }
-        self._tables["observe"] = {"port": port, "health_port": health_port, **observe}
+        own = {"port": port, "health_port": health_port, **observe}
+        observed = {f"{PREFIX}OBSERVE__{name.upper()}": str(value) for name, value in own.items()}
+        self._variables = variables_of(settings) | observed | {"FAULTS": str(self.faults)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Start the process."""
-        variables = {
-            f"STREAM_DEDUP_{table}__{name}".upper(): f"{value.total_seconds()}s"
-            if isinstance(value, timedelta)
-            else str(value)
-            for table, values in self._tables.items()
-            for name, value in values.items()
-        }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._within, sys.executable, "-m", "tests.operate.member"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT,
-                env=os.environ | variables | {"FAULTS": str(self.faults)},
+                env=os.environ | self._variables,
             )  # fmt: skip
         return self
 
@@ -179,45 +171,30 @@ class Load:
             for kind, share in self.shares.items():
                 draw -= share
                 if draw < 0:
-                    yield key, getattr(self, f"_{kind}")(number)
+                    yield key, self._made(kind, number)
                     break
             else:
                 yield key, next(usual)[1]
 
-    def _poison(self, number: int) -> bytes:
-        return b"{poison"
-
-    def _copy(self, number: int) -> bytes:
-        words = " ".join(f"archive{number % 10}word{n}" for n in range(60))
-        return self._item(number, f"site{number % 5}.example", f"The archive of {number % 10}", words)
-
-    def _new(self, number: int) -> bytes:
-        words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))
-        return self._item(number, f"site{number % 5}.example", " ".join(words.split(" ")[:8]), words)
-
-    def _packed(self, number: int) -> bytes:
-        return gzip.compress(self._new(number))
-
-    def _bare(self, number: int) -> bytes:
-        return self._item(number, f"site{number % 5}.example", f"{self._chance.getrandbits(64):x} and no more", "")
-
-    def _template(self, number: int) -> bytes:
-        own = [f"{self._chance.getrandbits(32):x}" for _ in range(10)]
-        words = [f"fixed{n}word" for n in range(50)]
-        return self._item(
-            number,
-            "weather.example",
-            f"Weather for {own[0]} {own[1]} today",
-            " ".join([*words[:25], *own, *words[25:]]),
-        )
-
-    def _feed(self, number: int) -> bytes:
-        words = " ".join(f"{self._chance.getrandbits(32):x}" for _ in range(60))
-        return json.dumps({"guid": f"load-{number}", "title": words[:60], "description": words, "link": "/1"}).encode()
-
-    @staticmethod
-    def _item(number: int, source: str, title: str, text: str) -> bytes:
-        return json.dumps({"id": f"load-{number}", "title": title, "text": text, "source": source}).encode()
+    def _made(self, kind: str, number: int) -> bytes:
+        words = [f"{self._chance.getrandbits(32):x}" for _ in range(60)]
+        item = {"id": f"load-{number}", "source": f"site{number % 5}.example", "title": " ".join(words[:8])}
+        item["text"] = " ".join(words)
+        if kind == "poison":
+            return b"{poison"
+        if kind == "copy":
+            item["title"] = f"The archive of {number % 10}"
+            item["text"] = " ".join(f"archive{number % 10}word{n}" for n in range(60))
+        if kind == "bare":
+            item |= {"title": f"{words[0]} and no more", "text": ""}
+        if kind == "template":
+            fixed = [f"fixed{n}word" for n in range(50)]
+            item |= {"source": "weather.example", "title": f"Weather for {words[0]} {words[1]} today"}
+            item["text"] = " ".join([*fixed[:25], *words[:10], *fixed[25:]])
+        if kind == "feed":
+            item = {"guid": item["id"], "title": item["title"], "description": item["text"], "link": "/1"}
+        value = json.dumps(item).encode()
+        return gzip.compress(value) if kind == "packed" else value
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -228,20 +205,33 @@ class Load:
         self._thread.join(60)
 
 
+def admin_of(settings: Settings) -> Any:
+    """An admin client for a `with` block."""
+    return closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers))
+
+
+def reader_of(settings: Settings, **config: Any) -> Any:
+    """A read_committed consumer for a `with` block."""
+    own = {"isolation_level": "read_committed", "enable_auto_commit": False, **config}
+    return closing(KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, **own))
+
+
+def inputs(settings: Settings, consumer: Any) -> list[TopicPartition]:
+    topic = settings.topics.input
+    return [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
+
+
+def unfinished(settings: Settings, consumer: Any) -> int:
+    """How many offsets of the input the consumer's group has not committed yet."""
+    ends = consumer.end_offsets(inputs(settings, consumer))
+    return sum(max(0, end - (consumer.committed(place) or 0)) for place, end in ends.items())
+
+
 def worked_off(settings: Settings, seconds: float = PATIENCE) -> None:
     """Wait until the group has committed everything in the input topic, at most for `seconds`."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=settings.kafka.bootstrap_servers, group_id=settings.kafka.group_id, enable_auto_commit=False
-    )
-    try:
-        topic, deadline = settings.topics.input, time.monotonic() + seconds
-        places = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)]
-        ends = consumer.end_offsets(places)
-        while any((consumer.committed(place) or 0) < ends[place] for place in places):
-            assert time.monotonic() < deadline, f"not worked off in {seconds} s: {topic} ends at {ends}"
-            time.sleep(0.2)
-    finally:
-        consumer.close(autocommit=False)
+    with reader_of(settings, group_id=settings.kafka.group_id) as consumer:
+        what = f"all of {settings.topics.input} is worked off"
+        wait_until(lambda: not unfinished(settings, consumer), what, seconds)
 
 
 def lost_and_repeated(settings: Settings) -> tuple[list[bytes], list[bytes]]:

@@ -15,9 +15,10 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from typing import Any
 
 from stream_dedup.settings import Settings
 from tests.benchmarks.restore import ORIGINALS_PER_TRANSACTION, fill_changelog
@@ -37,6 +38,13 @@ _LIMIT_SECONDS = 5.0
 _REOPEN_SECONDS = 0.5
 
 
+def _opened(member: Member) -> Mapping[str, Any]:
+    """Wait until the member has opened the task, with all originals."""
+    opened = member.wait_for("opened", PATIENCE)
+    assert opened["remembered"] >= ORIGINALS, opened
+    return opened
+
+
 class Team:
     """An active member and a standby; a member that ends is replaced."""
 
@@ -44,8 +52,7 @@ class Team:
         self._stack, self._settings = stack, settings
         self.everybody: list[Member] = []
         self.active = self._join()
-        opened = self.active.wait_for("opened", PATIENCE)
-        assert opened["remembered"] >= ORIGINALS, opened
+        _opened(self.active)
         self.standby = self._join()
         self.wait_for_standby()
 
@@ -69,8 +76,7 @@ class Team:
         at = time.time()
         self.active.signal(number)
         heir = self.standby
-        opened = heir.wait_for("opened", PATIENCE)
-        assert opened["remembered"] >= ORIGINALS, opened
+        opened = _opened(heir)
         first = heir.wait_for("batch", PATIENCE)["at"]
         print(
             f"{signal.Signals(number).name}: the other has opened the task after {opened['at'] - at:.2f} s (of it "
@@ -86,8 +92,7 @@ class Team:
         """Let a transaction of the active member fail; return the seconds until its task is open, and those of work."""
         self.active.signal(signal.SIGUSR2)
         at = self.active.wait_for("stumble", PATIENCE)["at"]
-        opened = self.active.wait_for("opened", PATIENCE)
-        assert opened["remembered"] >= ORIGINALS, opened
+        opened = _opened(self.active)
         first = self.active.wait_for("batch", PATIENCE)["at"]
         print(
             f"hiccup: open again after {opened['at'] - at:.2f} s (of it {opened['seconds']:.2f} s work), first commit "
@@ -161,7 +166,7 @@ def measure(kafka: EmbeddedKafka, name: str, a_transaction: int) -> tuple[dict[s
 
 
 def main() -> None:
-    prepare(say=print)
+    prepare()
     everything_good = True
     with EmbeddedKafka() as kafka:
         for name, a_transaction in ORIGINALS_PER_TRANSACTION.items():

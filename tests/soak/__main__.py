@@ -10,14 +10,14 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 from tests import measured
 from tests.soak.cluster import Cluster
 from tests.soak.plan import KINDS, plan
-from tests.soak.run import Result, Round
+from tests.soak.run import Round
 from tests.worker import clock
 from tests.worker.support import FORK_SERVER_VARIABLES
 
@@ -34,21 +34,23 @@ def rounds(
     goes_on: Callable[[int], bool],
     say: Callable[[str], None],
     items: int = ITEMS,
-    items_s: float = ITEMS_S,
-    faults: int = FAULTS,
     kinds: Collection[str] = KINDS,
-) -> Iterator[Result]:
-    """Run rounds with consecutive seeds on one cluster while `goes_on(rounds so far)`, and add each to the results."""
+) -> list[str]:
+    """Run rounds with consecutive seeds on one cluster while `goes_on(rounds so far)`; return all violations.
+
+    Each round is added to the results. A round with fewer items has as many fewer faults.
+    """
     FORK_SERVER_VARIABLES.update(clock.variables())
     if clock.MISSING:
         say(f"MISSING: no fault of the kind clock_jumped happens, because {clock.MISSING}")
         kinds = [one for one in kinds if one != "clock_jumped"]
+    violations: list[str] = []
+    count = 0
     with Cluster(nodes) as cluster:
-        count = 0
         while goes_on(count):
-            made = plan(seed + count, faults, nodes, kinds)
+            made = plan(seed + count, max(1, FAULTS * items // ITEMS), nodes, kinds)
             say(f"{nodes} nodes, {made}")
-            result = Round(made, cluster, items, items_s).run()
+            result = Round(made, cluster, items, ITEMS_S).run()
             report = result.report
             figures = {
                 "items": report.items, "lost": report.lost, "repeated": report.repeated,
@@ -60,15 +62,16 @@ def rounds(
                 f"{report.repeated} repeated, {len(report.violations)} violations"
             )
             say(f"  {dict(sorted(result.faults.items()))}")
-            kinds_seen = Counter[str]()
+            seen = Counter[str]()
             for violation in report.violations:
-                kinds_seen[kind := violation.partition(":")[0]] += 1
-                if kinds_seen[kind] <= _SHOWN:
+                seen[kind := violation.partition(":")[0]] += 1
+                if seen[kind] <= _SHOWN:
                     say(f"  {violation[:1000]}")
-            if kinds_seen:
-                say(f"  {dict(kinds_seen)}")
+            if seen:
+                say(f"  {dict(seen)}")
+            violations += report.violations
             count += 1
-            yield result
+    return violations
 
 
 def _add(nodes: int, figures: Mapping[str, float], faults: Counter[str], known: dict[str, Any]) -> None:
@@ -86,8 +89,6 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, choices=[1, 3], default=1)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--items", type=int, default=ITEMS, help="per round")
-    parser.add_argument("--items-s", type=float, default=ITEMS_S, help="fed per second")
-    parser.add_argument("--faults", type=int, default=FAULTS, help="per round")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of faults; all by default")
     given = parser.parse_args()
 
@@ -98,9 +99,7 @@ def main() -> int:
         print(time.strftime("%H:%M:%S"), line, flush=True)
 
     say(f"seed {given.seed}; the results are added to {measured.RESULTS}")
-    feed = given.items, given.items_s, given.faults, given.kinds
-    every = rounds(given.nodes, given.seed, lambda count: count < given.rounds, say, *feed)
-    return int(sum(len(result.report.violations) for result in every) > 0)
+    return bool(rounds(given.nodes, given.seed, lambda count: count < given.rounds, say, given.items, given.kinds))
 
 
 if __name__ == "__main__":

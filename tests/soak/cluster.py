@@ -1,32 +1,79 @@
-"""Kafka for the soak: one node or three, each behind a proxy.
+"""Kafka for the soak: one node or three, each behind a proxy, and with a file system that can be full.
 
 Workers connect through the proxies, which the brokers advertise on a listener of their own; the feeder and the checker
 connect directly. One node is the embedded Kafka; three are a KRaft cluster in which each is broker and controller and
 every topic has three replicas, of which two must have a record.
 """
 
+import os
+import re
+import resource
 import socket
 import subprocess
 import tempfile
 import time
-import uuid
-from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from stream_dedup.demo.embedded import PROPERTIES, end, free_ports
-from stream_dedup.demo.jars import Runtime, ready_runtime
-from tests.broker import STOP_SECONDS, EmbeddedKafka, Listener, launch, listener_properties, prepare
-from tests.soak.disk import Disk
+from stream_dedup.demo.embedded import PROPERTIES, free_ports
+from tests.broker import EmbeddedKafka, Listener, launch, listener_properties, prepare
 from tests.soak.proxy import HOST, Proxy
+
+# The data of a round is a tenth of it; it is no reservation.
+_ROOM = 4 * 2**30
+# What still fits into a full file system: less than a second of any round.
+_REST = 2**16
+
+
+class Disk:
+    """A file system for a broker's data that can be full, mounted at `path` inside a `with` block, if possible.
+
+    With the right to mount it is a tmpfs; when it is full, its size is cut to what it holds. Without that right the
+    kernel limits the size of the broker's files instead: writes fail in the same places, with EFBIG for ENOSPC.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_mounted = False
+
+    def __enter__(self) -> Self:
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._is_mounted = _run("mount", "-t", "tmpfs", "-o", f"size={_ROOM}", "stream-dedup-soak", str(self.path))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_mounted:
+            _run("umount", "--lazy", str(self.path))
+
+    def fill(self, process_id: int) -> None:
+        """Leave no room for what the broker (with this process id) writes."""
+        if self._is_mounted:
+            held = os.statvfs(self.path)
+            used = (held.f_blocks - held.f_bfree) * held.f_frsize
+            assert _run("mount", "-o", f"remount,size={used + _REST}", str(self.path)), f"{self.path} cannot be cut"
+        else:
+            _, hard = resource.prlimit(process_id, resource.RLIMIT_FSIZE)
+            resource.prlimit(process_id, resource.RLIMIT_FSIZE, (0, hard))
+
+    def make_room(self) -> None:
+        """Give it its size again. A process whose files were limited must be restarted."""
+        if self._is_mounted:
+            assert _run("mount", "-o", f"remount,size={_ROOM}", str(self.path)), f"{self.path} stays full"
+
+
+def _run(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
 
 # Three virtual machines start at once, on machines that are busy.
 _START_SECONDS = 120.0
 _PROXIED = "PROXIED"  # the listener behind the proxy
+_CLUSTER = "c3RyZWFtLWRlZHVwLXNvYQ"  # its id: sixteen bytes, as Kafka writes them
 
 _PROPERTIES = (
     PROPERTIES
@@ -49,48 +96,35 @@ replica.lag.time.max.ms=4000
 )
 
 
-class Node:
-    """One of three nodes, with what the soak needs of `EmbeddedKafka`. `wait`: until all three are in the cluster."""
+class Node(EmbeddedKafka):
+    """One of three nodes. `ports` of every node: for clients, its controller, behind the proxy, the proxy's own."""
 
-    def __init__(self, home: Path, runtime: Runtime, wait: Callable[[], None]) -> None:
-        self._properties, self.log, self._wait = home / "server.properties", home / "kafka.log", wait
-        self._runtime = runtime
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, number: int, ports: Sequence[Sequence[int]], data: Path, wait: Callable[[], None]) -> None:
+        super().__init__(data=data)
+        self._number, self._ports, self._wait = number, ports, wait
 
-    def format(self, cluster: str, properties: str) -> None:
-        self._properties.parent.mkdir()
-        self._properties.write_text(properties, encoding="utf-8")
-        command = self._runtime.command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
-        process = launch(command, self.log)
-        try:
-            assert process.wait(_START_SECONDS) == 0, self.log.read_text("utf-8", "replace")
-        finally:
-            end(process)
+    def _server_properties(self) -> str:
+        port, controller, inner, outer = self._ports[self._number]
+        voters = ",".join(f"{node + 1}@{HOST}:{one[1]}" for node, one in enumerate(self._ports))
+        listeners = {"PLAINTEXT": (port, Listener()), _PROXIED: (inner, Listener(advertised_port=outer))}
+        text = _PROPERTIES.format(
+            node=self._number + 1, voters=voters, data=self._data, port=port, controller_port=controller
+        )
+        return text + listener_properties(controller, listeners)
 
-    def start(self) -> None:
-        self._process = launch(self._runtime.command("kafka.Kafka", str(self._properties)), self.log)
+    def _command(self, main_class: str, *arguments: str) -> list[str]:
+        one_id = (re.sub("--cluster-id=.*", f"--cluster-id={_CLUSTER}", argument) for argument in arguments)
+        return super()._command(main_class, *one_id)
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, f"{self.log} is of a node that is not running"
-        return self._process.pid
+    def _start(self) -> None:
+        """Start it; it answers when a second one is there."""
+        self._process = launch(self._command("kafka.Kafka", str(self._properties)), self.log)
 
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            end(process)
+    def _deregister(self) -> None:
+        """The other nodes do it."""
 
     def restart(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):  # a kill does no harm then
-                self._process.wait(STOP_SECONDS)
-            self.kill()
-        self.start()
+        super().restart()
         self._wait()
 
 
@@ -103,7 +137,7 @@ class Cluster:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self.nodes: list[Any] = []  # EmbeddedKafka or Node
+        self.nodes: list[EmbeddedKafka] = []
         self.disks: list[Disk] = []  # of each node
         self.proxies: list[Proxy] = []
 
@@ -119,10 +153,8 @@ class Cluster:
             )
             disks = (Disk(Path(name) / f"data-{node + 1}") for node in range(self._count))
             self.disks = [stack.enter_context(one) for one in disks]
-            if self._count == 1:
-                self._start_one(stack)
-            else:
-                self._start_all(stack, Path(name))
+            prepare()
+            (self._start_one if self._count == 1 else self._start_all)(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -130,31 +162,21 @@ class Cluster:
         self._stack.close()
 
     def _start_one(self, stack: ExitStack) -> None:
-        prepare()
         [outer] = free_ports(1)
         listeners = {_PROXIED: Listener(advertised_port=outer)}
         kafka = stack.enter_context(EmbeddedKafka(listeners=listeners, data=self.disks[0].path))
         self.nodes, self.direct = [kafka], kafka.bootstrap
         self.proxies = [stack.enter_context(Proxy(outer, int(kafka.addresses[_PROXIED].rpartition(":")[2])))]
 
-    def _start_all(self, stack: ExitStack, directory: Path) -> None:
+    def _start_all(self, stack: ExitStack) -> None:
         """Start a KRaft cluster with as many replicas as nodes."""
-        runtime, cluster, ports = ready_runtime(None, lambda _: None), str(uuid.uuid4()), free_ports(4 * self._count)
+        ports = free_ports(4 * self._count)
         self._ports = [ports[4 * node : 4 * node + 4] for node in range(self._count)]
         self.direct = ",".join(f"{HOST}:{one[0]}" for one in self._ports)
-        voters = ",".join(f"{node + 1}@{HOST}:{one[1]}" for node, one in enumerate(self._ports))
-        for number, (port, controller, inner, outer) in enumerate(self._ports, 1):
-            node = Node(directory / str(number), runtime, self._wait)
-            listeners = {"PLAINTEXT": (port, Listener()), _PROXIED: (inner, Listener(advertised_port=outer))}
-            text = _PROPERTIES.format(
-                node=number, voters=voters, data=self.disks[number - 1].path, port=port, controller_port=controller
-            )
-            node.format(cluster, text + listener_properties(controller, listeners))
-            stack.callback(node.kill)
-            self.nodes.append(node)
+        for number, (_, _, inner, outer) in enumerate(self._ports):
+            node = Node(number, self._ports, self.disks[number].path, self._wait)
+            self.nodes.append(stack.enter_context(node))
             self.proxies.append(stack.enter_context(Proxy(outer, inner)))
-        for node in self.nodes:
-            node.start()
         self._wait()
 
     def _wait(self) -> None:

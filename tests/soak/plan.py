@@ -11,43 +11,43 @@ from typing import Any
 
 from stream_dedup.worker.commit import CommitStep
 
-# Kind -> weight. The text behind each is what run.py does.
+# Kind -> weight, and the seconds that it lasts, at least and at most. The text behind each is what run.py does.
+AT_STEP = {
+    "worker_killed_at_step": (4, 0, 0),  # SIGKILL at a step of the commit protocol
+    "zombie_at_step": (3, 2.5, 5.0),  # SIGSTOP there for longer than the session
+    "transaction_timed_out": (1, 7.0, 9.0),  # SIGSTOP within a transaction for longer than its time-out
+}
 WORKER_FAULTS = {
-    "worker_killed": 3,  # SIGKILL, at any moment
-    "worker_killed_at_step": 4,  # SIGKILL at a step of the commit protocol
-    "worker_frozen": 2,  # SIGSTOP for less than the session
-    "zombie": 2,  # SIGSTOP for longer than the session: another member takes over
-    "zombie_at_step": 3,  # the same at a step of the commit protocol
-    "transaction_timed_out": 1,  # SIGSTOP within a transaction for longer than its time-out
-    "transaction_failed": 3,  # the producer fails, before its commit or after it
-    "producer_fenced": 2,  # another producer takes the transactional id
-    "rebalance_storm": 2,  # members join and leave, one of them killed
-    "worker_stopped": 2,  # SIGTERM
-    "clock_jumped": 2,  # a worker's wall clock is wrong for some seconds: by hours, days, a year
+    "worker_killed": (3, 0, 0),  # SIGKILL, at any moment
+    "worker_frozen": (2, 0.1, 1.0),  # SIGSTOP for less than the session
+    "zombie": (2, 2.5, 5.0),  # SIGSTOP for longer than the session: another member takes over
+    "transaction_failed": (3, 0, 0),  # the producer fails, before its commit or after it
+    "producer_fenced": (2, 0, 0),  # another producer takes the transactional id
+    "rebalance_storm": (2, 3.0, 6.0),  # members join and leave, one of them killed
+    "worker_stopped": (2, 0, 0),  # SIGTERM
+    "clock_jumped": (2, 2.0, 8.0),  # a worker's wall clock is wrong for some seconds: by hours, days, a year
 }
 BROKER_FAULTS = {
-    "broker_killed": 2,
-    "broker_restarted": 1,
-    "broker_frozen": 2,
-    "network_cut": 3,
-    "network_stalled": 2,
-    "network_delayed": 2,
-    "answers_lost": 3,
-    "disk_full": 1,  # a broker cannot write, and ends; it is restarted when there is room again
-    "leader_elected": 2,  # the partitions of a topic get other leaders
+    "broker_killed": (2, 0, 3.0),
+    "broker_restarted": (1, 0, 0),
+    "broker_frozen": (2, 0.5, 4.0),
+    "network_cut": (3, 0.2, 4.0),
+    "network_stalled": (2, 0.5, 8.0),
+    "network_delayed": (2, 2.0, 6.0),
+    "answers_lost": (3, 0.3, 3.0),
+    "disk_full": (1, 0, 3.0),  # a broker cannot write, and ends; it is restarted when there is room again
+    "leader_elected": (2, 0, 0),  # the partitions of a topic get other leaders
 }
 TOPIC_FAULTS = {
-    "changelog_truncated": 1,
-    "changelog_recreated": 1,  # deleted and created anew while the workers run
-    "changelog_damaged": 1,  # a foreign record, which is skipped, or a damaged block, which ends the workers
-    "input_recreated": 1,  # the workers end; a person sets the group's offsets
-    "partitions_added": 1,
+    "changelog_truncated": (1, 0, 0),
+    "changelog_recreated": (1, 0, 0),  # deleted and created anew while the workers run
+    "changelog_damaged": (1, 0, 0),  # a foreign record, which is skipped, or a damaged block, which ends the workers
+    "input_recreated": (1, 0, 0),  # the workers end; a person sets the group's offsets
+    "partitions_added": (1, 0, 0),
 }
-KINDS = [*WORKER_FAULTS, *BROKER_FAULTS, *TOPIC_FAULTS]
+KINDS = {**AT_STEP, **WORKER_FAULTS, **BROKER_FAULTS, **TOPIC_FAULTS}
 _HOUR = 3600
 _JUMPS = [-400 * 24 * _HOUR, -2 * 24 * _HOUR, -2 * _HOUR, -60, 60, 2 * _HOUR, 2 * 24 * _HOUR, 400 * 24 * _HOUR]
-# Steps within a transaction.
-_STEPS = [step for step in CommitStep if step >= CommitStep.BEGIN]
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,10 @@ def plan(seed: int, faults: int, nodes: int = 1, kinds: Collection[str] = KINDS)
     """
     rng = random.Random(seed)
     scope = rng.choice(["global", "global", "partition"])
-    every = {**WORKER_FAULTS, **BROKER_FAULTS, **TOPIC_FAULTS}
-    if scope == "partition":
-        del every["partitions_added"]  # the changelog would have too few, and the workers end
-    if nodes == 1:
-        del every["leader_elected"]
-    weights = {kind: weight for kind, weight in every.items() if kind in kinds}
+    # After "partitions_added" the changelog of scope partition would have too few, and the workers end.
+    impossible = {"partitions_added"} if scope == "partition" else set()
+    impossible |= {"leader_elected"} if nodes == 1 else set()
+    weights = {kind: KINDS[kind][0] for kind in KINDS if kind in kinds and kind not in impossible}
     made = [_fault(rng, rng.choices(list(weights), list(weights.values()))[0]) for _ in range(faults)]
     return Plan(
         seed,
@@ -109,26 +107,12 @@ def plan(seed: int, faults: int, nodes: int = 1, kinds: Collection[str] = KINDS)
 
 def _fault(rng: random.Random, kind: str) -> Fault:
     more: dict[str, Any] = {}
-    if kind in ("worker_killed_at_step", "zombie_at_step", "transaction_timed_out"):
-        steps = _STEPS[1:] if kind == "transaction_timed_out" else list(CommitStep)
-        more = {"step": int(rng.choice(steps)), "count": rng.randint(1, 20)}
+    if kind in AT_STEP:
+        first = CommitStep.OFFSETS if kind == "transaction_timed_out" else min(CommitStep)
+        more = {"step": int(rng.choice([one for one in CommitStep if one >= first])), "count": rng.randint(1, 20)}
     if kind == "clock_jumped":
         more = {"count": rng.choice(_JUMPS)}
     if kind == "changelog_damaged":
         more = {"step": rng.randrange(2)}  # whose record it is
-    seconds = {
-        "clock_jumped": rng.uniform(2.0, 8.0),
-        "disk_full": rng.uniform(0.0, 3.0),
-        "worker_frozen": rng.uniform(0.1, 1.0),
-        "zombie": rng.uniform(2.5, 5.0),
-        "zombie_at_step": rng.uniform(2.5, 5.0),
-        "transaction_timed_out": rng.uniform(7.0, 9.0),
-        "rebalance_storm": rng.uniform(3.0, 6.0),
-        "broker_killed": rng.uniform(0.0, 3.0),
-        "broker_frozen": rng.uniform(0.5, 4.0),
-        "network_cut": rng.uniform(0.2, 4.0),
-        "network_stalled": rng.uniform(0.5, 8.0),
-        "network_delayed": rng.uniform(2.0, 6.0),
-        "answers_lost": rng.uniform(0.3, 3.0),
-    }.get(kind, 0.0)
-    return Fault(rng.uniform(0.3, 3.0), kind, rng.randrange(12), round(seconds, 2), **more)
+    _, *seconds = KINDS[kind]
+    return Fault(rng.uniform(0.3, 3.0), kind, rng.randrange(12), round(rng.uniform(*seconds), 2), **more)

@@ -31,7 +31,6 @@ class Proxy:
         self._flows = asyncio.Event()
         self._flows.set()
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def cut(self) -> None:
@@ -65,8 +64,6 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
-        both = {writer, its_writer}
-        self._writers |= both
         pumps = [
             asyncio.ensure_future(self._pump(reader, its_writer, False)),
             asyncio.ensure_future(self._pump(its_reader, writer, True)),
@@ -75,11 +72,10 @@ class Proxy:
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._writers -= both
             self._tasks -= set(pumps)
             for one in pumps:
                 one.cancel()
-            for end in both:
+            for end in (writer, its_writer):
                 end.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_answer: bool) -> None:
@@ -96,8 +92,8 @@ class Proxy:
             pass  # one end has gone; the other follows
 
     def _abort(self) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
+        for pump in self._tasks:
+            pump.cancel()  # its connection is aborted with it
 
     async def _start(self) -> None:
         self._server = await asyncio.start_server(self._connected, HOST, self.port)

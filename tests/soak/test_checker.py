@@ -5,19 +5,20 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.kafka.topics import TopicMetadata
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.worker.records import OutgoingRecords
+from stream_dedup.worker.records import OutgoingRecords, place_of
 from tests.model.items import Made, Source
 from tests.soak.checker import Block, History, Refusal, Span, check, check_index
 from tests.soak.stage import settings_of
@@ -56,8 +57,8 @@ class Case:
         )
 
     def outcome_of(self, fed: Any) -> Any:
-        place = ("dedup-source", f"{fed.topic}/{fed.partition}/{fed.offset}".encode())
-        return next(one for records in self.came.values() for one in records if place in one.headers)
+        every = (one for records in self.came.values() for one in records)
+        return next(one for one in every if place_of(one) == (fed.partition, fed.offset))
 
 
 @pytest.fixture
@@ -100,17 +101,7 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
         batch = dedup.judge(items)
         for i, (record, verdict) in enumerate(zip(some, batch.verdicts, strict=True)):
             for out in router.of(record, verdict, i):
-                offset = len(came[out.topic])
-                came[out.topic].append(
-                    SimpleNamespace(
-                        key=out.key,
-                        value=out.value,
-                        headers=list(out.headers),
-                        timestamp=out.timestamp,
-                        partition=out.partition,
-                        offset=offset,
-                    )
-                )
+                came[out.topic].append(SimpleNamespace(**structs.asdict(out), offset=len(came[out.topic])))
         dedup.apply(batch)
         fed += some
         blocks.append(Block(dict(ends)))
@@ -137,8 +128,7 @@ def repeat(case: Case) -> None:
 
 def invent(case: Case) -> None:
     """An aborted record of the input has an outcome."""
-    gone = case.fed.pop(10)
-    assert case.outcome_of(gone)
+    assert case.outcome_of(case.fed.pop(10))
 
 
 def uncommitted_original(case: Case) -> None:
@@ -150,11 +140,11 @@ def later_original(case: Case) -> None:
     """The original was committed after the verdict that names it."""
     held_back = next(
         one for one in case.records("duplicates")
-        if case.original(one).partition != _place(one)[0] and _moment(case, *_place(one)) < len(case.blocks) - 3
+        if case.original(one).partition != place_of(one)[0] and _moment(case, *place_of(one)) < len(case.blocks) - 3
     )  # fmt: skip
     original = case.original(held_back)
     for i, block in enumerate(case.blocks):
-        if i <= _moment(case, *_place(held_back)):
+        if i <= _moment(case, *place_of(held_back)):
             after = min(block.after[original.partition], original.offset)
             case.blocks[i] = Block({**block.after, original.partition: after})
 
@@ -169,7 +159,7 @@ def known_but_unique(case: Case) -> None:
     """A copy was let through, as by an index that had lost its original."""
     known = next(
         one for one in case.records("duplicates")
-        if _moment(case, *_place(one)) > _moment(case, case.original(one).partition, case.original(one).offset)
+        if _moment(case, *place_of(one)) > _moment(case, case.original(one).partition, case.original(one).offset)
     )  # fmt: skip
     case.records("duplicates").remove(known)
     known.headers = [
@@ -212,16 +202,12 @@ def test_a_planted_violation_is_found(case: Case, plant: Callable[[Case], object
     assert (report.repeated > 0) == ("twice" in kinds(report.violations))
 
 
-def rebuilt(case: Case, is_left_out: Callable[[Any], bool]) -> Deduplicator:
-    """An index of the input without some records."""
-    dedup, decode = Deduplicator(case.settings), Decoder(case.settings.item)
-    for start in range(0, len(case.fed), BATCH):
-        some = [one for one in case.fed[start : start + BATCH] if not is_left_out(one)]
-        dedup.apply(dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some]))
-    return dedup
-
-
 # -- an input that is deleted and created anew ---------------------------------------------------------------
+
+
+def is_reached(came: Any, after: Mapping[int, int]) -> bool:
+    partition, offset = place_of(came)
+    return offset < after[partition]
 
 
 def recreated(undamaged: Case, *, reached: int) -> tuple[list[Span], Case]:
@@ -229,7 +215,7 @@ def recreated(undamaged: Case, *, reached: int) -> tuple[list[Span], Case]:
     first, second = (copy.deepcopy((undamaged.fed, undamaged.came, undamaged.blocks)) for _ in range(2))
     fed, came, blocks = first
     last = blocks[reached - 1].after
-    came = {topic: [one for one in records if _place(one)[1] < last[_place(one)[0]]] for topic, records in came.items()}
+    came = {topic: [one for one in records if is_reached(one, last)] for topic, records in came.items()}
     spans = [Span(fed, came, {0: blocks[:reached]}, is_deleted=True), Span(second[0], second[1], {0: second[2]})]
     return spans, replace(undamaged, fed=fed, came=came, blocks=blocks[:reached])
 
@@ -255,10 +241,9 @@ def test_a_record_that_was_processed_before_its_topic_was_deleted_needs_its_outc
 def test_an_outcome_of_a_record_that_no_transaction_reached_is_found(undamaged: Case) -> None:
     """The former topic's offset in the new topic: a record came out before the commit that names it."""
     spans, former = recreated(undamaged, reached=20)
-    late = next(one for one in undamaged.came[undamaged.settings.topics.output] if one.offset > 0 and not any(
-        _place(one)[1] < spans[0].blocks[0][-1].after[partition] for partition in [_place(one)[0]]
-    ))  # fmt: skip
-    former.came[undamaged.settings.topics.output].append(late)
+    last = spans[0].blocks[0][-1].after
+    late = next(one for one in undamaged.records("output") if one.offset > 0 and not is_reached(one, last))
+    former.records("output").append(late)
     assert "order" in kinds(check(forgotten(undamaged, spans)).violations)
 
 
@@ -290,38 +275,40 @@ def test_a_refusal_of_another_kind_or_without_place_or_cure_is_found(planted: di
 # -- the index -----------------------------------------------------------------------------------------------
 
 
+def wrong(history: History, case: Case, is_left_out: Callable[[Any], bool]) -> list[str]:
+    """What is found about an index of the input without some records."""
+    dedup, decode = Deduplicator(case.settings), Decoder(case.settings.item)
+    for start in range(0, len(case.fed), BATCH):
+        some = [one for one in case.fed[start : start + BATCH] if not is_left_out(one)]
+        dedup.apply(dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some]))
+    found = check_index(history, dedup)
+    dedup.close()
+    return found
+
+
 def test_an_index_with_a_missing_row_is_found(case: Case) -> None:
     last = list(case.history().originals(0).values())[-1]  # nothing follows that would take its place
-    dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == last.place)
-    wrong = check_index(case.history(), dedup)
-    dedup.close()
-    assert kinds(wrong) == {"index"}
-    assert all(repr(last.id) in one for one in wrong)
+    found = wrong(case.history(), case, lambda one: (0, one.partition, one.offset) == last.place)
+    assert kinds(found) == {"index"}
+    assert all(repr(last.id) in one for one in found)
 
 
 def test_a_forgotten_original_is_allowed_where_its_block_was_deleted(case: Case) -> None:
-    first = next(iter(case.history().originals(0).values()))
-    assert check_index(case.history(), case.dedup) == []
-    dedup = rebuilt(case, lambda one: (0, one.partition, one.offset) == first.place)
     history = case.history()
+    first = next(iter(history.originals(0).values()))
     deleted = replace(history, cut={0: (0, case.blocks[history.moment(*first.place)].progress)})
-    missing = [one for one in check_index(history, dedup) if f"lacks {first}" in one]
+    missing, allowed = (
+        [text for text in wrong(each, case, lambda one: (0, one.partition, one.offset) == first.place)
+         if f"lacks {first}" in text]
+        for each in (history, deleted)
+    )  # fmt: skip
     assert missing
-    assert not [one for one in check_index(deleted, dedup) if f"lacks {first}" in one]
-    dedup.close()
+    assert not allowed
 
 
 def test_an_index_that_did_not_forget_is_found(case: Case) -> None:
     """The tombstones are missing: the index still has what the output has withdrawn."""
-    dedup = rebuilt(case, lambda one: one.value is None)
-    wrong = check_index(case.history(), dedup)
-    dedup.close()
-    assert any("remembers" in one for one in wrong)
-
-
-def _place(record: Any) -> tuple[int, int]:
-    text = next(value.decode() for name, value in record.headers if name == "dedup-source")
-    return int(text.rsplit("/", 2)[1]), int(text.rsplit("/", 2)[2])
+    assert any("remembers" in one for one in wrong(case.history(), case, lambda one: one.value is None))
 
 
 def _moment(case: Case, partition: int, offset: int) -> int:

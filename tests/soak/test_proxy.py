@@ -36,6 +36,14 @@ def proxy() -> Iterator[Proxy]:
         thread.join()
 
 
+@pytest.fixture
+def client(proxy: Proxy) -> Iterator[socket.socket]:
+    """A client for which the proxy has forwarded."""
+    with connected(proxy) as made:
+        assert exchange(made, b"x" * 300_000) == b"x" * 300_000
+        yield made
+
+
 def connected(proxy: Proxy) -> socket.socket:
     return socket.create_connection((HOST, proxy.port), timeout=5)
 
@@ -51,53 +59,42 @@ def exchange(client: socket.socket, text: bytes) -> bytes:
     return got
 
 
-def test_it_forwards(proxy: Proxy) -> None:
-    with connected(proxy) as client:
-        assert exchange(client, b"x" * 300_000) == b"x" * 300_000
+def get_no_answer(client: socket.socket, text: bytes) -> None:
+    client.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        exchange(client, text)
+    client.settimeout(5)
 
 
-def test_a_cut_breaks_connections_and_refuses_new_ones(proxy: Proxy) -> None:
-    with connected(proxy) as client:
-        assert exchange(client, b"before") == b"before"
-        proxy.cut()
-        with pytest.raises(ConnectionError):
-            exchange(client, b"after")
-    with pytest.raises(ConnectionError), connected(proxy) as client:
-        exchange(client, b"again")
+def test_a_cut_breaks_connections_and_refuses_new_ones(proxy: Proxy, client: socket.socket) -> None:
+    proxy.cut()
+    with pytest.raises(ConnectionError):
+        exchange(client, b"after")
+    with pytest.raises(ConnectionError), connected(proxy) as another:
+        exchange(another, b"again")
     proxy.heal()
-    with connected(proxy) as client:
-        assert exchange(client, b"healed") == b"healed"
+    with connected(proxy) as another:
+        assert exchange(another, b"healed") == b"healed"
 
 
-def test_a_stall_holds_back_and_loses_nothing(proxy: Proxy) -> None:
-    with connected(proxy) as client:
-        assert exchange(client, b"before") == b"before"
-        proxy.stall()
-        client.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            exchange(client, b"held")
-        proxy.heal()
-        client.settimeout(5)
-        assert client.recv(100) == b"held"
+def test_a_stall_holds_back_and_loses_nothing(proxy: Proxy, client: socket.socket) -> None:
+    proxy.stall()
+    get_no_answer(client, b"held")
+    proxy.heal()
+    assert client.recv(100) == b"held"
 
 
-def test_a_delay_takes_its_time_in_both_directions(proxy: Proxy) -> None:
-    with connected(proxy) as client:
-        proxy.delay = 0.1
-        began = time.monotonic()
-        assert exchange(client, b"slow") == b"slow"
-        assert time.monotonic() - began >= 0.2
+def test_a_delay_takes_its_time_in_both_directions(proxy: Proxy, client: socket.socket) -> None:
+    proxy.delay = 0.1
+    began = time.monotonic()
+    assert exchange(client, b"slow") == b"slow"
+    assert time.monotonic() - began >= 0.2
 
 
-def test_swallowed_answers_are_answers_to_requests_that_arrived(proxy: Proxy) -> None:
-    with connected(proxy) as client:
-        assert exchange(client, b"before") == b"before"
-        proxy.swallow()
-        client.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            exchange(client, b"acted on")
-        assert _Echo.heard[-1] == b"acted on"
-        proxy.heal()
-        client.settimeout(5)
-        with pytest.raises(ConnectionError):
-            exchange(client, b"the connection has lost bytes")
+def test_swallowed_answers_are_answers_to_requests_that_arrived(proxy: Proxy, client: socket.socket) -> None:
+    proxy.swallow()
+    get_no_answer(client, b"acted on")
+    assert _Echo.heard[-1] == b"acted on"
+    proxy.heal()
+    with pytest.raises(ConnectionError):
+        exchange(client, b"the connection has lost bytes")

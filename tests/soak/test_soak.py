@@ -32,7 +32,5 @@ def test_nothing_is_lost_repeated_or_judged_without_a_reason(
         with capsys.disabled():
             print(f"\n{line}", end="", flush=True)
 
-    violations: list[str] = []
-    for result in rounds(nodes, SEED, lambda count: not count or time.monotonic() < end, say, ITEMS_A_ROUND):
-        violations += result.report.violations
+    violations = rounds(nodes, SEED, lambda count: not count or time.monotonic() < end, say, ITEMS_A_ROUND)
     assert not violations, f"from seed {SEED} on: {violations[:20]}"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from multiprocessing import forkserver
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -25,7 +26,7 @@ from stream_dedup.errors import StreamDedupError, StreamError
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.news.decode import Decoder
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import PREFIX, Settings, load_settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.state_store import StateStore
@@ -53,6 +54,19 @@ def make_settings(bootstrap: str, topic_name: Callable[[str], str], **tables: Ma
 def ready(settings: Settings, partitions: int = 1) -> Settings:
     create_topics(settings, partitions=partitions)
     return settings
+
+
+def variables_of(settings: Settings) -> dict[str, str]:
+    """The environment of a process with the topics, the group and what else was set of `[kafka]` and `[worker]`."""
+    tables = {
+        table: getattr(settings, table).model_dump(exclude_none=True, exclude_unset=True)
+        for table in ("kafka", "topics", "worker")
+    }
+    return {
+        f"{PREFIX}{table}__{name}".upper(): f"{value.total_seconds()}s" if isinstance(value, timedelta) else str(value)
+        for table, values in tables.items()
+        for name, value in values.items()
+    }
 
 
 def under_another_scheme(settings: Settings, changelog: str) -> Settings:

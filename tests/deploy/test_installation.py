@@ -1,4 +1,7 @@
-"""The Dockerfile and the pinned versions, read as text; test_image.py builds the image."""
+"""What is installed: Dockerfile and pinned versions, read as text, and the commands of the Makefile by a dry run.
+
+test_image.py builds the image.
+"""
 
 import importlib.metadata
 import re
@@ -95,3 +98,33 @@ def test_no_registry_is_named_anywhere() -> None:
     hosts = re.compile(r"https?://|--(extra-)?index-url|--trusted-host|deb \[|(^|\s)(docker|ghcr|quay)\.io", re.M)
     for name in ("Dockerfile", "constraints.txt", "entrypoint.sh", "kubernetes/deployment.yaml"):
         assert not hosts.search((DEPLOY / name).read_text("utf-8")), name
+
+
+def commands(target: str, directory: Path) -> str:
+    command = ["make", "--dry-run", "--no-print-directory", target, f"VENV={directory / 'none'}"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def extras(output: str) -> list[set[str]]:
+    """Return the extras of the project that each installation names."""
+    return [set(names.split(",")) for names in re.findall(r"pip install .*--editable '\.\[([\w,]+)\]'", output)]
+
+
+def test_make_run_installs_what_running_needs_and_leaves_compiling_to_the_demo(tmp_path: Path) -> None:
+    output = commands("run", tmp_path)
+    assert extras(output) == [{"embedded"}]
+    assert "stream-dedup warm" not in output
+    assert output.rstrip().endswith("bin/stream-dedup demo")
+
+
+def test_make_test_installs_everything_in_one_go(tmp_path: Path) -> None:
+    output = commands("test", tmp_path)
+    assert extras(output) == [{"embedded", "pages", "report", "parquet", "chinese", "spark", "dev"}]
+    assert output.index("stream-dedup warm") < output.index("bin/pytest -m")
+    assert "make test" in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+@pytest.mark.parametrize("target", ["run", "test"])
+def test_every_installation_keeps_to_the_pinned_versions(target: str, tmp_path: Path) -> None:
+    for line in re.findall(r".*pip install .*", commands(target, tmp_path)):
+        assert "--constraint deploy/constraints.txt" in line
