@@ -17,7 +17,6 @@ from rich.live import Live
 
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, number, print_json
 from stream_dedup.cli.operate import stop_on_signals
-from stream_dedup.errors import StreamError
 from stream_dedup.phrases import counted, version_text
 
 if TYPE_CHECKING:
@@ -163,19 +162,13 @@ def feed_command(
 
     Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
-    from stream_dedup.demo.run import Feed
-    from stream_dedup.kafka.errors import error_text
+    from stream_dedup.demo.run import Feed, named
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    stop = stop_on_signals()
-    feed = Feed(settings, _sample_records(endless=True), rate, stop)
-    feed.finished.wait()
-    feed.join()
-    if isinstance(feed.error, StreamError):
-        raise feed.error
-    if feed.error is not None:
-        raise StreamError(f"the feed ended: {error_text(feed.error)}") from feed.error
+    feed = Feed(settings, _sample_records(endless=True), rate, stop_on_signals())
+    with named("the feed"):
+        feed.run()
     typer.echo(f"sent {counted(feed.sent, 'item')} to {settings.topics.input}")
 
 

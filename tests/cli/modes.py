@@ -190,10 +190,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
-    finished = Event()
-    finished.set()
-    feed = SimpleNamespace(finished=finished, join=lambda: None, error=None, sent=1)
-    _answer(patch, "demo.run.Feed", lambda: feed)
+    _answer(patch, "demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
 
 
