@@ -21,7 +21,7 @@ from stream_dedup.phrases import SECRETS_READ
 
 log = logging.getLogger(__name__)
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _LARGEST = 10**15  # more than any machine has, and exact in a float
 _KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -34,7 +34,7 @@ def parse_duration(value: Any) -> Any:
     """
     if isinstance(value, str):
         text = value.strip()
-        for unit, seconds in _UNITS.items():
+        for unit, seconds in UNITS.items():
             number = text.removesuffix(unit).strip()
             if number != text and number.isascii() and number.replace(".", "", 1).isdecimal():
                 try:
