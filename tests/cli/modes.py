@@ -262,7 +262,7 @@ def _migrate(patch: pytest.MonkeyPatch) -> None:
 
 
 def _health(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "cli.operate.probe", lambda: (True, "ok"))
+    _answer(patch, "observe.probe.probe", lambda: (True, "ok"))
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
