@@ -131,7 +131,7 @@ def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, bro
 
 def test_a_hostile_search_runs_no_script(watched: Watched, browser: "Browser") -> None:
     hostile(watched)
-    watched.watch.recent._held_back.clear()  # the list has its own test; pages load faster without it
+    watched.watch.recent._latest["held back"].clear()  # the list has its own test; pages load faster without it
     page = browser.new_page()
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/")
@@ -169,7 +169,7 @@ def test_the_content_security_policy_blocks_injected_markup(watched: Watched, br
 def test_the_page_is_accessible(busy: Watched, browser: "Browser", scheme: Any, width: int, query: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    held_back = busy.watch.recent.held_back()
+    held_back = busy.watch.recent.latest("held back")
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     page.goto(f"{busy.url}/{query.replace('FOUND', held_back[0].item.verdict.id)}")
     results = Axe().run(page)
@@ -217,7 +217,7 @@ def test_the_page_works_without_scripts(busy: Watched, browser: "Browser") -> No
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(busy.url + "/")
-    page.fill("#id", busy.watch.recent.held_back()[0].item.verdict.id)
+    page.fill("#id", busy.watch.recent.latest("held back")[0].item.verdict.id)
     page.press("#id", "Enter")
     page.wait_for_url("**/?id=*")
     assert "Held back:" in page.inner_text("#found")
