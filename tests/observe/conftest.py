@@ -1,4 +1,4 @@
-"""Fixtures for a real Chromium: CI installs it; elsewhere its tests are skipped if it is missing."""
+"""A clock, a watched worker, and a real Chromium: CI installs it; elsewhere its tests are skipped if it is missing."""
 
 import os
 import shutil
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import IN_CI
+from tests.observe.watched import Clock, Watched
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 def _rendered_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test sees at once what it has just changed."""
     monkeypatch.setattr("stream_dedup.observe.page.KEPT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    with Watched() as worker:
+        yield worker
 
 
 @pytest.fixture(scope="session")

@@ -27,9 +27,10 @@ from stream_dedup.worker import records as stream_records
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, TaskState
 from tests.index.check import merge
+from tests.observe.watched import START as NOW
+from tests.observe.watched import bad, unique
 from tests.observe.watched import report as full_report
 
-NOW = 1_700_000_000.0
 PACKAGE = Path(stream_dedup.observe.__path__[0]).parent
 
 
@@ -57,14 +58,6 @@ def world() -> World:
 def item(name: str, age: float = 1.0, **fields: str) -> Item:
     words = {"title": "A headline", "text": "A text", "source": "host.example"} | fields
     return Item(name, **words, time=int((NOW - age) * 1000))
-
-
-def unique(name: str) -> Verdict:
-    return Verdict(name, Kind.UNIQUE, Stage.NONE, True)
-
-
-def bad(reason: str) -> Verdict:
-    return Verdict("", Kind.BAD, Stage.NONE, False, reason=reason)
 
 
 def report(
