@@ -170,23 +170,15 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
         reach(settings.kafka.bootstrap_servers, topic, settings.worker, rate, once, next(iter(records)).value)
         return DemoResult(*[1] * 12)
 
-    class Kafka(_Context):
-        bootstrap = "127.0.0.1:2"
-
-    class Page(_Context):
-        url = ""
-
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
-
     patch.setattr("stream_dedup.demo.run.run_demo", run_demo)
-    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: Kafka())
-    patch.setattr("stream_dedup.observe.watch.Watch", Page)
+    broker, page = SimpleNamespace(bootstrap="127.0.0.1:2"), SimpleNamespace(url="")
+    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
+    patch.setattr("stream_dedup.observe.watch.Watch", lambda *_: nullcontext(page))
     patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
     patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: 0)
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
-    patch.setattr("stream_dedup.cli.demo.sys", _OnATerminal)
+    patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
@@ -213,18 +205,6 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
     patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.operate.stop_on_signals", Event)
-
-
-class _Terminal:
-    @staticmethod
-    def isatty() -> bool:
-        return True
-
-
-class _OnATerminal:
-    """A stand-in for `sys` whose standard output is a terminal."""
-
-    stdout = _Terminal
 
 
 class _NoTopic(_Context):
