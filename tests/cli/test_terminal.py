@@ -14,6 +14,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.progress import Progress, TextColumn
@@ -34,18 +35,10 @@ HOSTILE = f":ship:[link=evil.example][red]owned\x1b]0;\x07\x1b[31m\x9b32m\x7f\x8
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
+MORE = {"a": "", "b": "", "c": "It will be back in spring, said the port, and then it sails again."}
 ITEMS = [
-    {
-        "id": f"{name}{HOSTILE}",
-        "title": f"Ferry{HOSTILE}",
-        "text": f"{TEXT} {more}{HOSTILE}",
-        "source": f"{name}{HOSTILE}",
-    }
-    for name, more in (
-        ("a", ""),
-        ("b", ""),
-        ("c", "It will be back in spring, said the port, and then it sails again."),
-    )
+    {"id": name + HOSTILE, "title": f"Ferry{HOSTILE}", "text": f"{TEXT} {more}{HOSTILE}", "source": name + HOSTILE}
+    for name, more in MORE.items()
 ]
 LABELS = [
     {"earlier": ITEMS[0]["id"], "later": ITEMS[1]["id"], "label": "different", "corpus": HOSTILE},
@@ -161,10 +154,7 @@ def test_an_output_on_standard_output_keeps_its_bytes(
 def test_a_traceback_cannot_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
-        raise ZeroDivisionError(HOSTILE)
-
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(main, "app", Mock(side_effect=ZeroDivisionError(HOSTILE)))
     exit_of(monkeypatch)
     printed = capsys.readouterr().err
     assert "Traceback" in printed
