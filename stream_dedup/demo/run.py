@@ -6,7 +6,7 @@ it reads the outputs back as a downstream reader would (read_committed), so that
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,14 +122,13 @@ def run_demo(
     rate: float | None,
     screen: Screen,
     watch: Watch,
-    tick: Callable[[], None],
     stop: threading.Event,
     once: bool,
 ) -> DemoResult:
     """Run feed and worker until `stop` is set or, with `once`, all items of the feed are judged; return the counts.
 
-    `watch` observes the worker and passes its events to `screen`; `tick` is called ten times a second. Raises
-    StreamError if the worker or the feed fails, or an item is not in exactly one output.
+    `watch` observes the worker and passes its events to `screen`. Raises StreamError if the worker or the feed fails,
+    or an item is not in exactly one output.
     """
     create_topics(settings, _PARTITIONS)
     worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
@@ -139,7 +138,6 @@ def run_demo(
     judged, last_verdict = 0, time.monotonic()
     try:
         while not stop.wait(0.1):
-            tick()
             if screen.judged != judged:
                 judged, last_verdict = screen.judged, time.monotonic()
             done = work[1].done() and judged >= feed.sent
@@ -157,7 +155,6 @@ def run_demo(
         for one in work:
             if one.done():
                 one.result()
-    tick()
     topics, kinds = settings.topics, (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD, Kind.TOMBSTONE)
     outputs = [count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)]
     times = round(screen.seconds, 3), round(screen.items_per_second, 1), round(screen.judged_us, 1)

@@ -8,7 +8,7 @@ merges, expiry, broken lines and a restart from a changelog among them, and numb
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,8 @@ def compile_all() -> int:
 
     Files are temporary. Raises InputError if the temporary directory cannot be written.
     """
-    default_compilations = compile_for(load_settings(item=dict(_ITEM_SETTINGS)))
-    with count_compilations() as compilations, tempfile.TemporaryDirectory(prefix="stream-dedup-warm-") as name:
+    with count_compilations() as names, tempfile.TemporaryDirectory(prefix="stream-dedup-warm-") as name:
+        compile_for(load_settings(item=dict(_ITEM_SETTINGS)))
         directory = Path(name)
         feed = [item | {"phash": n} for n, item in enumerate(sample_feed(_ITEMS))]
         half = _ITEMS // 2
@@ -68,35 +68,30 @@ def compile_all() -> int:
             for part in parts:  # the second run restores its state from the first run's changelog
                 output, duplicates = directory / f"{number}-out.jsonl", directory / f"{number}-duplicates.jsonl"
                 filter_files([part], output, duplicates, settings=settings, state=directory / f"{number}-state")
-    return default_compilations + len(compilations)
+    return len(names)
 
 
-def compile_for(settings: Settings, report: Callable[[int], None] = lambda count: None) -> int:
-    """Compile the kernels that the first items under these settings need; return the number of compilations.
-
-    Calls `report` before each compilation with their number, this one included.
-    """
+def compile_for(settings: Settings) -> None:
+    """Compile the kernels that the first items under these settings need."""
     decode = Decoder(load_settings(item=dict(_ITEM_SETTINGS)).item)
     decoded = (decode(json.dumps(item).encode(), None, None) for item in sample_feed(_TRICKLE_ITEMS))
     items, notices = [item for item in decoded if isinstance(item, Item)], _notices(settings)
-    with count_compilations(lambda count, _: report(count)) as names:
-        with Deduplicator(settings) as dedup:
-            # As the worker does: pending until committed, and rolled back after a failure.
-            dedup.apply(dedup.judge(notices), pending=True)
-            dedup.rollback()
-            dedup.apply(dedup.judge(notices), pending=True)
-            dedup.confirm()
-            first = 0
-            for size in (1, *_BATCHES):
-                dedup.apply(dedup.judge([*notices[:1], *items[first : first + size]]))
-                first += size
-        # One by one and in pairs, as items arrive on a quiet topic. numba has another type for a table of one row,
-        # because it is contiguous whatever it was cut from; without this the first batch of one waits six seconds.
-        remaining = iter(items)
-        with Deduplicator(settings) as dedup:
-            for size in (1, 2) * (len(items) // 3):
-                dedup.apply(dedup.judge(list(islice(remaining, size))))
-    return len(names)
+    with Deduplicator(settings) as dedup:
+        # As the worker does: pending until committed, and rolled back after a failure.
+        dedup.apply(dedup.judge(notices), pending=True)
+        dedup.rollback()
+        dedup.apply(dedup.judge(notices), pending=True)
+        dedup.confirm()
+        first = 0
+        for size in (1, *_BATCHES):
+            dedup.apply(dedup.judge([*notices[:1], *items[first : first + size]]))
+            first += size
+    # One by one and in pairs, as items arrive on a quiet topic. numba has another type for a table of one row,
+    # because it is contiguous whatever it was cut from; without this the first batch of one waits six seconds.
+    remaining = iter(items)
+    with Deduplicator(settings) as dedup:
+        for size in (1, 2) * (len(items) // 3):
+            dedup.apply(dedup.judge(list(islice(remaining, size))))
 
 
 def _notices(settings: Settings) -> list[Item]:

@@ -53,8 +53,8 @@ def run(settings: Settings, feed: Path) -> tuple[DemoResult, list[Verdict], Scre
     screen, recorder = Screen(), Recorder()
     with Watch(settings, "test", screen, recorder) as watch:
         result = run_demo(
-            settings, _file_records(feed, settings), rate=None, screen=screen, watch=watch, tick=lambda: None,
-            stop=threading.Event(), once=True,
+            settings, _file_records(feed, settings), rate=None, screen=screen, watch=watch, stop=threading.Event(),
+            once=True,
         )  # fmt: skip
     return result, recorder.verdicts, screen
 
