@@ -2,7 +2,6 @@
 
 import errno
 import threading
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -82,12 +81,3 @@ def test_out_of_memory_says_what_a_restart_of_this_command_does(
     assert "run it again, which begins anew" in said("filter", "a.jsonl", "--output", "b.jsonl")
     assert "the same command goes on where the last commit ended" in said("filter", "a.jsonl", "--state", "directory")
     assert "restart" not in said("plan")
-
-
-def test_the_same_file_for_both_outputs_is_wrong_usage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "in.jsonl").write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n')
-    both = str(tmp_path / "out.jsonl")
-    assert exit_of(monkeypatch, "filter", str(tmp_path / "in.jsonl"), "--output", both, "--duplicates", both) == 2
-    assert "--output and --duplicates are both " in capsys.readouterr().err
