@@ -236,13 +236,7 @@ class Watch(ObserverGroup):
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
         self.health = Health(stall_seconds(settings))
         self.incoming = Incoming(settings)
-        self.metrics = Metrics(
-            self.registry,
-            version=version,
-            group=settings.kafka.group_id,
-            status=lambda: self.health.state().status,
-            memory_limit=settings.worker.memory,
-        )
+        self.metrics = Metrics(self.registry, settings, version, self.health.state)
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
         others = (MemoryWatch(settings), DeadLetterLog(), *others)
