@@ -356,9 +356,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "explain": _modes(
         "--config strict.toml; --json",
         ids=Mode("a b --in corpus.jsonl", "--in other.jsonl"),
-        JSON=Mode(
-            shlex.join((FILES["a.json"], FILES["b.json"])), "--in corpus.jsonl ! both items are given as JSON"
-        ),
+        JSON=Mode(shlex.join((FILES["a.json"], FILES["b.json"])), "--in corpus.jsonl ! both items are given as JSON"),
         files=Mode("a.json b.json", "--in corpus.jsonl"),
     ),
     "evaluate": _modes(

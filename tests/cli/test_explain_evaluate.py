@@ -103,7 +103,8 @@ def test_evaluate_says_how_sure_the_curve_is(corpus: Path, tmp_path: Path) -> No
     (one_cluster,) = json_of("evaluate", str(corpus))["curve"]
     assert one_cluster["clusters"] == 1.0
     towns = [{**item, "id": f"{item['id']} {word}", "text": item["text"].replace(" ", f" {word} ")}
-             for word in "quay pier dock lock weir mole dyke ford".split() for item in (A, B)]  # fmt: skip
+             for word in ("quay", "pier", "dock", "lock", "weir", "mole", "dyke", "ford")
+             for item in (A, B)]  # fmt: skip
     lines(corpus, towns)
     config = tmp_path / "simhash.toml"
     config.write_text('[fingerprint]\nfamily = "simhash"\nlayout = "4 choose 1"\n', "utf-8")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import IN_CI
-from tests.observe.watched import Clock, Watched
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from tests.observe.watched import Clock, Watched
 
 
 @pytest.fixture(autouse=True)
@@ -22,12 +23,16 @@ def _rendered_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def clock() -> Clock:
+def clock() -> "Clock":
+    from tests.observe.watched import Clock  # loads the Kafka client, which takes what tests/conftest.py configures
+
     return Clock()
 
 
 @pytest.fixture
-def watched() -> Iterator[Watched]:
+def watched() -> "Iterator[Watched]":
+    from tests.observe.watched import Watched
+
     with Watched() as worker:
         yield worker
 

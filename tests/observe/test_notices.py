@@ -20,6 +20,7 @@ from tests.operate.prometheus import RULES
 
 SETTINGS = load_settings(item={"preset": "plain"}, worker={"memory": 2**30})
 
+
 @pytest.fixture(autouse=True)
 def _all_levels(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "stream_dedup.observe.watch")

@@ -111,7 +111,7 @@ def test_the_exit_code_reports_it_too(status: Status, capsys: pytest.CaptureFixt
         url, code = f"{server.url}/healthz", int(status is Status.STALLED)
         assert (main([url]), CliRunner().invoke(app, ["health", "--url", url]).exit_code) == (code, code)
     printed = capsys.readouterr()
-    assert (printed.err if code else printed.out).startswith(f"{status} since")
+    assert f"{status} since" in (printed.err if code else printed.out)
 
 
 def test_it_imports_only_the_standard_library() -> None:
