@@ -3,7 +3,8 @@
 numba compiles a kernel when it first meets the types of its arguments, and caches the machine code beside the source,
 or in NUMBA_CACHE_DIR. Without this module the first start on a machine would compile while items wait, and in an image
 with a read-only file system each start would. There is no list of kernels and types to maintain: items are judged, with
-merges, expiry, broken lines and a restart from a changelog among them, and numba notices which kernels that needs.
+merges, expiry, broken lines and a restart from a changelog among them, pairs are found and the index is exported, and
+numba notices which kernels that needs.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dedup.batch.filter import filter_files
+from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.sample import sample_feed
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -68,14 +70,16 @@ def compile_all() -> int:
             for part in parts:  # the second run restores its state from the first run's changelog
                 output, duplicates = directory / f"{number}-out.jsonl", directory / f"{number}-duplicates.jsonl"
                 filter_files([part], output, duplicates, settings=settings, state=directory / f"{number}-state")
+            find_pairs(parts, directory / "pairs.jsonl", directory / "clusters.jsonl", settings=settings)
+        with Deduplicator(load_settings(**_BUSY_INDEX)) as dedup:
+            dedup.apply(dedup.judge(_items(_ITEMS)))
+            list(dedup.export(_ITEMS))  # as `Deduplicator.save` does
     return len(names)
 
 
 def compile_for(settings: Settings) -> None:
     """Compile the kernels that the first items under these settings need."""
-    decode = Decoder(load_settings(item=dict(_ITEM_SETTINGS)).item)
-    decoded = (decode(json.dumps(item).encode(), None, None) for item in sample_feed(_TRICKLE_ITEMS))
-    items, notices = [item for item in decoded if isinstance(item, Item)], _notices(settings)
+    items, notices = _items(_TRICKLE_ITEMS), _notices(settings)
     with Deduplicator(settings) as dedup:
         # As the worker does: pending until committed, and rolled back after a failure.
         dedup.apply(dedup.judge(notices), pending=True)
@@ -92,6 +96,12 @@ def compile_for(settings: Settings) -> None:
     with Deduplicator(settings) as dedup:
         for size in (1, 2) * (len(items) // 3):
             dedup.apply(dedup.judge(list(islice(remaining, size))))
+
+
+def _items(count: int) -> list[Item]:
+    decode = Decoder(load_settings(item=dict(_ITEM_SETTINGS)).item)
+    decoded = (decode(json.dumps(item).encode(), None, None) for item in sample_feed(count))
+    return [item for item in decoded if isinstance(item, Item)]
 
 
 def _notices(settings: Settings) -> list[Item]:

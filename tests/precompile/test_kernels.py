@@ -25,7 +25,7 @@ import stream_dedup
 from stream_dedup.precompile.kernels import compile_all
 
 assert compile_all() > 0
-for part in ("fingerprint", "index", "dedup"):
+for part in ("fingerprint", "index", "dedup", "batch"):
     package = importlib.import_module(f"stream_dedup.{part}")
     for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         module = importlib.import_module(info.name)
