@@ -11,11 +11,11 @@ compares the committed references with what is generated.
 import json
 import os
 import tomllib
-import types
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from annotated_types import MinLen
@@ -25,10 +25,9 @@ from rich.text import Text
 
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, print_table
 from stream_dedup.settings import TABLES, Settings, load_settings, variable
-from stream_dedup.settings.values import parse_size
+from stream_dedup.settings.values import UNITS, parse_size
 
 _STARS = "**********"  # as SecretStr prints; independent of the secret's length
-_MILLISECONDS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 config_app = typer.Typer(
     help="Show the settings in force and the references.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -45,20 +44,15 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         from stream_dedup.fingerprint.scheme import Scheme  # imports numba; the default family needs no check
 
         _ = Scheme(settings.fingerprint).id  # raises ConfigError for wrong layout, hamming or idf, as `run` would
-    rows = effective(settings, config, os.environ)
+    tables = effective(settings, config, os.environ)
     if as_json:
-        tables: dict[str, dict[str, object]] = {}
-        for row in rows:
-            entry = {"value": row.value, "origin": row.origin, "source": row.source or None}
-            tables.setdefault(row.table, {})[row.name] = entry
         typer.echo(json.dumps(tables, ensure_ascii=False, indent=2))
         return
     shown = []
-    for row in rows:
-        origin = row.origin if not row.source else f"{row.origin}: {row.source}"
-        style = "dim" if row.origin == "default" else "bold"
-        cells = f"{row.table}.{row.name}", to_toml(row.value) or "unset", origin
-        shown.append([Text(cell, style) for cell in cells])
+    for setting, row in ((f"{table}.{name}", row) for table, rows in tables.items() for name, row in rows.items()):
+        origin = f"{row['origin']}: {row['source']}" if row["source"] else row["origin"]
+        cells = setting, to_toml(row["value"]) or "unset", origin
+        shown.append([Text(cell, "dim" if origin == "default" else "bold") for cell in cells])
     print_table(CleanConsole(), ("setting", "value", "origin"), shown)
 
 
@@ -79,29 +73,24 @@ def print_metrics() -> None:
 # -- the settings in force -------------------------------------------------------------------------------
 
 
-class Effective(NamedTuple):
-    """A setting in force. `value` fits JSON; `source` names the file or the variable of its origin, or is empty."""
+def effective(
+    settings: Settings, path: Path | None, environment: Mapping[str, str]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what is in force: table -> setting -> `value`, `origin` and `source`, as JSON has them.
 
-    table: str
-    name: str
-    value: Any
-    origin: Literal["default", "file", "environment"]
-    source: str
-
-
-def effective(settings: Settings, path: Path | None, environment: Mapping[str, str]) -> list[Effective]:
-    """Return every setting with its origin; `settings` were loaded from `path` and `environment`."""
+    `settings` were loaded from `path` and `environment`. `origin`: default, file or environment; `source`: the name of
+    the file or the variable.
+    """
     in_file = tomllib.loads(path.read_text("utf-8")) if path else {}
-    rows = []
+    found: dict[str, dict[str, dict[str, Any]]] = {table: {} for table in TABLES}
     for table, name in ((table, name) for table, fields in TABLES.items() for name in fields):
-        value = plain(getattr(getattr(settings, table), name))
-        if source := _source_variable(table, name, environment):
-            rows.append(Effective(table, name, value, "environment", source))
+        row = {"value": plain(getattr(getattr(settings, table), name)), "origin": "default", "source": None}
+        if variable_there := _source_variable(table, name, environment):
+            row |= {"origin": "environment", "source": variable_there}
         elif name in in_file.get(table, {}):
-            rows.append(Effective(table, name, value, "file", str(path)))
-        else:
-            rows.append(Effective(table, name, value, "default", ""))
-    return rows
+            row |= {"origin": "file", "source": str(path)}
+        found[table][name] = row
+    return found
 
 
 def _source_variable(table: str, name: str, environment: Mapping[str, str]) -> str:
@@ -132,8 +121,8 @@ def duration(value: timedelta) -> str:
     milliseconds = round(value.total_seconds() * 1000)
     if milliseconds == 0:
         return "0s"
-    unit, size = next((unit, size) for unit, size in _MILLISECONDS if milliseconds % size == 0)
-    return f"{milliseconds // size}{unit}"
+    sizes = ((unit, round(1000 * seconds)) for unit, seconds in reversed(UNITS.items()))
+    return next(f"{milliseconds // size}{unit}" for unit, size in sizes if milliseconds % size == 0)
 
 
 def to_toml(value: Any) -> str:
@@ -183,24 +172,16 @@ def allowed(field: FieldInfo) -> str:
     >>> allowed(Settings.model_fields["window"].annotation.model_fields["length"])
     'a duration, more than 0s'
     """
-    kinds, optional = _unwrap(field.annotation)
+    kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
     is_size = any(isinstance(rule, BeforeValidator) and rule.func is parse_size for rule in field.metadata)
     described = []
-    for annotation in kinds:
+    for annotation in (kind for kind in kinds if kind is not NoneType):
         kind, metadata = annotation, list(field.metadata)
         if get_origin(annotation) is Annotated:  # one of several, with bounds of its own
             kind, *inner = get_args(annotation)
             metadata = [rule for one in inner for rule in (one.metadata if isinstance(one, FieldInfo) else [one])]
         described.append(", ".join(["a size" if is_size else _describe(kind), *_bounds(metadata, kind)]))
-    return "; or ".join(described) + (", or unset" if optional else "")
-
-
-def _unwrap(annotation: Any) -> tuple[list[Any], bool]:
-    """Return the types of an annotation such as `Literal["a", "b"] | None`, and whether it allows None."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
-        return kinds, len(kinds) < len(get_args(annotation))
-    return [annotation], False
+    return "; or ".join(described) + (", or unset" if NoneType in kinds else "")
 
 
 def _describe(kind: Any) -> str:

@@ -17,7 +17,6 @@ from rich.live import Live
 
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, number, print_json
 from stream_dedup.cli.operate import stop_on_signals
-from stream_dedup.errors import StreamError
 from stream_dedup.phrases import counted, version_text
 
 if TYPE_CHECKING:
@@ -104,15 +103,10 @@ def demo_command(
         heading = (
             f"stream-dedup demo on {own['bootstrap_servers']}: {settings.topics.input} -> {settings.topics.output}"
         )
-        display = Live(screen.picture(heading), console=console, refresh_per_second=4) if live else None
-        if display:
-            stack.enter_context(display)
-
-        def tick() -> None:
-            if display:
-                display.update(screen.picture(heading + " (Ctrl-C ends)"))
-
-        result = run_demo(settings, records, rate=pace, screen=screen, watch=watch, tick=tick, stop=stop, once=once)
+        if live:
+            picture = partial(screen.picture, heading + " (Ctrl-C ends)")
+            stack.enter_context(Live(get_renderable=picture, console=console, refresh_per_second=4))
+        result = run_demo(settings, records, rate=pace, screen=screen, watch=watch, stop=stop, once=once)
         if not live:
             console.print(screen.picture(heading))
     _report(result, console)
@@ -127,31 +121,30 @@ def _compile_kernels(
 
     Returns whether they are compiled: not if `stop` was set before that. Shows the progress on a terminal.
     """
+    from stream_dedup.precompile.compilations import count_compilations
     from stream_dedup.precompile.kernels import compile_for
 
-    compiled, began = 0, time.monotonic()
+    began = time.monotonic()
 
-    def report(count: int) -> None:
-        nonlocal compiled
-        compiled = count
+    def report(count: int, _seconds: float) -> None:
         if count == 1:
             console.print("Compiling the kernels for this processor: a minute or more, only once ...", style="dim")
 
-    with ThreadPoolExecutor(1, thread_name_prefix="kernels") as pool:
-        future = pool.submit(compile_for, settings, report)
+    with count_compilations(report) as names, ThreadPoolExecutor(1, thread_name_prefix="kernels") as pool:
+        future = pool.submit(compile_for, settings)
         start()
         with console.status("") as status:
             while not future.done() and not stop.wait(0.1):
-                if compiled:
+                if names:
                     seconds = time.monotonic() - began
-                    status.update(f"compiling: {counted(compiled, 'kernel')} so far, {seconds:.0f} s")
+                    status.update(f"compiling: {counted(len(names), 'kernel')} so far, {seconds:.0f} s")
         if not future.done():
             return False
-        if count := future.result():
-            seconds = time.monotonic() - began
-            console.print(
-                f"Compiled {counted(count, 'kernel')} in {seconds:.0f} s; the next start reuses them.", style="dim"
-            )
+        future.result()
+    if names:
+        seconds = time.monotonic() - began
+        text = f"Compiled {counted(len(names), 'kernel')} in {seconds:.0f} s; the next start reuses them."
+        console.print(text, style="dim")
     return True
 
 
@@ -163,19 +156,13 @@ def feed_command(
 
     Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
-    from stream_dedup.demo.run import Feed
-    from stream_dedup.kafka.errors import error_text
+    from stream_dedup.demo.run import Feed, named
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    stop = stop_on_signals()
-    feed = Feed(settings, _sample_records(endless=True), rate, stop)
-    feed.finished.wait()
-    feed.join()
-    if isinstance(feed.error, StreamError):
-        raise feed.error
-    if feed.error is not None:
-        raise StreamError(f"the feed ended: {error_text(feed.error)}") from feed.error
+    feed = Feed(settings, _sample_records(endless=True), rate, stop_on_signals())
+    with named("the feed"):
+        feed.run()
     typer.echo(f"sent {counted(feed.sent, 'item')} to {settings.topics.input}")
 
 

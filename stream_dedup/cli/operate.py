@@ -21,8 +21,7 @@ import typer
 from stream_dedup.cli import common
 from stream_dedup.cli.common import ConfigOption, JsonOption, number, print_json, print_table, progress_bars
 from stream_dedup.errors import ConfigError
-from stream_dedup.observe import logs
-from stream_dedup.observe.probe import default_certfile, default_token, default_url, probe, url_of
+from stream_dedup.observe import logs, probe
 from stream_dedup.phrases import counted, moment, version_text
 
 if TYPE_CHECKING:
@@ -120,27 +119,21 @@ def health_command(
     For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL or PATH]`, which prints the
     same and starts faster. With the path /livez it asks whether the worker is stuck, and only then should be restarted.
     """
-    certfile: Path | str | None
     if config is None:
-        certfile, token = default_certfile(), default_token()
-        url = default_url() if url is None else url
-    else:
-        from stream_dedup.settings import load_settings
+        raise typer.Exit(probe.main([] if url is None else [url]))
+    from stream_dedup.settings import load_settings
 
-        observe = load_settings(config).observe
-        certfile, token = observe.tls_certfile, observe.secret("token")
-        if url is None:
-            if not observe.enabled:
-                raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
-            if observe.probed_port == 0:
-                raise ConfigError(
-                    "[observe] health_port is 0, any free port, as it is if port is: take the URL from the worker's "
-                    "log and pass it with --url"
-                )
-            url = url_of(observe.host, observe.probed_port, "https" if certfile else "http")
-    healthy, report = probe(url, certfile=certfile, token=token)
-    typer.echo(report, err=not healthy)
-    raise typer.Exit(0 if healthy else 1)
+    observe = load_settings(config).observe
+    if url is None:
+        if not observe.enabled:
+            raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
+        if observe.probed_port == 0:
+            raise ConfigError(
+                "[observe] health_port is 0, any free port, as it is if port is: take the URL from the worker's log "
+                "and pass it with --url"
+            )
+        url = probe.url_of(observe.host, observe.probed_port, "https" if observe.tls_certfile else "http")
+    raise typer.Exit(probe.report(url, observe.tls_certfile, observe.secret("token")))
 
 
 # -- topics ----------------------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def _begin_ms(since: str) -> int:
     try:
         # Kafka has no time before 1970, and takes some negative numbers as commands.
         return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
-    except (ValueError, AttributeError):
+    except ValueError:
         raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 

@@ -6,7 +6,9 @@ it reads the outputs back as a downstream reader would (read_committed), so that
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,39 +63,25 @@ class DemoResult:
 
 
 class Feed:
-    """Sends records to the input topic on its own thread, at most `rate` a second; starts at once."""
+    """Sends records to the input topic, at most `rate` a second, until `stop` is set. `sent`: how many so far."""
 
     def __init__(
         self, settings: Settings, records: Iterable[Record], rate: float | None, stop: threading.Event
     ) -> None:
         self._settings, self._records, self._rate, self._stop = settings, records, rate, stop
-        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self.sent = 0
-        self.finished = threading.Event()
-        self.error: Exception | None = None
-        self._thread.start()
 
-    def join(self) -> None:
-        self._thread.join(10)
-
-    def _producer(self) -> Any:
+    def run(self) -> None:
+        """Send them, and wait until Kafka has them all. Raises StreamError if it cannot be reached, or its errors."""
         config = {"acks": "all", "linger_ms": 5, "batch_size": client.BATCH_BYTES}
         try:
-            return client.make(KafkaProducer, client.connection(self._settings) | config)
+            producer = client.make(KafkaProducer, client.connection(self._settings) | config)
         except KafkaError as error:
             raise not_reached(error, self._settings) from error
-
-    def _run(self) -> None:
         try:
-            producer = self._producer()
-            try:
-                self._send_all(producer)
-            finally:
-                producer.close(timeout=5)
-        except Exception as error:  # noqa: BLE001 - handed to the thread that waits for the feed
-            self.error = error
+            self._send_all(producer)
         finally:
-            self.finished.set()
+            producer.close(timeout=5)
 
     def _send_all(self, producer: Any) -> None:
         start, topic, unconfirmed = time.monotonic(), self._settings.topics.input, list[Any]()
@@ -116,6 +104,17 @@ class Feed:
         confirm()
 
 
+@contextmanager
+def named(what: str) -> Iterator[None]:
+    """Turn what is no error of ours into one that names what has ended."""
+    try:
+        yield
+    except StreamError:
+        raise
+    except Exception as error:
+        raise StreamError(f"{what} ended: {error_text(error)}") from error
+
+
 def run_demo(
     settings: Settings,
     records: Iterable[Record],
@@ -123,36 +122,26 @@ def run_demo(
     rate: float | None,
     screen: Screen,
     watch: Watch,
-    tick: Callable[[], None],
     stop: threading.Event,
     once: bool,
 ) -> DemoResult:
     """Run feed and worker until `stop` is set or, with `once`, all items of the feed are judged; return the counts.
 
-    `watch` observes the worker and passes its events to `screen`; `tick` is called ten times a second. Raises
-    StreamError if the worker or the feed fails, or an item is not in exactly one output.
+    `watch` observes the worker and passes its events to `screen`. Raises StreamError if the worker or the feed fails,
+    or an item is not in exactly one output.
     """
     create_topics(settings, _PARTITIONS)
     worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
-    failures: list[Exception] = []
-
-    def work() -> None:
-        try:
-            worker.run(stop)
-        except Exception as error:  # noqa: BLE001 - handed to the thread that waits
-            failures.append(error)
-
-    thread = threading.Thread(target=work, name="worker")
-    thread.start()
     feed = Feed(settings, records, rate, stop)
+    pool = ThreadPoolExecutor(2, thread_name_prefix="demo")
+    work = pool.submit(worker.run, stop), pool.submit(feed.run)
     judged, last_verdict = 0, time.monotonic()
     try:
         while not stop.wait(0.1):
-            tick()
             if screen.judged != judged:
                 judged, last_verdict = screen.judged, time.monotonic()
-            done = feed.finished.is_set() and judged >= feed.sent
-            if failures or feed.error or (done and once):
+            done = work[1].done() and judged >= feed.sent
+            if any(one.done() and one.exception() for one in work) or (done and once):
                 break
             if not done and feed.sent > judged and time.monotonic() - last_verdict > _STALL_SECONDS:
                 raise StreamError(
@@ -160,14 +149,12 @@ def run_demo(
                 )
     finally:
         stop.set()
-        feed.join()
-        thread.join(30)
-    for error in (*failures, feed.error):
-        if error is not None:
-            raise (
-                error if isinstance(error, StreamError) else StreamError(f"the demo ended: {error_text(error)}")
-            ) from error
-    tick()
+        wait(work, 30)
+        pool.shutdown(wait=False)
+    with named("the demo"):
+        for one in work:
+            if one.done():
+                one.result()
     topics, kinds = settings.topics, (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD, Kind.TOMBSTONE)
     outputs = [count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)]
     times = round(screen.seconds, 3), round(screen.items_per_second, 1), round(screen.judged_us, 1)

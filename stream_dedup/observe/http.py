@@ -199,7 +199,7 @@ class ObserveServer:
         state: Callable[[], HealthState],
         pages: Pages = lambda path, query: None,
     ) -> None:
-        certificate = Certificate(settings) if settings.tls_certfile is not None else None
+        certificate = Certificate(settings.tls_certfile, settings.tls_keyfile) if settings.tls_certfile else None
         routes = Routes(settings, registry, state, pages)
         self._scheme = "http" if certificate is None else "https"
         page = _listen(settings.host, settings.port, "port")

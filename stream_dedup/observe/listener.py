@@ -20,10 +20,10 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.settings import ObserveSettings
 
 log = logging.getLogger(__name__)
 
@@ -156,10 +156,8 @@ class Certificate:
     `context` is the context for the listeners. At each handshake it looks whether the files have changed.
     """
 
-    def __init__(self, settings: ObserveSettings) -> None:
-        if settings.tls_certfile is None:
-            raise ValueError("[observe] tls_certfile is not set")
-        self._certfile, self._keyfile = settings.tls_certfile, settings.tls_keyfile
+    def __init__(self, certfile: Path, keyfile: Path | None) -> None:
+        self._certfile, self._keyfile = certfile, keyfile
         try:
             self.context = self._newest = self._load()
             self._version = self._current_version()

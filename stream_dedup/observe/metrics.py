@@ -27,7 +27,7 @@ from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.news.item import Item
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, FIELDS, OTHER, STEPS, Spec
-from stream_dedup.observe.health import Status
+from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer, TaskState
@@ -38,19 +38,16 @@ _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= 
 class Metrics(Observer):
     """Fills the metrics from the worker's events.
 
-    `version` is the program's, `group` that of the consumers; `clock` returns the wall time in seconds, `status` the
-    status of /healthz; `memory_limit` is in bytes.
+    `version` is the program's; `clock` returns the wall time in seconds, `health` the state behind /healthz.
     """
 
     def __init__(
         self,
         registry: CollectorRegistry,
-        *,
-        version: str = "",
-        group: str = "",
+        settings: Settings,
+        version: str,
+        health: Callable[[], HealthState],
         clock: Callable[[], float] = time.time,
-        status: Callable[[], str] = lambda: Status.STARTING,
-        memory_limit: int = 0,
     ) -> None:
         self._clock = clock
         self._index = _IndexCollector(registry)
@@ -59,9 +56,9 @@ class Metrics(Observer):
         elsewhere = {*_IndexCollector.SPECS, catalogue.SOURCES, catalogue.DELAY}
         self._metrics = {spec: _make(spec, registry) for spec in CATALOGUE if spec not in elsewhere}
         for one in Status:
-            self._of(catalogue.STATUS, one).set_function(lambda one=one: status() == one)
-        self._of(catalogue.BUILD, version, platform.python_version(), group).set(1)
-        self._of(catalogue.MEMORY_LIMIT).set(memory_limit)
+            self._of(catalogue.STATUS, one).set_function(lambda one=one: health().status is one)
+        self._of(catalogue.BUILD, version, platform.python_version(), settings.kafka.group_id).set(1)
+        self._of(catalogue.MEMORY_LIMIT).set(settings.worker.memory)
         self._lag_partitions: dict[str, set[int]] = {}  # task -> partitions with a lag
         self._restored: set[str] = set()  # tasks with a restore progress
 

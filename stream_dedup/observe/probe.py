@@ -15,6 +15,7 @@ import json
 import os
 import ssl
 import sys
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -41,16 +42,18 @@ def probe(
         host, port = None, None
     if not host or parts.scheme not in ("http", "https"):
         return False, f"{url} is no http://HOST:PORT/PATH or https://HOST:PORT/PATH"
-    connection: http.client.HTTPConnection | None = None
     try:
         if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=_context(certfile))
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, port, timeout=seconds, context=_context(certfile)
+            )
         else:
             connection = http.client.HTTPConnection(host, port, timeout=seconds)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        connection.request("GET", parts.path or "/healthz", headers=headers)
-        response = connection.getresponse()
-        health = json.loads(response.read(4096))
+        with closing(connection):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            connection.request("GET", parts.path or "/healthz", headers=headers)
+            response = connection.getresponse()
+            health = json.loads(response.read(4096))
         reason = f" ({health['reason']})" if "reason" in health else ""
         return response.status == 200, f"{health['status']} since {health['since']}{reason}"
     except ConnectionRefusedError:
@@ -66,9 +69,6 @@ def probe(
         return False, f"{url}: {error or type(error).__name__}"
     except (ValueError, KeyError, TypeError, RecursionError):
         return False, f"{url}: this is not the worker's /healthz"
-    finally:
-        if connection is not None:
-            connection.close()
 
 
 def _context(certfile: "Path | str | None") -> ssl.SSLContext:
@@ -89,12 +89,7 @@ def default_url(path: str = "/healthz") -> str:
     return url_of(host, port, "https" if _setting("TLS_CERTFILE") else "http", path)
 
 
-def default_certfile() -> str | None:
-    """Return the certificate of the worker in this container, from the environment's settings."""
-    return _setting("TLS_CERTFILE")
-
-
-def default_token() -> str | None:
+def _token() -> str | None:
     """Return the token of the worker in this container, from the environment's settings; None if it has none."""
     path = _setting("TOKEN_FILE")
     if path is None:
@@ -124,7 +119,12 @@ def main(arguments: list[str]) -> int:
     """Print the status; return the exit code. The argument is a URL, or a path of the worker in this container."""
     asked = arguments[0] if arguments else "/healthz"
     url = default_url(asked) if asked.startswith("/") else asked
-    healthy, text = probe(url, certfile=default_certfile(), token=default_token())
+    return report(url, _setting("TLS_CERTFILE"), _token())
+
+
+def report(url: str, certfile: "Path | str | None", token: str | None) -> int:
+    """Print the status of the worker at this URL; return the exit code."""
+    healthy, text = probe(url, certfile=certfile, token=token)
     print(escape_controls(text), file=sys.stdout if healthy else sys.stderr)
     return 0 if healthy else 1
 

@@ -208,6 +208,7 @@ PAIRS = 50
 """Held-back items retained with their originals, and the same number of updates."""
 DEAD_LETTERS = 10
 """Dead letters retained."""
+_MOST = {"held back": PAIRS, "updates": PAIRS, "dead letters": DEAD_LETTERS}
 TITLE_CHARS, TEXT_CHARS = 300, 1500
 """Characters retained of a headline and of a text: a reader recognises an article by its first paragraphs."""
 ITEM_BYTES = 2_700
@@ -235,7 +236,10 @@ class JudgedItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemPair:
-    """A held-back item or an update, and its original if that is still retained. `number` counts both, from 1."""
+    """A held-back item, an update or a dead letter, and its original if that is still retained.
+
+    `number` counts all of them, from 1.
+    """
 
     number: int
     item: JudgedItem
@@ -251,9 +255,7 @@ class Recent(Observer):
         self._lock = threading.Lock()
         self._items: OrderedDict[str, JudgedItem] = OrderedDict()
         self._bytes = 0
-        self._held_back: deque[ItemPair] = deque(maxlen=PAIRS if limit else 0)
-        self._updates: deque[ItemPair] = deque(maxlen=PAIRS if limit else 0)
-        self._dead_letters: deque[JudgedItem] = deque(maxlen=DEAD_LETTERS if limit else 0)
+        self._latest = {name: deque[ItemPair](maxlen=most if limit else 0) for name, most in _MOST.items()}
         self._count = 0
 
     def __len__(self) -> int:
@@ -269,20 +271,10 @@ class Recent(Observer):
         with self._lock:
             return self._items.get(item_id)
 
-    def held_back(self) -> list[ItemPair]:
-        """Return the held-back items, newest first."""
+    def latest(self, name: str) -> list[ItemPair]:
+        """Return what is named "held back", "updates" (those that were let through) or "dead letters", newest first."""
         with self._lock:
-            return list(reversed(self._held_back))
-
-    def updates(self) -> list[ItemPair]:
-        """Return the updates that were let through, newest first."""
-        with self._lock:
-            return list(reversed(self._updates))
-
-    def dead_letters(self) -> list[JudgedItem]:
-        """Return the dead letters, newest first."""
-        with self._lock:
-            return list(reversed(self._dead_letters))
+            return list(reversed(self._latest[name]))
 
     def since(self) -> float | None:
         """Return when the oldest retained item was judged."""
@@ -319,14 +311,12 @@ class Recent(Observer):
         judged = JudgedItem(
             verdict, now, source, time_ms, partition, offset, title, text, truncated, let_through, nbytes
         )
-        if verdict.kind is Kind.BAD:
-            self._dead_letters.append(judged)
-        elif not verdict.forward or verdict.kind is Kind.UPDATE:
+        if not verdict.forward or verdict.kind is Kind.UPDATE:
             self._count += 1
             original = verdict.original
             last = previous if original is None or original.id == item_id else items.get(original.id)
-            pairs = self._updates if verdict.forward else self._held_back
-            pairs.append(ItemPair(self._count, judged, _let_through(last)))
+            name = "dead letters" if verdict.kind is Kind.BAD else "updates" if verdict.forward else "held back"
+            self._latest[name].append(ItemPair(self._count, judged, _let_through(last)))
         if previous is not None:
             self._bytes -= previous.nbytes
         items[item_id] = judged

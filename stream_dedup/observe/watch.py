@@ -16,6 +16,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,20 +54,19 @@ class Incoming(Observer):
     """
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
-        self._settings, self._clock = settings, clock
-        self._lock = threading.Lock()
-        self._survey: Survey | None = None  # None: no input yet
-        self._survey_began = 0.0
-        self._previous: tuple[float, Summary] | None = None
-        self._checked_at: float | None = None  # None: the first summary is to come
+        self._settings, self._clock, self._lock = settings, clock, threading.Lock()
+        self._surveys: deque[tuple[float, Survey]] = deque(maxlen=2)  # when each began; the newest is the last
+        self._is_summarized = False  # in the log
+        self._due = 0.0  # when the log is to be told next
         self._logged: set[str] = set()  # kinds of warnings that were logged
 
     def latest(self) -> tuple[float, Summary] | None:
         """Return since when and what: this hour, or the one before while this has few items; None: no input yet."""
         with self._lock:
-            if self._survey is None or (self._previous is not None and self._survey.items < _ENOUGH_ITEMS):
-                return self._previous
-            return self._survey_began, self._survey.summary()
+            if not self._surveys:
+                return None
+            began, survey = self._surveys[-1 if self._surveys[-1][1].items >= _ENOUGH_ITEMS else 0]
+            return began, survey.summary()
 
     def batch(self, report: BatchReport) -> None:
         if not report.records or not report.items:
@@ -79,36 +79,37 @@ class Incoming(Observer):
         self._report(survey, now)
 
     def loop_completed(self, tasks: Sequence[str]) -> None:
-        if self._checked_at is None and self._survey is not None:
-            self._report(self._survey, self._clock())
+        if self._surveys and not self._is_summarized:
+            self._report(self._surveys[-1][1], self._clock())
 
     def _current(self, now: float) -> Survey:
-        survey, settings = self._survey, self._settings
-        if survey is not None and now - self._survey_began > _SURVEY_SECONDS and survey.items >= _ENOUGH_ITEMS:
-            summary = survey.summary()
-            self._previous, survey = (self._survey_began, summary), None
-            # A warning that is gone is logged again when it comes back.
-            self._logged &= {warning.kind for warning in summary.warnings}
-        if survey is None:
-            survey = self._survey = Survey(
+        settings = self._settings
+        if self._surveys:
+            began, survey = self._surveys[-1]
+            is_over = now - began > _SURVEY_SECONDS and survey.items >= _ENOUGH_ITEMS
+            if is_over:  # a warning that is gone is logged again when it comes back
+                self._logged &= {warning.kind for warning in survey.summary().warnings}
+        else:
+            is_over, self._due = True, now + _SUMMARY_SECONDS
+        if is_over:
+            survey = Survey(
                 Decoder(settings.item).read,
                 settings,
                 is_record=True,
                 place=lambda partition, offset: f"{settings.topics.input}/{partition}/{offset}",
             )
-            self._survey_began = now
+            self._surveys.append((now, survey))
         survey.latest = settings.window.latest(int(now * 1000))
         return survey
 
     def _report(self, survey: Survey, now: float) -> None:
-        is_first = self._checked_at is None
-        since = self._survey_began if self._checked_at is None else self._checked_at
-        if now - since < _SUMMARY_SECONDS and not (is_first and survey.items >= FIRST):
+        if now < self._due and (self._is_summarized or survey.items < FIRST):
             return
-        self._checked_at = now
+        self._due = now + _SUMMARY_SECONDS
         with self._lock:
             summary = survey.summary()
-        if is_first:
+        if not self._is_summarized:
+            self._is_summarized = True
             log.info("input: %s", summary_line(summary))
         elif summary.items < _ENOUGH_ITEMS:
             return  # a new survey
@@ -235,13 +236,7 @@ class Watch(ObserverGroup):
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client has no annotation there
         self.health = Health(stall_seconds(settings))
         self.incoming = Incoming(settings)
-        self.metrics = Metrics(
-            self.registry,
-            version=version,
-            group=settings.kafka.group_id,
-            status=lambda: self.health.state().status,
-            memory_limit=settings.worker.memory,
-        )
+        self.metrics = Metrics(self.registry, settings, version, self.health.state)
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
         others = (MemoryWatch(settings), DeadLetterLog(), *others)

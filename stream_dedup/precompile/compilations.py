@@ -12,7 +12,7 @@ from typing import Any
 
 from numba.core import event
 
-# From an empty cache: 16 s on two idle cores, 86 s on two busy ones.
+# From an empty cache: 33 s on an idle core, more on a busy one.
 COMPILING = (
     "compiling the decision for this processor: a minute or more in all, once, and items wait meanwhile. "
     "`stream-dedup warm` does it at install"

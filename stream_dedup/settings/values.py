@@ -21,7 +21,7 @@ from stream_dedup.phrases import SECRETS_READ
 
 log = logging.getLogger(__name__)
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _LARGEST = 10**15  # more than any machine has, and exact in a float
 _KIBI = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -32,15 +32,12 @@ def parse_duration(value: Any) -> Any:
     >>> parse_duration("36h")
     datetime.timedelta(days=1, seconds=43200)
     """
-    if isinstance(value, str):
-        text = value.strip()
-        for unit, seconds in _UNITS.items():
-            number = text.removesuffix(unit).strip()
-            if number != text and number.isascii() and number.replace(".", "", 1).isdecimal():
-                try:
-                    return timedelta(seconds=float(number) * seconds)
-                except OverflowError:
-                    raise ValueError("this duration is too long; a window is usually a few days") from None
+    match = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ms|[smhd])", value.strip()) if isinstance(value, str) else None
+    if match:
+        try:
+            return timedelta(seconds=float(match[1]) * UNITS[match[2]])
+        except OverflowError:
+            raise ValueError("this duration is too long; a window is usually a few days") from None
     if isinstance(value, str | int | float):  # a number without a unit is ambiguous
         raise ValueError("write a duration as a number and a unit: 250ms, 30s, 15m, 36h, 7d")
     return value

@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -170,30 +170,19 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
         reach(settings.kafka.bootstrap_servers, topic, settings.worker, rate, once, next(iter(records)).value)
         return DemoResult(*[1] * 12)
 
-    class Kafka(_Context):
-        bootstrap = "127.0.0.1:2"
-
-    class Page(_Context):
-        url = ""
-
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
-
     patch.setattr("stream_dedup.demo.run.run_demo", run_demo)
-    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: Kafka())
-    patch.setattr("stream_dedup.observe.watch.Watch", Page)
+    broker, page = SimpleNamespace(bootstrap="127.0.0.1:2"), SimpleNamespace(url="")
+    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
+    patch.setattr("stream_dedup.observe.watch.Watch", lambda *_: nullcontext(page))
     patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
     patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: 0)
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
-    patch.setattr("stream_dedup.cli.demo.sys", _OnATerminal)
+    patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
-    finished = Event()
-    finished.set()
-    feed = SimpleNamespace(finished=finished, join=lambda: None, error=None, sent=1)
-    _answer(patch, "demo.run.Feed", lambda: feed)
+    _answer(patch, "demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
 
 
@@ -216,18 +205,6 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
     patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
     patch.setattr("stream_dedup.cli.operate.stop_on_signals", Event)
-
-
-class _Terminal:
-    @staticmethod
-    def isatty() -> bool:
-        return True
-
-
-class _OnATerminal:
-    """A stand-in for `sys` whose standard output is a terminal."""
-
-    stdout = _Terminal
 
 
 class _NoTopic(_Context):
@@ -265,7 +242,7 @@ def _migrate(patch: pytest.MonkeyPatch) -> None:
 
 
 def _health(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "cli.operate.probe", lambda: (True, "ok"))
+    _answer(patch, "observe.probe.probe", lambda: (True, "ok"))
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
@@ -307,6 +284,17 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
 
 # -- the table ------------------------------------------------------------------------------------------------
 
+
+def _modes(does: str, **modes: Mode) -> dict[str, Mode]:
+    """Modes of one command. `does`: what its options do in each mode whose own `does` leaves them out."""
+    found = {}
+    for name, mode in modes.items():
+        own = {text.split()[0] for text in mode.does.split("; ")}
+        common = [text for text in does.split("; ") if text.split()[0] not in own]
+        found[name.replace("_", " ")] = replace(mode, does="; ".join([*common, mode.does]))
+    return found
+
+
 _FILTERED = ("filter corpus.jsonl --output u.jsonl --state dir",)
 TABLE: dict[str, dict[str, Mode]] = {
     "": {"before a command": Mode("config metrics", "--version; --verbose")},
@@ -317,20 +305,17 @@ TABLE: dict[str, dict[str, Mode]] = {
         )
     },
     "feed": {"Kafka": Mode("", "--rate 7; --config kafka.toml", _feed)},
-    "check": {
-        "files": Mode(
+    "check": _modes(
+        "--bootstrap 127.0.0.1:7; --items 3; --json",
+        files=Mode(
             "corpus.jsonl",
-            "--topic news ! a topic with --topic NAME; "
-            "--bootstrap 127.0.0.1:7 ! --bootstrap goes with --topic; "
-            "--items 3 ! --items goes with --topic; --format csv; --config fields.toml; --json",
+            "--topic news ! a topic with --topic NAME; --bootstrap 127.0.0.1:7 ! --bootstrap goes with --topic; "
+            "--items 3 ! --items goes with --topic; --format csv; --config fields.toml",
         ),
-        "topic": Mode(
-            "--topic news",
-            "--topic other; --bootstrap 127.0.0.1:7; --items 3; "
-            "--format csv ! --format says what files hold; --config kafka.toml; --json",
-            _topic,
+        topic=Mode(
+            "--topic news", "--topic other; --format csv ! --format says what files hold; --config kafka.toml", _topic
         ),
-    },
+    ),
     "trial": {
         "Kafka": Mode(
             "--since 9999d",
@@ -339,121 +324,101 @@ TABLE: dict[str, dict[str, Mode]] = {
             _trial,
         )
     },
-    "filter": {
-        "files": Mode(
+    "filter": _modes(
+        "--output v.jsonl; --duplicates d.jsonl; --format csv; --json",
+        files=Mode(
             "corpus.jsonl --output u.jsonl",
-            "--output v.jsonl; --duplicates d.jsonl; --state dir; --force + --duplicates labels.jsonl; "
-            "--format csv; --config shadow.toml; --json",
+            "--state dir; --force + --duplicates labels.jsonl; --config shadow.toml",
         ),
-        "continued": Mode(
+        continued=Mode(
             "corpus.jsonl --output u.jsonl --state dir",
-            "--output v.jsonl; --duplicates d.jsonl; --state dir2; --force + --output before.jsonl; "
-            "--format csv; --config seed.toml; --json",
+            "--state dir2; --force + --output before.jsonl; --config seed.toml",
             before=("filter other.jsonl --output before.jsonl --state dir",),
         ),
-    },
-    "pairs": {
-        "local": Mode(
+    ),
+    "pairs": _modes(
+        "--output q.jsonl; --clusters c.jsonl; --keep longest + --clusters c.jsonl; --bucket-limit 7; "
+        "--config strict.toml; --json",
+        local=Mode(
             "corpus.jsonl --output p.jsonl",
-            "--output q.jsonl; --clusters c.jsonl; --keep longest ! give --clusters FILE, too; "
-            "--keep longest + --clusters c.jsonl; --memory 100M; --threads 1; --bucket-limit 7; "
-            "--engine spark ! --engine spark; --master 'local[2]' ! --master is for --engine spark; "
-            "--force + --output labels.jsonl; --format csv; --config strict.toml; --json",
+            "--keep longest ! give --clusters FILE, too; --keep longest + --clusters c.jsonl; --memory 100M; "
+            "--threads 1; --engine spark ! --engine spark; --master 'local[2]' ! --master is for --engine spark; "
+            "--force + --output labels.jsonl; --format csv",
             _local_pairs,
         ),
-        "spark": Mode(
+        spark=Mode(
             "corpus.jsonl --output p.jsonl --engine spark --master 'local[2]'",
-            "--output q.jsonl; --clusters c.jsonl; --keep longest + --clusters c.jsonl; --memory 3G; "
-            "--threads 3 ! --threads is for --engine local; --bucket-limit 7; "
-            "--engine local ! --master is for --engine spark; --master 'local[3]'; --force; "
-            "--format parquet; --config strict.toml; --json",
+            "--memory 3G; --threads 3 ! --threads is for --engine local; "
+            "--engine local ! --master is for --engine spark; --master 'local[3]'; --force; --format parquet",
             _spark_pairs,
         ),
-    },
-    "explain": {
-        "ids": Mode("a b --in corpus.jsonl", "--in other.jsonl; --config strict.toml; --json"),
-        "JSON": Mode(
-            shlex.join((FILES["a.json"], FILES["b.json"])),
-            "--in corpus.jsonl ! both items are given as JSON; --config strict.toml; --json",
-        ),
-        "files": Mode("a.json b.json", "--in corpus.jsonl; --config strict.toml; --json"),
-    },
-    "evaluate": {
-        "minhash": Mode(
-            "corpus.jsonl --labels labels.jsonl",
-            "--labels strict.jsonl; --corpus ferries; --threshold 0.99; --report report.html; "
-            "--force ! --force is for --report; --force + --report strict.jsonl; --config strict.toml; "
-            "--json",
-        ),
-        "without labels": Mode(
+    ),
+    "explain": _modes(
+        "--config strict.toml; --json",
+        ids=Mode("a b --in corpus.jsonl", "--in other.jsonl"),
+        JSON=Mode(shlex.join((FILES["a.json"], FILES["b.json"])), "--in corpus.jsonl ! both items are given as JSON"),
+        files=Mode("a.json b.json", "--in corpus.jsonl"),
+    ),
+    "evaluate": _modes(
+        "--threshold 0.99; --report report.html; --force ! --force is for --report; "
+        "--force + --report strict.jsonl; --config strict.toml; --json",
+        minhash=Mode("corpus.jsonl --labels labels.jsonl", "--labels strict.jsonl; --corpus ferries"),
+        without_labels=Mode(
             "corpus.jsonl",
-            "--labels labels.jsonl; --corpus ferries ! --corpus selects labels; "
-            "--corpus '' ! --corpus selects labels; --threshold 0.99; --report report.html; "
-            "--force ! --force is for --report; --force + --report strict.jsonl; --config strict.toml; "
-            "--json",
+            "--labels labels.jsonl; --corpus ferries ! --corpus selects labels; --corpus '' ! --corpus selects labels",
         ),
-    },
-    "sample": {
-        "files": Mode(
+    ),
+    "sample": _modes(
+        "--count 7; --seed 7",
+        files=Mode(
             "dir --duplicates held.jsonl --input corpus.jsonl",
-            "--count 7; --seed 7; --duplicates labels.jsonl; --input other.jsonl; --config strict.toml",
+            "--duplicates labels.jsonl; --input other.jsonl; --config strict.toml",
             _sample,
         ),
-        "Kafka": Mode(
+        Kafka=Mode(
             "dir",
-            "--count 7; --seed 7; --duplicates held.jsonl ! go together; "
-            "--input corpus.jsonl ! go together; --config kafka.toml",
+            "--duplicates held.jsonl ! go together; --input corpus.jsonl ! go together; --config kafka.toml",
             _sample,
         ),
-        "continued": Mode(
+        continued=Mode(
             "drawn",
             "--count 7 ! were drawn with .*leave other options out; --seed 7 ! were drawn with; "
             "--duplicates held.jsonl ! were drawn with; --input corpus.jsonl ! were drawn with; "
             "--config kafka.toml ! were drawn with",
             _drawn_sample,
         ),
-    },
-    "plan": {
-        "minhash": Mode(
-            "",
-            "--items 3M; --recall .99; --threshold .8; --hamming 3 ! --hamming is for family = 'simhash'; "
-            "--memory 9G; --id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; "
-            "--config seven.toml; --json",
+    ),
+    "plan": _modes(
+        "--items 3M; --recall .99; --threshold .8; --hamming 3 ! --hamming is for family = 'simhash'; --memory 9G; "
+        "--id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; --json",
+        minhash=Mode("", "--config seven.toml"),
+        exact=Mode("--config exact.toml", "--body-shingles 900; --config exact-seven.toml"),
+        simhash=Mode(
+            "--config simhash.toml", "--recall .5 + --threshold .95; --hamming 6; --config simhash-seven.toml"
         ),
-        "exact": Mode(
-            "--config exact.toml",
-            "--items 3M; --recall .99; --threshold .8; --hamming 3 ! --hamming is for family = 'simhash'; "
-            "--memory 9G; --id-bytes 80; --body-shingles 900; --config exact-seven.toml; --json",
-        ),
-        "simhash": Mode(
-            "--config simhash.toml",
-            "--items 3M; --recall .5 + --threshold .95; --threshold .8; --hamming 6; --memory 9G; "
-            "--id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; "
-            "--config simhash-seven.toml; --json",
-        ),
-        "given": Mode(
+        given=Mode(
             "--config given.toml",
-            "--items 3M; --recall .9 ! --recall has no meaning for family = 'given'; "
-            "--threshold .9 ! --threshold has no meaning for family = 'given'; --hamming 6; --memory 9G; "
-            "--id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; "
-            "--config given-seven.toml; --json",
+            "--recall .9 ! --recall has no meaning for family = 'given'; "
+            "--threshold .9 ! --threshold has no meaning for family = 'given'; --hamming 6; --config given-seven.toml",
         ),
-    },
+    ),
     "migrate": {"Kafka": Mode("", "--config kafka.toml; --json", _migrate)},
     "health": {
         "settings": Mode("", "--url http://127.0.0.1:7/x; --config port.toml", _health),
         "URL": Mode("--url http://127.0.0.1:7/x", "--url ''; --config token.toml", _health),
     },
     "warm": {},
-    "topics create": {
-        "new": Mode("", "--config kafka.toml; --partitions 3; --replication 3", _topics),
-        "nothing to create": Mode("", "--config kafka.toml; --partitions 7; --replication 3", _no_new_topics),
-    },
+    "topics create": _modes(
+        "--config kafka.toml; --replication 3",
+        new=Mode("", "--partitions 3", _topics),
+        nothing_to_create=Mode("", "--partitions 7", _no_new_topics),
+    ),
     "topics check": {"Kafka": Mode("", "--config kafka.toml", _topics)},
-    "state inspect": {
-        "directory": Mode("dir", "--config seed.toml; --json", before=_FILTERED),
-        "topic": Mode("", "--config kafka.toml; --json", _changelog),
-    },
+    "state inspect": _modes(
+        "--json",
+        directory=Mode("dir", "--config seed.toml", before=_FILTERED),
+        topic=Mode("", "--config kafka.toml", _changelog),
+    ),
     "state verify": {
         "directory": Mode("dir", "--config seed.toml", before=_FILTERED),
         "topic": Mode("", "--config kafka.toml", _changelog),

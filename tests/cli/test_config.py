@@ -6,17 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from stream_dedup.cli.config import config_app, reference
+from stream_dedup.cli.config import reference
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe.catalogue import metrics_reference
 from stream_dedup.settings import PREFIX, TABLES, Settings, load_settings, variable
+from tests.cli.commands import json_of, run
 
 CONFIG = Path(__file__).parents[2] / "config"
-FILES = sorted(CONFIG.glob("*.toml"))
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
-runner = CliRunner()
 
 
 @pytest.fixture(autouse=True)
@@ -25,31 +23,13 @@ def _no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def run(*arguments: str) -> str:
-    result = runner.invoke(config_app, arguments, env={"COLUMNS": "200"}, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def settings_shown(*arguments: str) -> dict[str, dict[str, dict[str, object]]]:
-    return json.loads(run("show", "--json", *arguments))
-
-
 # -- the files under config/ ------------------------------------------------------------------------------
 
 
-def test_the_shipped_files_are_these() -> None:
-    assert {path.name for path in FILES} == {"minimal.toml", "stream-dedup.toml"}
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_shipped_file_loads(path: Path) -> None:
-    """Loading raises nothing."""
-    load_settings(path)
-
-
-def test_the_commented_example_has_the_defaults() -> None:
-    assert load_settings(CONFIG / "stream-dedup.toml").model_dump() == Settings().model_dump()
+def test_the_shipped_files_load_and_the_commented_example_has_the_defaults() -> None:
+    loaded = {path.name: load_settings(path).model_dump() for path in CONFIG.glob("*.toml")}
+    assert loaded.keys() == {"minimal.toml", "stream-dedup.toml"}
+    assert loaded["stream-dedup.toml"] == Settings().model_dump()
 
 
 def test_commented_settings_of_the_example_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +58,8 @@ def test_a_generated_page_is_up_to_date(name: str, generated: str) -> None:
 
 
 def test_the_commands_print_the_pages_as_they_are() -> None:
-    assert run("reference") == reference()
-    assert run("metrics") == metrics_reference()
+    assert run("config", "reference") == reference()
+    assert run("config", "metrics") == metrics_reference()
 
 
 def test_the_reference_describes_every_setting() -> None:
@@ -119,13 +99,10 @@ def test_show_names_the_origin_of_each_setting(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "mine.toml"
     path.write_text('[topics]\ninput = "wire"\noutput = "clean"\n[window]\nlength = "36h"\n', "utf-8")
     monkeypatch.setenv("STREAM_DEDUP_TOPICS__OUTPUT", "from.environment")
-    settings = settings_shown("--config", str(path))
+    settings = json_of("config", "show", "--config", path)
     assert settings["topics"]["input"] == {"value": "wire", "origin": "file", "source": str(path)}
-    assert settings["topics"]["output"] == {
-        "value": "from.environment",
-        "origin": "environment",
-        "source": "STREAM_DEDUP_TOPICS__OUTPUT",
-    }
+    origin = {"origin": "environment", "source": "STREAM_DEDUP_TOPICS__OUTPUT"}
+    assert settings["topics"]["output"] == {"value": "from.environment", **origin}
     assert settings["topics"]["changelog"]["origin"] == "default"
     assert settings["window"]["length"]["value"] == "36h"
 
@@ -133,20 +110,20 @@ def test_show_names_the_origin_of_each_setting(tmp_path: Path, monkeypatch: pyte
 def test_show_finds_the_other_forms_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("stream_dedup_kafka__group_id", "lower")
     monkeypatch.setenv("STREAM_DEDUP_ITEM__FIELDS__TITLE", "head.line")
-    settings = settings_shown()
+    settings = json_of("config", "show")
     assert settings["kafka"]["group_id"]["source"] == "stream_dedup_kafka__group_id"
     assert settings["item"]["fields"]["source"] == "STREAM_DEDUP_ITEM__FIELDS__TITLE"
 
 
 def test_show_without_a_file_has_every_setting_at_its_default() -> None:
-    settings = settings_shown()
+    settings = json_of("config", "show")
     assert {table: list(values) for table, values in settings.items()} == {name: list(TABLES[name]) for name in TABLES}
     assert {setting["origin"] for table in settings.values() for setting in table.values()} == {"default"}
 
 
 def test_the_values_of_show_can_be_written_into_a_file(tmp_path: Path) -> None:
     lines = []
-    for table, settings in settings_shown().items():
+    for table, settings in json_of("config", "show").items():
         lines.append(f"[{table}]")
         lines += [f"{name} = {json.dumps(row['value'])}" for name, row in settings.items() if row["value"]]
     path = tmp_path / "written.toml"
@@ -161,32 +138,31 @@ def test_show_prints_stars_for_a_secret(monkeypatch: pytest.MonkeyPatch, form: l
         ("SASL_PASSWORD", SECRET),
     ):  # fmt: skip
         monkeypatch.setenv(f"STREAM_DEDUP_KAFKA__{name}", value)
-    text = run("show", *form)
+    text = run("config", "show", *form)
     assert SECRET not in text
     assert "**********" in text
 
 
 def test_show_prints_a_table_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", "a[b]c")  # brackets are not markup
-    lines = [line.split() for line in run("show").splitlines()]
+    lines = [line.split() for line in run("config", "show", env={"COLUMNS": "200"}).splitlines()]
     assert ["window.length", '"7d"', "default"] in lines
     assert ["topics.input", '"a[b]c"', "environment:", "STREAM_DEDUP_TOPICS__INPUT"] in lines
     assert ["kafka.ssl_cafile", "unset", "default"] in lines
 
 
 @pytest.mark.parametrize(
-    ("family", "wrong", "message"),
+    ("wrong", "message"),
     [
-        ("simhash", {"HAMMING": "8"}, "finds for certain only what differs in 3 bits"),
-        ("simhash", {"LAYOUT": "5 of 2"}, "neither 'm choose r' nor 'm x n'"),
-        ("simhash", {"WEIGHTS": "idf", "IDF": "/nowhere/idf"}, "cannot read /nowhere/idf"),
+        ({"HAMMING": "8"}, "finds for certain only what differs in 3 bits"),
+        ({"LAYOUT": "5 of 2"}, "neither 'm choose r' nor 'm x n'"),
+        ({"WEIGHTS": "idf", "IDF": "/nowhere/idf"}, "cannot read /nowhere/idf"),
     ],
 )
 def test_show_refuses_settings_that_make_no_scheme(
-    monkeypatch: pytest.MonkeyPatch, family: str, wrong: dict[str, str], message: str
+    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], message: str
 ) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", family)
-    for name, value in wrong.items():
+    for name, value in {"FAMILY": "simhash", **wrong}.items():
         monkeypatch.setenv(f"STREAM_DEDUP_FINGERPRINT__{name}", value)
     with pytest.raises(ConfigError, match=message):
-        run("show")
+        run("config", "show")

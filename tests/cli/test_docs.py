@@ -11,13 +11,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text("utf-8")
 
 
-def test_every_command_and_option_has_a_help() -> None:
-    for path, command in COMMANDS.items():
-        assert command.help, path
-        for parameter in command.params:
-            assert getattr(parameter, "help", None), f"{path} {parameter.name}"
-
-
 def test_the_page_names_every_command_and_no_other() -> None:
     named = {name for row in re.findall(r"^\| (`.*?) \|", PAGE, re.M) for name in re.findall(r"`(.*?)`", row)}
     assert named == {f"stream-dedup {path}" for path in COMMANDS}

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError, InputError, UsageError
+from tests.cli.commands import json_of, run, words
 
 TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
 A = {"id": "a", "title": "Ferry stopped", "text": TEXT, "source": "a.example"}
@@ -27,14 +28,8 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def run(*args: str) -> str:
-    result = CliRunner().invoke(app, args, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
-    output = json.loads(run("explain", "a", "b", "--in", str(corpus), "--json"))
+    output = json_of("explain", "a", "b", "--in", str(corpus))
     assert output["verdict"]["verdict"] == "duplicate"
     assert [view["name"] for view in output["views"]] == ["headline", "body"]
     assert [part["where"] for part in output["text"]["passages"]] == ["both", "second"]
@@ -42,25 +37,25 @@ def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
 
 
 def test_explain_gives_what_is_new_with_reasons(corpus: Path) -> None:
-    shown = " ".join(run("explain", "a", "b", "--in", str(corpus)).split())
+    shown = words("explain", "a", "b", "--in", str(corpus))
     assert "keys in common anchors 12 of 14, headline 2 of 2, text 0 of 1" in shown
     assert "new in its article 0 of 19 words, 0 words in new sentences, 0 of 0 numbers" in shown
     assert "; let through from 0.40 for something new" in shown
     assert "for nothing new share of its article that the original holds (-" in shown
     assert "; the same article from 0.62 for the same share of the shorter text" in shown
-    found = json.loads(run("explain", "a", "b", "--in", str(corpus), "--json"))
+    found = json_of("explain", "a", "b", "--in", str(corpus))
     assert found["novelty"]["probability"] < found["novelty"]["threshold"]
     assert {"name", "meaning", "adds"} == set(found["kinship"]["features"][0])
     assert found["added"]["words"] == 19
     elsewhere = {**B, "source": A["source"], "title": "Harbour news"}
-    output = " ".join(run("explain", json.dumps(A), json.dumps(elsewhere)).split())
+    output = words("explain", json.dumps(A), json.dumps(elsewhere))
     assert "for something new one source" in output
 
 
 def test_explain_says_that_the_headline_corrects() -> None:
     first = {**A, "title": "38 million for bridge"}
     second = {**B, "title": "83 million for bridge (corrected)"}
-    shown = " ".join(run("explain", json.dumps(first), json.dumps(second)).split())
+    shown = words("explain", json.dumps(first), json.dumps(second))
     assert "its headline says that it corrects an earlier one (+10" in shown
 
 
@@ -68,12 +63,12 @@ def test_two_items_without_ids_are_two_items(tmp_path: Path) -> None:
     first, copy, other = ({name: item[name] for name in ("title", "text", "source")} for item in (A, B, C))
     path = tmp_path / "other.json"
     path.write_text(json.dumps(other), "utf-8")
-    output = json.loads(run("explain", json.dumps(first), json.dumps(copy), "--json"))
+    output = json_of("explain", json.dumps(first), json.dumps(copy))
     assert (output["same_id"], output["verdict"]["verdict"]) == (False, "duplicate")
-    output = json.loads(run("explain", json.dumps(first), str(path), "--json"))
+    output = json_of("explain", json.dumps(first), str(path))
     assert (output["same_id"], output["verdict"]["verdict"]) == (False, "unique")
     assert "(later, without id)" in run("explain", json.dumps(first), str(path))
-    assert json.loads(run("explain", json.dumps(A), json.dumps({**C, "id": "a"}), "--json"))["same_id"]
+    assert json_of("explain", json.dumps(A), json.dumps({**C, "id": "a"}))["same_id"]
 
 
 def test_no_heading_of_the_numbers_is_cut_on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,22 +93,22 @@ def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:
         {"earlier": "a", "later": "c", "label": "different", "unsure": True},
     ]
     labels = lines(tmp_path / "labels.jsonl", pairs)
-    found = json.loads(run("evaluate", str(corpus), "--labels", labels, "--json"))
+    found = json_of("evaluate", str(corpus), "--labels", labels)
     assert (found["agreement"]["all"]["recall"], found["agreement"]["sure"]["pairs"]) == (1.0, 1)
     assert found["items"] == {"unique": 2, "duplicate": 1}
     assert "recall" in run("evaluate", str(corpus), "--labels", labels)
 
 
 def test_evaluate_says_how_sure_the_curve_is(corpus: Path, tmp_path: Path) -> None:
-    (one_cluster,) = json.loads(run("evaluate", str(corpus), "--json"))["curve"]
+    (one_cluster,) = json_of("evaluate", str(corpus))["curve"]
     assert one_cluster["clusters"] == 1.0
-    words = ["quay", "pier", "dock", "lock", "weir", "mole", "dyke", "ford"]
     towns = [{**item, "id": f"{item['id']} {word}", "text": item["text"].replace(" ", f" {word} ")}
-             for word in words for item in (A, B)]  # fmt: skip
+             for word in ("quay", "pier", "dock", "lock", "weir", "mole", "dyke", "ford")
+             for item in (A, B)]  # fmt: skip
     lines(corpus, towns)
     config = tmp_path / "simhash.toml"
     config.write_text('[fingerprint]\nfamily = "simhash"\nlayout = "4 choose 1"\n', "utf-8")
-    (point,) = json.loads(run("evaluate", str(corpus), "--config", str(config), "--json"))["curve"]
+    (point,) = json_of("evaluate", str(corpus), "--config", str(config))["curve"]
     assert (point["pairs"], point["clusters"]) == (8, 8.0)
     assert point["interval"][0] <= point["measured"] <= point["interval"][1]
     shown = run("evaluate", str(corpus), "--config", str(config))
@@ -129,11 +124,11 @@ def test_evaluate_measures_missed_and_repeated_on_the_labels_of_its_corpus(corpu
     ]
     labels = lines(tmp_path / "labels.jsonl", pairs)
     of_ferries = ("evaluate", str(corpus), "--labels", labels, "--corpus", "ferries")
-    rates = json.loads(run(*of_ferries, "--json"))["novelty"]["rates"]
+    rates = json_of(*of_ferries)["novelty"]["rates"]
     assert [(rule, one["missed"], one["repeated"]) for rule, one in rates.items()] == [
         ("decision", 0.0, 0.0), ("body Jaccard ≥ 0.8", 0.0, 0.0)
     ]  # fmt: skip
-    shown = " ".join(run(*of_ferries).split())
+    shown = words(*of_ferries)
     assert "missed: share of what is held back that has something new" in shown
     assert "No value of decision.novelty is recommended from 1 labelled pair, 0 with something new: that takes" in shown
     with pytest.raises(InputError, match=r"are of \[trams\], ferries: choose with --corpus NAME"):
@@ -156,7 +151,7 @@ def test_plan_prints_present_settings_request_proposal_and_migration_in_this_ord
     places = [shown.index(heading) for heading in headings]
     assert places == sorted(places)
     assert "e+" not in shown, "numbers without exponents"
-    found = json.loads(run("plan", "--items", "200000", "--recall", "0.9999", "--json"))
+    found = json_of("plan", "--items", "200000", "--recall", "0.9999")
     present = found["plan"]["present"]
     assert present["memory"] > 200_000 * present["takes"]["record_bytes"]
     assert (found["migrate"], found["settings"]) == (True, "[fingerprint]\nanchors = 24\n")
@@ -184,7 +179,7 @@ def test_plan_of_a_simhash_has_distance_layout_and_memory(monkeypatch: pytest.Mo
     shown = run("plan", "--recall", "0.8", "--threshold", "0.95", "--items", "17G")
     assert "58 signature + 12 keys" in shown
     assert "REQUESTED: 17,000,000,000 originals, recall 0.800 at body Jaccard 0.95, within 6 bits" in shown
-    found = json.loads(run("plan", "--recall", "0.8", "--threshold", "0.95", "--json"))
+    found = json_of("plan", "--recall", "0.8", "--threshold", "0.95")
     layout = found["plan"]["proposed"]["settings"]["layout"]
     assert found["settings"] == f'[fingerprint]\nhamming = 6\nlayout = "{layout}"\n'
     with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge .*, not 64 MiB"):
@@ -241,13 +236,13 @@ def test_evaluate_warns_of_suspicious_labels(corpus: Path, tmp_path: Path) -> No
 
 def test_explain_shows_missing_fields_as_unknown() -> None:
     texts = [{name: item[name] for name in ("title", "text")} for item in (A, B)]
-    shown = " ".join(run("explain", *map(json.dumps, texts)).split())
+    shown = words("explain", *map(json.dumps, texts))
     assert "same source unknown" in shown
     assert "hours apart unknown" in shown
     dated = [{**A, "published": "2026-03-02T09:00Z"}, {**B, "published": "2026-03-02T06:00Z"}]
-    shown = " ".join(run("explain", *map(json.dumps, dated)).split())
+    shown = words("explain", *map(json.dumps, dated))
     assert "hours apart 3.0, but the later one has the earlier date" in shown
-    assert "hours apart 3.0 headline" in " ".join(run("explain", *map(json.dumps, dated[::-1])).split())
+    assert "hours apart 3.0 headline" in words("explain", *map(json.dumps, dated[::-1]))
 
 
 def test_explain_finds_items_without_ids_by_their_position_as_filter_and_pairs_write_it(tmp_path: Path) -> None:

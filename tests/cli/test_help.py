@@ -23,12 +23,20 @@ def one_line(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_a_help_text_is_shown_word_for_word(path: str) -> None:
+def test_a_help_text_is_shown_word_for_word_on_the_width_of_the_terminal(path: str) -> None:
+    shown = help_of(path)
+    for line in shown.splitlines():
+        assert len(line) <= 80
+        whole = line.startswith("Usage:") or not line.endswith("...")
+        assert whole, f"cut: {line}; the first sentence of the help must be shorter"
     # A table breaks lines at the end of its columns.
-    text = one_line(re.sub("[│╭╮╰╯─]", " ", help_of(path)))
+    text = one_line(re.sub("[│╭╮╰╯─]", " ", shown))
     assert one_line(ALL[path].help) in text
+    assert "range>" not in text, "give the option a metavar"
+    assert "list[Path]" not in text
     for parameter in ALL[path].params:
         assert one_line(parameter.help) in text
+        assert parameter.metavar or parameter.param_type_name == "option", "in capitals, as the usage shows it"
 
 
 @pytest.mark.parametrize("field", ["label", "new"])
@@ -38,21 +46,3 @@ def test_help_and_page_list_the_words_of_labels(field: str) -> None:
     for text in (help_of("evaluate"), page.partition("A label is")[2].partition("\n\n")[0]):
         assert words <= set(re.findall(r"[a-z0-9]+", text.lower()))
     assert {SAME, DIFFERENT, NEW, NOTHING_NEW} <= set(re.findall(r"[a-z]+", help_of("sample")))
-
-
-@pytest.mark.parametrize("path", ALL)
-def test_no_line_is_cut_or_wider_than_the_terminal(path: str) -> None:
-    for line in help_of(path).splitlines():
-        assert len(line) <= 80
-        whole = line.startswith("Usage:") or not line.endswith("...")
-        assert whole, f"cut: {line}; the first sentence of the help must be shorter"
-
-
-@pytest.mark.parametrize("path", ALL)
-def test_types_are_described_in_plain_words(path: str) -> None:
-    text = help_of(path)
-    assert "range>" not in text, "give the option a metavar"
-    assert "list[Path]" not in text
-    for parameter in ALL[path].params:
-        if parameter.param_type_name == "argument":
-            assert parameter.metavar, f"{parameter.name}: in capitals, as the usage shows it"

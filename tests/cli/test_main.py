@@ -2,7 +2,7 @@
 
 import errno
 import threading
-from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,27 +18,17 @@ from tests.cli.commands import exit_of
 def test_wrong_usage_and_settings_exit_with_2_and_failures_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: type[BaseException], code: int
 ) -> None:
-    def fail() -> None:
-        raise error("a cause and a cure")
-
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(main, "app", Mock(side_effect=error("a cause and a cure")))
     monkeypatch.setattr(main.logs, "machine_readable", lambda: False)
     assert exit_of(monkeypatch) == code
     assert capsys.readouterr().err == ("error: a cause and a cure\n" if code < 130 else "")
 
 
-def caused_by(cause: BaseException) -> Exception:
-    error = ValueError("a library's own error")
-    error.__cause__ = cause
-    return error
-
-
+CAUSED = ValueError("a library's own error")
+CAUSED.__cause__ = MemoryError()
 SHORTAGES = [
-    MemoryError(),
-    RuntimeError("can't start new thread"),
-    OSError(errno.ENOMEM, "Cannot allocate memory"),
-    caused_by(MemoryError()),
-]
+    MemoryError(), RuntimeError("can't start new thread"), OSError(errno.ENOMEM, "Cannot allocate memory"), CAUSED
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("error", SHORTAGES, ids=str)
@@ -50,10 +40,7 @@ def test_no_memory_is_no_bug_and_names_the_cure(
     is_service: bool,
     error: Exception,
 ) -> None:
-    def fail() -> None:
-        raise error
-
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(main, "app", Mock(side_effect=error))
     monkeypatch.setattr(main.logs, "machine_readable", lambda: is_service)
     assert exit_of(monkeypatch) == 1
     said = caplog.text if is_service else capsys.readouterr().err
@@ -66,11 +53,8 @@ def test_no_memory_is_no_bug_and_names_the_cure(
 def test_a_thread_that_gets_no_memory_names_the_cure_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
 ) -> None:
-    def fail() -> None:
-        raise error
-
     def run() -> None:
-        thread = threading.Thread(target=fail)
+        thread = threading.Thread(target=Mock(side_effect=error))
         thread.start()
         thread.join()
 
@@ -88,24 +72,12 @@ def test_out_of_memory_says_what_a_restart_of_this_command_does(
 ) -> None:
     """`filter` without --state promised to go on where the last commit ended; it has none."""
 
-    def fails() -> None:
-        raise MemoryError
-
     def said(*arguments: str) -> str:
         assert exit_of(monkeypatch, *arguments) == 1
         return " ".join(capsys.readouterr().err.split())
 
-    monkeypatch.setattr(main, "app", fails)
+    monkeypatch.setattr(main, "app", Mock(side_effect=MemoryError))
     assert "a restart goes on where the last commit ended" in said("--verbose", "run")
     assert "run it again, which begins anew" in said("filter", "a.jsonl", "--output", "b.jsonl")
     assert "the same command goes on where the last commit ended" in said("filter", "a.jsonl", "--state", "directory")
     assert "restart" not in said("plan")
-
-
-def test_the_same_file_for_both_outputs_is_wrong_usage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "in.jsonl").write_text('{"id": "1", "title": "Elm bridge opens", "text": "On Monday."}\n')
-    both = str(tmp_path / "out.jsonl")
-    assert exit_of(monkeypatch, "filter", str(tmp_path / "in.jsonl"), "--output", both, "--duplicates", both) == 2
-    assert "--output and --duplicates are both " in capsys.readouterr().err

@@ -4,41 +4,25 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from types import SimpleNamespace
+from typing import NamedTuple
+from unittest.mock import MagicMock
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
 from stream_dedup.cli import operate
-from stream_dedup.cli.main import app
 from stream_dedup.kafka import topics
 from stream_dedup.observe import logs, watch
 from stream_dedup.settings import Settings
 from stream_dedup.worker import cluster_watch, migration, worker
-
-
-class Idle:
-    """A worker that stops at once."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self.deduplicator = None
-
-    def __enter__(self) -> "Idle":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def run(self, stop: threading.Event) -> None:
-        pass
+from tests.cli.commands import done, run
 
 
 @pytest.mark.parametrize("shadow", [True, False])
 def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shadow: bool) -> None:
     """Nothing else in the log shows that the worker holds nothing back."""
-    monkeypatch.setattr(worker, "Worker", Idle)
-    monkeypatch.setattr(watch, "Watch", Idle)
+    monkeypatch.setattr(worker, "Worker", MagicMock())
+    monkeypatch.setattr(watch, "Watch", MagicMock())
     monkeypatch.setattr(cluster_watch, "BrokerWatch", lambda *_: nullcontext())
     monkeypatch.setattr(operate, "stop_on_signals", threading.Event)
     monkeypatch.setattr(logs, "set_up", lambda *_: None)
@@ -51,16 +35,6 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
     warnings = [message for message in messages if message.startswith("shadow mode: the worker holds nothing back")]
     assert len(warnings) == shadow
     assert all("copied to news.duplicates" in message for message in warnings)
-
-
-def create(monkeypatch: pytest.MonkeyPatch, created: list[str], *options: str) -> Result:
-    """`topics create` on a cluster whose input has one partition."""
-    metadata = topics.TopicMetadata({"news.raw": 1, "news.unique": 1}, {}, frozenset(), {}, 0)
-    monkeypatch.setattr(topics, "create_topics", lambda *_, **__: created)
-    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
-    result = CliRunner().invoke(app, ["topics", "create", *options])
-    assert result.exit_code == 0
-    return result
 
 
 @pytest.mark.parametrize(
@@ -79,39 +53,37 @@ def create(monkeypatch: pytest.MonkeyPatch, created: list[str], *options: str) -
 def test_create_names_new_topics_and_unused_options(
     monkeypatch: pytest.MonkeyPatch, created: list[str], options: str, printed: str, remark: str
 ) -> None:
-    result = create(monkeypatch, created, *options.split())
+    metadata = SimpleNamespace(partitions={"news.raw": 1, "news.unique": 1})
+    monkeypatch.setattr(topics, "create_topics", lambda *_, **__: created)
+    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
+    result = done("topics", "create", *options.split())
     assert result.stdout == printed
     assert remark in result.stderr
     assert bool(result.stderr) == bool(remark)
 
 
 def test_check_names_each_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = topics.TopicMetadata({"news.raw": 1, "news.unique": 3}, {}, frozenset(), {}, 0)
+    metadata = SimpleNamespace(partitions={"news.raw": 1, "news.unique": 3})
     monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
-
-    assert (
-        CliRunner().invoke(app, ["topics", "check"]).stdout
-        == "news.raw: 1 partition, ok\nnews.unique: 3 partitions, ok\n"
-    )
+    assert run("topics", "check") == "news.raw: 1 partition, ok\nnews.unique: 3 partitions, ok\n"
 
 
 def test_without_a_terminal_each_phase_is_a_line_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     phases = [("fill", 5), ("fill", 9), ("wait", 10), ("wait", 10), ("complete", 11), ("done", 12)]
 
-    class Scripted:
-        def __init__(self, settings: Settings, tell: Callable[[migration.MigrationProgress], None]) -> None:
-            self._tell = tell
+    class Scripted(NamedTuple):
+        settings: Settings
+        tell: Callable[[migration.MigrationProgress], None]
 
         def run(self) -> migration.MigrationProgress:
             for phase, read in phases:
-                self._tell(migration.MigrationProgress(phase, read, 12, 3))
+                self.tell(migration.MigrationProgress(phase, read, 12, 3))
             return migration.MigrationProgress("done", 12, 12, 3)
 
     monkeypatch.setattr(migration, "Migration", Scripted)
 
     for options in ([], ["--json"]):
-        result = CliRunner().invoke(app, ["migrate", *options])
-        assert result.exit_code == 0
+        result = done("migrate", *options)
         assert result.stderr.splitlines() == [
             "filling the new changelog (5 of 12 read, 3 remembered)",
             "keeping up: stop the old workers now (10 of 12 read, 3 remembered)",

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from stream_dedup.cli.main import app
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.evaluate.sample import Pair, Sample
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from tests.batch.feed import feed
+from tests.batch.feed import feed, rows
+from tests.cli.commands import json_of, words
 
 
 @pytest.fixture(autouse=True)
@@ -25,28 +24,17 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
 
 
-def run(*args: str, keys: str = "") -> str:
-    result = CliRunner().invoke(app, args, input=keys, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return " ".join(result.stdout.split())
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
-
-
 class Place:
     """A filtered file, and a sample of it."""
 
     def __init__(self, folder: Path) -> None:
         self.source, self.held, self.sample = folder / "in.jsonl", folder / "held.jsonl", folder / "sample"
         self.source.write_bytes(b"\n".join(feed(300)))
-        run("filter", str(self.source), "--output", str(folder / "out"), "--duplicates", str(self.held))
+        words("filter", self.source, "--output", folder / "out", "--duplicates", self.held)
 
     def label(self, keys: str, *more: str) -> str:
-        return run(
-            "sample", str(self.sample), "--duplicates", str(self.held), "--input", str(self.source), *more, keys=keys
-        )
+        files = "--duplicates", self.held, "--input", self.source
+        return words("sample", self.sample, *files, *more, input=keys)
 
     @property
     def pairs(self) -> list[dict[str, Any]]:
@@ -54,7 +42,8 @@ class Place:
 
     @property
     def labels(self) -> list[dict[str, Any]]:
-        return rows(self.sample / "labels.jsonl")
+        path = self.sample / "labels.jsonl"
+        return rows(path) if path.exists() else []
 
 
 @pytest.fixture
@@ -170,19 +159,17 @@ def test_the_precision_is_weighted_to_all_items_held_back_and_evaluate_agrees(pl
     expected = sum(weights[name] for name, same in truth.items() if same) / sum(weights.values())
     assert f"precision of all items held back, estimated with weights: {expected:.3f}" in shown
     missed = sum(weights[name] for name, same in truth.items() if not same or name in fresh) / sum(weights.values())
-    assert f"have something new or are another article: {missed:.3f} (" in " ".join(shown.split())
+    assert f"have something new or are another article: {missed:.3f} (" in shown
     assert f"of {len(held)} pairs" in shown
     assert "another article: " in shown
     assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
     # `evaluate` knows an id by its first delivery, and the reader may have seen a later version.
-    times = Counter(row["id"] for row in rows(place.held.parent / "out")) + Counter(
-        row["id"] for row in rows(place.held)
-    )
+    times = Counter(row["id"] for row in [*rows(place.held.parent / "out"), *rows(place.held)])
     labels = [label for label in place.labels if times[label["later"]] == 1]
     assert not {label["later"] for label in place.labels if label not in labels} & set(truth)
     path = place.sample / "once.jsonl"
     path.write_text("\n".join(map(json.dumps, labels)), "utf-8")
-    found = json.loads(run("evaluate", str(place.source), "--labels", str(path), "--json"))
+    found = json_of("evaluate", place.source, "--labels", path)
     assert found["agreement"]["all"]["precision"] == pytest.approx(expected)
     assert found["novelty"]["rates"]["decision"]["missed"] == pytest.approx(missed)
 
@@ -193,7 +180,7 @@ def test_a_pair_that_was_drawn_twice_is_asked_twice_and_each_answer_has_its_weig
     first, again = ({"id": name, "title": "Elm bridge opens", "text": text} for name in "ab")
     changed = again | {"title": "Elm bridge opens after two years", "text": text.replace("noon", "one o'clock")}
     place.source.write_text("\n".join(map(json.dumps, (first, again, changed))), "utf-8")
-    run("filter", str(place.source), "--output", str(tmp_path / "out"), "--duplicates", str(place.held), "--force")
+    words("filter", place.source, "--output", tmp_path / "out", "--duplicates", place.held, "--force")
     assert [(row["id"], row["original"]["id"]) for row in rows(place.held)] == [("b", "a")] * 2
     assert "1 of 2 pairs are labelled" in place.label("snq")
     shown = place.label("d")
@@ -216,10 +203,10 @@ def test_sixty_labels_recommend_a_threshold_with_what_it_misses_and_repeats(plac
         pairs.append(Pair(sides[n], sides[60 + n], decision, novelty >= 0.4, "body, at", 1.0))
         keys += "sm" if novelty >= 0.7 else "sn"
     Sample.write(place.sample, pairs, [], {})
-    few = run("sample", str(place.sample), keys=keys[:60] + "q")
+    few = words("sample", place.sample, input=keys[:60] + "q")
     assert "No value of decision.novelty is recommended from 30 labelled pairs, 0 with something new" in few
     assert "that takes 10 pairs more, 8 pairs more with something new." in few
-    shown = run("sample", str(place.sample), keys=keys[60:])
+    shown = words("sample", place.sample, input=keys[60:])
     (value,) = re.findall(r"\[decision\] novelty = (\S+)", shown)
     assert 0.45 < float(value) < 0.7
     assert f"Recommended from 60 labelled pairs, 18 with something new: decision.novelty = {value}." in shown
@@ -251,11 +238,11 @@ def test_a_directory_with_files_of_another_work_is_refused(place: Place, name: s
 
 def test_files_that_do_not_belong_together_are_refused(place: Place, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="go together"):
-        run("sample", str(place.sample), "--input", str(place.source))
+        words("sample", place.sample, "--input", place.source)
     other = tmp_path / "other.jsonl"
     other.write_bytes(place.source.read_bytes())
     with pytest.raises(InputError, match=r"speaks of .*in\.jsonl; name it with --input"):
-        run("sample", str(place.sample), "--duplicates", str(place.held), "--input", str(other))
+        words("sample", place.sample, "--duplicates", place.held, "--input", other)
     place.held.write_text('{"id": 1}\n', "utf-8")
     with pytest.raises(InputError, match="no row of a duplicates file"):
         place.label("q")

@@ -5,23 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from stream_dedup.changelog import entries
-from stream_dedup.cli.main import app
 from stream_dedup.cli.operate import _for_people
 from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.errors import CorruptBlock, InputError
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import Settings, load_settings
 from tests.benchmarks.memory import deltas
+from tests.cli.commands import json_of, run, words
 from tests.worker.remembered import Remembering
 from tests.worker.support import article, feed, made_up, make_settings, ready, run_until
-
-
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 @pytest.fixture
@@ -38,13 +32,13 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_a_directory_is_counted(state: Path) -> None:
-    found = json.loads(run("state", "inspect", state, "--json"))
+    found = json_of("state", "inspect", state)
     let_through = len((state.parent / "out").read_bytes().splitlines())
     assert found["additions"] >= let_through > 0
     assert found["schemes"] == {found["settings_scheme"]: found["blocks"]}
     assert found["settings_scheme"] == f"{Scheme(load_settings().fingerprint).id:016x}"
     assert found["damaged"] == []
-    shown = " ".join(run("state", "inspect", state).split())
+    shown = words("state", "inspect", state)
     assert "additions" in shown
     assert _for_people("last_watermark", 1_772_476_080_000) == "2026-03-02 18:28 UTC", "a date, not milliseconds"
     assert " damaged none " in shown
@@ -64,14 +58,22 @@ def test_damage_is_found_and_named(state: Path) -> None:
     content = bytearray(journal.read_bytes())
     content[len(content) // 3] ^= 1
     journal.write_bytes(content)
-    result = CliRunner().invoke(app, ["state", "verify", str(state)])
-    assert result.exit_code == 1
-    assert isinstance(result.exception, SystemExit) or "byte" in str(result.exception)
+    with pytest.raises(CorruptBlock, match="byte"):
+        run("state", "verify", state)
 
 
 def test_a_foreign_directory_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["state", "inspect", str(tmp_path)])
-    assert "is not a state directory" in str(result.exception)
+    with pytest.raises(InputError, match="is not a state directory"):
+        run("state", "inspect", tmp_path)
+
+
+def config_of(settings: Settings, directory: Path) -> Path:
+    kafka, path = settings.kafka, directory / "settings.toml"
+    path.write_text(
+        f'[kafka]\nbootstrap_servers = "{kafka.bootstrap_servers}"\ngroup_id = "{kafka.group_id}"\n'
+        f'[topics]\nchangelog = "{settings.topics.changelog}"\n'
+    )
+    return path
 
 
 @pytest.mark.kafka
@@ -85,12 +87,7 @@ def test_folded_blocks_are_counted_once(
     with Remembering(settings) as writer:
         for delta in every:
             writer.write(delta)
-    config = tmp_path / "settings.toml"
-    config.write_text(
-        f'[kafka]\nbootstrap_servers = "{kafka.bootstrap}"\n[topics]\nchangelog = "{settings.topics.changelog}"\n',
-        "utf-8",
-    )
-    found = json.loads(run("state", "inspect", "--config", config, "--json"))
+    found = json_of("state", "inspect", "--config", config_of(settings, tmp_path))
     assert (found["blocks"], found["folded"], found["additions"]) == (47 + 4, 40, 47)
 
 
@@ -101,13 +98,8 @@ def test_a_topic_is_counted_and_verified(
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     feed(settings, [*made_up(100), (b"item-0", None)])
     run_until(settings, 101)
-    config = tmp_path / "settings.toml"
-    config.write_text(
-        f'[kafka]\nbootstrap_servers = "{kafka.bootstrap}"\ngroup_id = "{settings.kafka.group_id}"\n'
-        f'[topics]\nchangelog = "{settings.topics.changelog}"\n',
-        "utf-8",
-    )
-    found = json.loads(run("state", "inspect", "--config", config, "--json"))
+    config = config_of(settings, tmp_path)
+    found = json_of("state", "inspect", "--config", config)
     assert found["owners"] == {f"{settings.kafka.group_id}-global": found["blocks"]}
     assert found["forgotten"] == 1
     assert "0 damaged" in run("state", "verify", "--config", config)

@@ -1,18 +1,20 @@
 """Text of strangers cannot steer the terminal, whichever command prints it: headlines, ids, names of files and topics.
 
 Commands run as a person runs them, through `main`, with foreign text that would rename the window, colour it, turn the
-direction of writing and break the line. All of it arrives escaped, on standard output and standard error.
+direction of writing and break the line. All of it arrives escaped, on standard output and standard error. The name of
+an emoji, which an id may hold between colons, does not become one.
 """
 
+import ast
 import io
 import json
 import re
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.progress import Progress, TextColumn
@@ -28,23 +30,15 @@ from tests.cli.commands import exit_of
 from tests.observe.watched import report
 
 MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-HOSTILE = f"[link=evil.example][red]owned\x1b]0;\x07\x1b[31m\x9b32m\x7f\x85\u2028\u2029{MARKS}"
+HOSTILE = f":ship:[link=evil.example][red]owned\x1b]0;\x07\x1b[31m\x9b32m\x7f\x85\u2028\u2029{MARKS}"
 # What may arrive beside printable text.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
+MORE = {"a": "", "b": "", "c": "It will be back in spring, said the port, and then it sails again."}
 ITEMS = [
-    {
-        "id": f"{name}{HOSTILE}",
-        "title": f"Ferry{HOSTILE}",
-        "text": f"{TEXT} {more}{HOSTILE}",
-        "source": f"{name}{HOSTILE}",
-    }
-    for name, more in (
-        ("a", ""),
-        ("b", ""),
-        ("c", "It will be back in spring, said the port, and then it sails again."),
-    )
+    {"id": name + HOSTILE, "title": f"Ferry{HOSTILE}", "text": f"{TEXT} {more}{HOSTILE}", "source": name + HOSTILE}
+    for name, more in MORE.items()
 ]
 LABELS = [
     {"earlier": ITEMS[0]["id"], "later": ITEMS[1]["id"], "label": "different", "corpus": HOSTILE},
@@ -57,11 +51,7 @@ FILES = {
     "secret.toml": f"[kafka]\ngroup_id = {json.dumps(HOSTILE)}\n[item.fields]\ntitle = {json.dumps(HOSTILE)}\n",
     "unknown.toml": f"[kafka]\n{json.dumps(HOSTILE)} = 1\n",
 }
-Boundary = Callable[[pytest.MonkeyPatch], None]
-
-
-def _nothing(_: pytest.MonkeyPatch) -> None:
-    pass
+MODULES = sorted(Path(main.__file__).parent.glob("*.py"))
 
 
 def _demo(patch: pytest.MonkeyPatch) -> None:
@@ -91,26 +81,33 @@ def _sample(patch: pytest.MonkeyPatch) -> None:
 FILTER = ("filter", NEWS, "--output", f"new{HOSTILE}.jsonl", "--duplicates", HELD)
 PAIR = (ITEMS[0]["id"], ITEMS[2]["id"], "--in", NEWS)
 # The ways in which text reaches a terminal: arguments, the command before, and a stand-in for what is outside of the
-# process. Every command prints through one of them (test_consoles.py).
-USES: dict[str, tuple[tuple[str, ...], tuple[str, ...], Boundary]] = {
+# process.
+USES: dict[str, tuple[tuple[str, ...], tuple[str, ...], modes.Boundary | None]] = {
     "a picture": (("demo",), (), _demo),
-    "a table": (("check", NEWS), (), _nothing),
-    "a table of settings": (("config", "show", "--config", "secret.toml"), (), _nothing),
-    "tables of a report": (("evaluate", NEWS, "--labels", "labels.jsonl"), (), _nothing),
+    "a table": (("check", NEWS), (), None),
+    "a table of settings": (("config", "show", "--config", "secret.toml"), (), None),
+    "tables of a report": (("evaluate", NEWS, "--labels", "labels.jsonl"), (), None),
     "examples": (("trial", "--since", "9999d"), (), _trial),
-    "names of files": (FILTER, (), _nothing),
-    "bad lines": (("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl"), (), _nothing),
+    "names of files": (FILTER, (), None),
+    "bad lines": (("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl"), (), None),
     "a warning": (
-        ("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl", "--keep", f"source:{HOSTILE}"), (), _nothing
+        ("pairs", NEWS, "--output", "p.jsonl", "--clusters", "c.jsonl", "--keep", f"source:{HOSTILE}"), (), None
     ),
-    "side by side": (("explain", *PAIR), (), _nothing),
+    "side by side": (("explain", *PAIR), (), None),
     "questions": (("sample", "drawn", "--duplicates", HELD, "--input", NEWS), FILTER, _sample),
-    "JSON": (("explain", *PAIR, "--json"), (), _nothing),
-    "a plain line": (("weights", "build", NEWS, "--output", f"idf{HOSTILE}.bin"), (), _nothing),
-    "an error": (("check", LOST), (), _nothing),
-    "an error of the settings": (("plan", "--config", "unknown.toml"), (), _nothing),
-    "wrong usage": (("filter", NEWS, "--format", HOSTILE, "--output", "new.jsonl"), (), _nothing),
+    "JSON": (("explain", *PAIR, "--json"), (), None),
+    "a plain line": (("weights", "build", NEWS, "--output", f"idf{HOSTILE}.bin"), (), None),
+    "an error": (("check", LOST), (), None),
+    "an error of the settings": (("plan", "--config", "unknown.toml"), (), None),
+    "wrong usage": (("filter", NEWS, "--format", HOSTILE, "--output", "new.jsonl"), (), None),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_no_command_makes_a_plain_console(module: Path) -> None:
+    """Every command prints through one of these ways. Another console would interpret foreign text."""
+    calls = [call for call in ast.walk(ast.parse(module.read_text("utf-8"))) if isinstance(call, ast.Call)]
+    assert "Console" not in {call.func.id for call in calls if isinstance(call.func, ast.Name)}
 
 
 @pytest.mark.parametrize("use", USES)
@@ -125,10 +122,12 @@ def test_no_control_character_reaches_the_terminal(
     if before:
         exit_of(monkeypatch, *before)
     capsys.readouterr()
-    boundary(monkeypatch)
+    if boundary:
+        boundary(monkeypatch)
     exit_of(monkeypatch, *arguments)
     printed = "".join(capsys.readouterr())
-    assert "red]owned" in printed, "the foreign text is shown, and its markup is not interpreted"
+    for part in (":ship:", "red]owned"):
+        assert part in printed, "the foreign text is shown, and not interpreted"
     assert not set(CONTROL.findall(printed))
 
 
@@ -155,10 +154,7 @@ def test_an_output_on_standard_output_keeps_its_bytes(
 def test_a_traceback_cannot_steer_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
-        raise ZeroDivisionError(HOSTILE)
-
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(main, "app", Mock(side_effect=ZeroDivisionError(HOSTILE)))
     exit_of(monkeypatch)
     printed = capsys.readouterr().err
     assert "Traceback" in printed
@@ -172,7 +168,7 @@ def test_a_console_uses_the_codes_of_a_terminal_and_foreign_text_does_not(capsys
             bars.add_task("", name=HOSTILE)
         console.print(Text(HOSTILE, "bold"))
     printed = capsys.readouterr().out
-    assert "\x1b[1m[link=evil.example][red]owned\\u001b]0;" in printed
+    assert "\x1b[1m:ship:[link=evil.example][red]owned\\u001b]0;" in printed
     assert "\x1b]0" not in printed
     # Escapes and returns are the console's own.
     assert set(CONTROL.findall(printed)) <= {"\x1b", "\r"}

@@ -11,11 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo import jars
 from stream_dedup.demo.jars import default_cache_dir, locked, ready_runtime
 from stream_dedup.errors import StreamError
 from tests.broker import EmbeddedKafka
+from tests.worker.support import feed, make_settings, read_all, ready
 
 
 def on_kafka(test: Callable[..., None]) -> Callable[..., None]:
@@ -30,51 +33,11 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until_dead(pid: int, seconds: float = 10) -> bool:
-    deadline = time.monotonic() + seconds
+def wait_until_dead(pid: int) -> bool:
+    deadline = time.monotonic() + 10
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     return not is_alive(pid)
-
-
-def create(kafka: EmbeddedKafka, topic: str, partitions: int = 1) -> None:
-    from kafka.admin import KafkaAdminClient
-
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
-    admin.close()
-
-
-def commit(kafka: EmbeddedKafka, topic: str, *values: bytes, afterwards: Callable[[], object] = lambda: None) -> None:
-    """Send each value to a partition, in one transaction, and call `afterwards` once Kafka has accepted its commit."""
-    from kafka import KafkaProducer
-
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=f"tests-{topic}", retry_backoff_ms=20)
-    producer.init_transactions()
-    producer.begin_transaction()
-    futures = [producer.send(topic, value, partition=partition) for partition, value in enumerate(values)]
-    producer.flush(30)
-    for future in futures:
-        future.get(0)
-    producer.commit_transaction()
-    afterwards()
-    producer.close()
-
-
-def committed(kafka: EmbeddedKafka, topic: str, count: int) -> list[bytes]:
-    """Return the first `count` committed values of the topic, or fewer after 30 s."""
-    from kafka import KafkaConsumer, TopicPartition
-
-    consumer = KafkaConsumer(
-        bootstrap_servers=kafka.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-    )
-    consumer.assign([TopicPartition(topic, 0)])
-    values: list[bytes] = []
-    deadline = time.monotonic() + 30
-    while len(values) < count and time.monotonic() < deadline:
-        values += [r.value for records in consumer.poll(500).values() for r in records]
-    consumer.close()
-    return values
 
 
 @on_kafka
@@ -83,8 +46,8 @@ def test_kill_and_restart_keep_the_data_and_the_end_of_the_context_removes_it() 
     messages: list[str] = []
     with EmbeddedKafka(say=messages.append) as kafka:
         first, address = kafka.pid, kafka.bootstrap
-        create(kafka, "topic")
-        commit(kafka, "topic", b"before the kill")
+        settings = ready(make_settings(address, lambda role: role))
+        feed(settings, [(None, b"before the kill")])
         kafka.kill()
         assert not is_alive(first)
         with pytest.raises(StreamError, match="not running"):
@@ -92,11 +55,12 @@ def test_kill_and_restart_keep_the_data_and_the_end_of_the_context_removes_it() 
 
         kafka.restart()
         assert kafka.bootstrap == address
-        commit(kafka, "topic", b"after the kill")
+        feed(settings, [(None, b"after the kill")])
         kafka.stop()
         kafka.restart()
-        commit(kafka, "topic", b"after the stop")
-        assert committed(kafka, "topic", 3) == [b"before the kill", b"after the kill", b"after the stop"]
+        feed(settings, [(None, b"after the stop")])
+        values = [record.value for record in read_all(settings, settings.topics.input)]
+        assert values == [b"before the kill", b"after the kill", b"after the stop"]
 
         last, directory = kafka.pid, kafka.directory
         assert "Kafka Server started" in kafka.log.read_text()
@@ -164,21 +128,26 @@ def test_a_wrong_setting_is_reported_with_the_brokers_message() -> None:
 @on_kafka
 @pytest.mark.slow
 def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -> None:
-    from kafka import KafkaConsumer, TopicPartition
-
-    def freeze() -> None:
-        os.kill(kafka.pid, signal.SIGSTOP)
-
     with EmbeddedKafka() as kafka:
-        create(kafka, "topic", partitions=100)
+        settings = {"bootstrap_servers": kafka.bootstrap}
+        with contextlib.closing(KafkaAdminClient(**settings)) as admin:
+            admin.create_topics({"topic": {"num_partitions": 100, "replication_factor": 1}}, wait_for_metadata=True)
         for _ in range(3):
+            producer = KafkaProducer(**settings, transactional_id="tests", retry_backoff_ms=20)
+            producer.init_transactions()
+            producer.begin_transaction()
+            futures = [producer.send("topic", b"value", partition=i) for i in range(100)]
+            producer.flush(30)
+            for future in futures:
+                future.get(0)
+            producer.commit_transaction()
             # Freeze the broker once it has accepted the commit, and kill it after the client has closed, since the
             # client would search for it. Markers in many partitions take longer to write.
-            commit(kafka, "topic", *[b"value"] * 100, afterwards=freeze)
+            os.kill(kafka.pid, signal.SIGSTOP)
+            producer.close()
             kafka.kill()
             kafka.restart()
         topic_partitions = [TopicPartition("topic", i) for i in range(100)]
-        settings = {"bootstrap_servers": kafka.bootstrap}
         with (
             contextlib.closing(KafkaConsumer(**settings, isolation_level="read_committed")) as committed_only,
             contextlib.closing(KafkaConsumer(**settings, isolation_level="read_uncommitted")) as read_uncommitted,

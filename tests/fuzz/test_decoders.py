@@ -52,7 +52,6 @@ NEEDS_NONE = {
     "spark/tasks.py": "what an executor of the same job has made",
     "kafka/errors.py": "an address in the settings",
     "phrases.py": "what pip has written about its own installation",
-    "precompile/kernels.py": "random numbers of its own",
 }
 
 

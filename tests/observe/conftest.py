@@ -1,4 +1,4 @@
-"""Fixtures for a real Chromium: CI installs it; elsewhere its tests are skipped if it is missing."""
+"""A clock, a watched worker, and a real Chromium: CI installs it; elsewhere its tests are skipped if it is missing."""
 
 import os
 import shutil
@@ -13,11 +13,28 @@ from tests.conftest import IN_CI
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+    from tests.observe.watched import Clock, Watched
+
 
 @pytest.fixture(autouse=True)
 def _rendered_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test sees at once what it has just changed."""
     monkeypatch.setattr("stream_dedup.observe.page.KEPT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def clock() -> "Clock":
+    from tests.observe.watched import Clock  # loads the Kafka client, which takes what tests/conftest.py configures
+
+    return Clock()
+
+
+@pytest.fixture
+def watched() -> "Iterator[Watched]":
+    from tests.observe.watched import Watched
+
+    with Watched() as worker:
+        yield worker
 
 
 @pytest.fixture(scope="session")

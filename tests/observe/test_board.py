@@ -6,24 +6,12 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item
 from stream_dedup.observe.recent import SLICE_SECONDS, TIME_SLICES, Board, charts
-from tests.observe.watched import report
+from tests.observe.watched import Clock, bad, report, unique
 
 ITEM = Item("1", "A headline", "A text.", "post.example", 1000)
-UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
+UNIQUE = unique("1")
 HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False)
-DEAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: x")
-
-
-class Clock:
-    now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+DEAD = bad("json: x")
 
 
 @pytest.fixture
@@ -36,9 +24,9 @@ def board(clock: Clock) -> Board:
 def test_items_are_counted_by_time_slice_for_half_an_hour(board: Board, clock: Clock) -> None:
     board.batch(report([ITEM] * 3, [UNIQUE, HELD, HELD], seconds=0.01))
     board.batch(report([ITEM], [UNIQUE], seconds=0.02))
-    clock.now += SLICE_SECONDS
+    clock.passed += SLICE_SECONDS
     board.batch(report([ITEM, BadItem("json", "x")], [UNIQUE, DEAD], lag={0: 5, 1: 6}))
-    clock.now += SLICE_SECONDS
+    clock.passed += SLICE_SECONDS
     numbers = board.snapshot()
     slices = [(one.items, one.held_back, one.lag) for one in list(numbers.slices)[-4:]]
     assert slices == [(0, 0, 0), (4, 2, 0), (2, 0, 11), (0, 0, 11)], "a dead letter is not held, a lag lasts"
@@ -52,7 +40,7 @@ def test_items_are_counted_by_time_slice_for_half_an_hour(board: Board, clock: C
     through, held_back = charts(numbers)[0].bars
     assert through == ("let through", "M348.0,90.0h4.0V47.0h-4.0zM352.0,90.0h4.0V47.0h-4.0z")
     assert held_back == ("held back", "M348.0,47.0h4.0V4.0h-4.0z"), "stacked on what was let through"
-    clock.now += SLICE_SECONDS * TIME_SLICES
+    clock.passed += SLICE_SECONDS * TIME_SLICES
     board.batch(report([ITEM], [UNIQUE]))
     numbers = board.snapshot()
     assert sum(one.items for one in numbers.slices) == 1

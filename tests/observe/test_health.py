@@ -8,32 +8,14 @@ from stream_dedup.errors import TransactionFailed
 from stream_dedup.observe.health import Health, HealthState, Status, stall_seconds
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
+from tests.observe.watched import START, Clock
 
 BOUND = 60.0
-START = 1_700_000_000.0
-
-
-class Clock:
-    """A monotonic and a wall clock that tests advance."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def monotonic(self) -> float:
-        return 5.0 + self.passed
-
-    def wall(self) -> float:
-        return START + self.passed
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
 def health(clock: Clock) -> Health:
-    return Health(BOUND, monotonic=clock.monotonic, clock=clock.wall)
+    return Health(BOUND, monotonic=lambda: 5.0 + clock.passed, clock=clock)
 
 
 def test_it_is_starting_before_the_first_loop(health: Health, clock: Clock) -> None:

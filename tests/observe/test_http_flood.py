@@ -66,31 +66,19 @@ def descriptors(server: Flooded) -> int:
     return len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
 
 
-@pytest.mark.slow
-def test_slow_clients_take_neither_descriptors_nor_answers_from_others(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with flooded(300, log) as server:
+@pytest.mark.parametrize("tls", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_slow_clients_take_neither_descriptors_nor_answers_from_others(tls: bool, tmp_path: Path) -> None:
+    """With TLS they never end their handshake."""
+    log, settings, ca = tmp_path / "log", dict[str, str](), None
+    if tls:
+        authority = Authority(tmp_path, "ours")
+        identity, ca = authority.server("worker", "127.0.0.1"), authority.pem
+        settings = {"tls_certfile": str(identity.cert), "tls_keyfile": str(identity.key)}
+    with flooded(300, log, **settings) as server:
         until = time.monotonic() + 3
         while time.monotonic() < until:
-            assert ask(server.health, "/livez").status == 200
-            assert ask(server.page, "/").status == 200
-            assert ask(server.page, "/metrics").status == 200
-            assert descriptors(server) < DESCRIPTORS / 2
-    assert log.read_text() == ""
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"), "ours")
-
-
-def test_handshakes_that_never_end_are_bounded_too(authority: Authority, tmp_path: Path) -> None:
-    log, identity = tmp_path / "log", authority.server("worker", "127.0.0.1")
-    settings = {"tls_certfile": str(identity.cert), "tls_keyfile": str(identity.key)}
-    with flooded(300, log, **settings) as server:
-        for _ in range(5):
-            assert ask(server.health, "/healthz", ca=authority.pem).status == 200
-            assert ask(server.page, "/", ca=authority.pem).status == 200
+            for url, path in ((server.health, "/livez"), (server.page, "/"), (server.page, "/metrics")):
+                assert ask(url, path, ca=ca).status == 200
             assert descriptors(server) < DESCRIPTORS / 2
     assert log.read_text() == ""
 

@@ -8,16 +8,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from stream_dedup.cli import main as command
+from stream_dedup.cli import main
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import ConfigError, TransactionFailed
 from stream_dedup.observe import logs
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import load_settings
 from tests.broker import EmbeddedKafka, Listener
+from tests.cli.commands import exit_of
 from tests.observe.asked import ask
 from tests.worker.support import make_settings, ready
 
@@ -45,13 +47,9 @@ def test_a_json_line_has_time_logger_level_and_event(capsys: pytest.CaptureFixtu
     fields = json.loads(line)
     assert fields.pop("time").endswith("Z")
     assert fields == {
-        "level": "warning",
-        "logger": "stream_dedup.test",
-        "event": "task 0 is lost\nby fencing",
-        "task": "0",
-        "seconds": 1.5,
-        "partitions": [0, 1],
-    }
+        "level": "warning", "logger": "stream_dedup.test", "event": "task 0 is lost\nby fencing",
+        "task": "0", "seconds": 1.5, "partitions": [0, 1],
+    }  # fmt: skip
 
 
 def test_a_traceback_is_in_the_same_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,14 +114,9 @@ def test_lines_have_no_control_characters(capsys: pytest.CaptureFixture[str]) ->
 def test_the_error_that_ends_the_command_is_logged_in_one_line(
     error: Exception, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails() -> None:
-        raise error
-
-    monkeypatch.setattr(command, "app", fails)
+    monkeypatch.setattr(main, "app", Mock(side_effect=error))
     logs.set_up("json")
-    with pytest.raises(SystemExit) as ended:
-        command.main()
-    assert ended.value.code == code
+    assert exit_of(monkeypatch) == code
     [line] = lines(capsys)
     assert json.loads(line)["event"] == message
     assert ("Traceback" in line) == isinstance(error, ZeroDivisionError)

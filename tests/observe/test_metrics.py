@@ -20,16 +20,17 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, OTHER, Spec
-from stream_dedup.observe.health import Status
+from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.metrics import MAX_SOURCES, BulkHistogram, Metrics, SourceCounter
-from stream_dedup.settings import Settings
+from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker import records as stream_records
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, TaskState
 from tests.index.check import merge
+from tests.observe.watched import START as NOW
+from tests.observe.watched import bad, unique
 from tests.observe.watched import report as full_report
 
-NOW = 1_700_000_000.0
 PACKAGE = Path(stream_dedup.observe.__path__[0]).parent
 
 
@@ -38,9 +39,8 @@ class World:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = Metrics(
-            self.registry, version="1.2.3", clock=lambda: NOW, status=lambda: Status.OK, memory_limit=2**30
-        )
+        settings, state = load_settings(worker={"memory": 2**30}), HealthState(Status.OK, 0.0)
+        self.metrics = Metrics(self.registry, settings, "1.2.3", lambda: state, lambda: NOW)
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"stream_dedup_{name}", labels)
@@ -57,14 +57,6 @@ def world() -> World:
 def item(name: str, age: float = 1.0, **fields: str) -> Item:
     words = {"title": "A headline", "text": "A text", "source": "host.example"} | fields
     return Item(name, **words, time=int((NOW - age) * 1000))
-
-
-def unique(name: str) -> Verdict:
-    return Verdict(name, Kind.UNIQUE, Stage.NONE, True)
-
-
-def bad(reason: str) -> Verdict:
-    return Verdict("", Kind.BAD, Stage.NONE, False, reason=reason)
 
 
 def report(

@@ -9,30 +9,16 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
 from stream_dedup.observe.watch import NEAR_LIMIT, DeadLetterLog, Incoming, MemoryWatch, resident_memory
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.observer import BatchReport
+from tests.observe.watched import START, Clock, bad
 from tests.observe.watched import report as full_report
 from tests.operate.prometheus import RULES
 
 SETTINGS = load_settings(item={"preset": "plain"}, worker={"memory": 2**30})
-AT = 1_700_000_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = float(AT)
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +44,7 @@ def record_without_title(number: int) -> dict[str, Any]:
 def report(clock: Clock, make_record: Any, count: int) -> BatchReport:
     decode = Decoder(SETTINGS.item)
     values = [json.dumps(make_record(i)).encode() for i in range(count)]
-    time = int(clock.now * 1000)
+    time = int(clock() * 1000)
     records = [SimpleNamespace(value=value, partition=0, offset=i, timestamp=time) for i, value in enumerate(values)]
     items = [decode(record.value, None, record.timestamp, 0, record.offset) for record in records]
     return replace(full_report(items, []), records=records)
@@ -70,7 +56,7 @@ def test_the_summary_is_logged_once_after_a_thousand_items(clock: Clock, caplog:
     incoming.batch(report(clock, complete_record, 999))
     assert not caplog.records
     incoming.batch(report(clock, complete_record, 1))
-    clock.now += 1000
+    clock.passed += 1000
     incoming.batch(report(clock, complete_record, 1000))
     incoming.loop_completed(["global"])
     (line,) = caplog.messages
@@ -80,11 +66,11 @@ def test_the_summary_is_logged_once_after_a_thousand_items(clock: Clock, caplog:
 
 def test_a_slow_input_is_summarized_after_a_minute(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     incoming = Incoming(SETTINGS, clock=clock)
-    clock.now += 500
+    clock.passed += 500
     incoming.loop_completed([])
     incoming.batch(report(clock, complete_record, 3))
     for seconds, lines in ((59, 0), (2, 1), (100, 1)):
-        clock.now += seconds
+        clock.passed += seconds
         incoming.loop_completed([])
         assert len(messages(caplog, logging.INFO)) == lines
 
@@ -95,14 +81,14 @@ def test_each_warning_is_logged_when_it_is_new(clock: Clock, caplog: pytest.LogC
     (warning,) = messages(caplog, logging.WARNING)
     assert "No item has a title" in warning
     assert 'title = "headline"' in warning
-    clock.now += 100
+    clock.passed += 100
     incoming.batch(report(clock, record_without_title, 1000))
     assert len(messages(caplog, logging.WARNING)) == 1, "logged once"
     # The producer is corrected, and breaks again an hour later.
     for make_record, count in ((complete_record, 1000), (record_without_title, 1000)):
-        clock.now += 3700
+        clock.passed += 3700
         incoming.batch(report(clock, make_record, count))
-    clock.now += 100
+    clock.passed += 100
     incoming.batch(report(clock, record_without_title, 1))
     assert len(messages(caplog, logging.WARNING)) == 2
 
@@ -110,9 +96,9 @@ def test_each_warning_is_logged_when_it_is_new(clock: Clock, caplog: pytest.LogC
 def test_a_change_shows_after_many_earlier_items(clock: Clock) -> None:
     incoming = Incoming(SETTINGS, clock=clock)
     incoming.batch(report(clock, complete_record, 3000))
-    clock.now += 3700
+    clock.passed += 3700
     # The hour before is shown while the new one has few items.
-    for added, since, items, titles in ((99, AT, 3000, 30), (1, AT + 3700, 100, 0)):
+    for added, since, items, titles in ((99, START, 3000, 30), (1, START + 3700, 100, 0)):
         incoming.batch(report(clock, record_without_title, added))
         shown = incoming.latest()
         assert shown is not None
@@ -120,7 +106,7 @@ def test_a_change_shows_after_many_earlier_items(clock: Clock) -> None:
 
 
 def test_odd_times_are_shown_but_logged_by_the_tasks_only(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    clock.now = AT / 1000
+    clock.passed = START / 1000 - START
     incoming = Incoming(SETTINGS, clock=clock)
     incoming.batch(report(clock, complete_record, 1000))
     shown = incoming.latest()
@@ -135,7 +121,7 @@ def test_odd_times_are_shown_but_logged_by_the_tasks_only(clock: Clock, caplog: 
 def test_the_first_dead_letter_of_each_reason_is_said(caplog: pytest.LogCaptureFixture) -> None:
     dead_letters = DeadLetterLog()
     reasons = ["type: title is a list", "type: title is a list", "json: byte 7 is wrong"]
-    verdicts = [Verdict("", Kind.BAD, Stage.NONE, False, reason=reason) for reason in reasons]
+    verdicts = list(map(bad, reasons))
     for _ in range(100):
         dead_letters.batch(full_report([BadItem("x", "y")] * 3, verdicts))
     end = "stream_dedup_bad_items_total counts more of them"
@@ -152,14 +138,14 @@ def test_the_approach_to_the_limit_is_logged_once_with_the_cure(clock: Clock, ca
     shares = iter((0.5, 0.84, 0.86, 0.95, 0.84, 0.99, 0.7, 0.9, 0.0))
     watch = MemoryWatch(SETTINGS, resident=lambda: int(next(shares) * 2**30), clock=clock)
     for _ in range(6):
-        clock.now += 1
+        clock.passed += 1
         watch.loop_completed(["global"])
         watch.loop_completed(["global"])  # it looks once a second
     [line] = caplog.messages
     assert line.startswith("memory: 881 of 1024 MiB are taken (86 %). At the limit the kernel kills the process")
     assert all(words in line for words in ("more memory", "[window] length", "plan"))
     for _ in range(3):
-        clock.now += 1
+        clock.passed += 1
         watch.restore_progress("global", 30, 100)
     assert len(caplog.messages) == 2, "after it was well below, it is news again"
     assert "30% of the changelog is restored" in caplog.messages[1]

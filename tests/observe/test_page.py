@@ -3,10 +3,8 @@
 import html
 import re
 import urllib.parse
-from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +13,6 @@ import stream_dedup.observe
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.page import POLICY
-from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.observer import TaskState
 from tests.observe.asked import ask
 from tests.observe.watched import Watched
@@ -25,17 +22,6 @@ FIRST = Item("a-1", "Elm bridge opens", TEXT, "post.example", 1_700_000_000_000,
 COPY = Item("b-2", "Elm bridge opens at last", TEXT + " More soon.", "gazette.example", 1_700_000_060_000, 1, 9)
 PASSWORD = "hunter2-of-the-feed"  # noqa: S105 - not one of ours
 FOLDER = Path(stream_dedup.observe.__path__[0])
-
-
-def settings(**tables: Any) -> Settings:
-    return load_settings(observe={"port": 0, **tables.pop("observe", {})}, **tables)
-
-
-@pytest.fixture
-def watched() -> Iterator[Watched]:
-    worker = Watched(settings())
-    yield worker
-    worker.close()
 
 
 def get(worker: Watched, path: str = "/") -> tuple[int, Message, str]:
@@ -159,25 +145,19 @@ def test_no_query_breaks_the_page(watched: Watched, query: str) -> None:
 
 
 def test_an_original_that_is_no_longer_retained_is_reported() -> None:
-    worker = Watched(settings(observe={"recent_items": 1}))
-    try:
+    with Watched(observe={"recent_items": 1}) as worker:
         worker.judge([FIRST])
         worker.judge([Item("x", "Other news today", "Nothing in common with anything else at all.", "y.example", 1)])
         worker.judge([COPY])
         text = words(worker)
-    finally:
-        worker.close()
     assert "It was let through before the last 1 items, so this page no longer has its headline" in text
     assert "id a-1 , input partition 0 offset 7" in text
 
 
 def test_without_retained_items_no_text_is_shown() -> None:
-    worker = Watched(settings(observe={"recent_items": 0}, policy={"shadow": True}))
-    try:
+    with Watched(observe={"recent_items": 0}, policy={"shadow": True}) as worker:
         worker.judge([FIRST, COPY])
         text = words(worker, "/?id=b-2")
-    finally:
-        worker.close()
     assert "Elm" not in text
     assert "This page retains no items" in text
     assert "of these held back 1" in text, "the numbers remain"
@@ -207,13 +187,10 @@ def test_neither_page_nor_metrics_nor_health_contains_a_secret(caplog: pytest.Lo
         "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "feed-user-7",
         "sasl_password": PASSWORD, "ssl_certfile": "/secret/cert.pem", "ssl_keyfile": "/secret/key.pem",
     }  # fmt: skip
-    worker = Watched(settings(kafka=kafka))
-    try:
+    with Watched(kafka=kafka) as worker:
         worker.watch.error(TransactionFailed(f"SASL: bad password {PASSWORD} of a client"), 0.2)
         worker.judge([FIRST, COPY])
         output = "".join(get(worker, path)[2] for path in ("/", "/?id=a-1", "/metrics", "/healthz", "/page.js"))
-    finally:
-        worker.close()
     for secret in (PASSWORD, "feed-user-7", "/secret/key.pem"):
         assert secret not in output
         assert secret not in caplog.text

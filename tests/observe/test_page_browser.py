@@ -10,7 +10,6 @@ from stream_dedup.demo.sample import sample_records
 from stream_dedup.errors import BadItem, TransactionFailed
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.settings import load_settings
 from tests.observe.watched import Watched, report
 
 if TYPE_CHECKING:
@@ -56,25 +55,22 @@ PAYLOADS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def watched() -> Iterator[Watched]:
-    worker = Watched(load_settings(observe={"port": 0}))
-    yield worker
-    worker.close()
-
-
 @pytest.fixture(scope="module")
 def busy() -> Iterator[Watched]:
     """A worker with synthetic news, an error and a lag."""
-    settings = load_settings(observe={"port": 0})
-    worker, decode = Watched(settings), Decoder(settings.item)
-    records = list(sample_records(200, 7))
-    worker.judge(
-        [decode(value, key, 1_700_000_000_000 + n, 0, n) for n, (key, value) in enumerate(records)], lag={0: 9}
-    )
-    worker.watch.error(TransactionFailed("committing: the broker is gone"), 0.2)
-    yield worker
-    worker.close()
+    with Watched() as worker:
+        decode = Decoder(worker.settings.item)
+        records = enumerate(sample_records(200, 7))
+        worker.judge([decode(value, key, 1_700_000_000_000 + n, 0, n) for n, (key, value) in records], lag={0: 9})
+        worker.watch.error(TransactionFailed("committing: the broker is gone"), 0.2)
+        yield worker
+
+
+@pytest.fixture
+def page(browser: "Browser") -> "Iterator[Page]":
+    page = browser.new_page()
+    yield page
+    page.close()
 
 
 class Listener:
@@ -110,9 +106,8 @@ def hostile(worker: Watched) -> None:
         worker.watch.error(TransactionFailed(payload), 0.1)
 
 
-def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, browser: "Browser") -> None:
+def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, page: "Page") -> None:
     hostile(watched)
-    page = browser.new_page()
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/", wait_until="load")
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
@@ -126,19 +121,14 @@ def test_hostile_news_runs_no_script_and_is_shown_verbatim(watched: Watched, bro
     page.wait_for_timeout(300)
     assert page.evaluate("window.hit") is None
     assert listener.messages == []
-    page.close()
 
 
-def test_a_hostile_search_runs_no_script(watched: Watched, browser: "Browser") -> None:
+def test_a_hostile_search_runs_no_script(watched: Watched, page: "Page") -> None:
     hostile(watched)
-    watched.watch.recent._held_back.clear()  # the list has its own test; pages load faster without it
-    page = browser.new_page()
+    watched.watch.recent._latest["held back"].clear()  # the list has its own test; pages load faster without it
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/")
-    for name in (
-        *(f"2{payload}" for payload in PAYLOADS),
-        "".join(PAYLOADS),
-    ):  # ids that are found, and one that is not
+    for name in [*(f"2{payload}" for payload in PAYLOADS), "".join(PAYLOADS)]:  # the last id is not found
         page.evaluate("name => { document.getElementById('id').value = name }", name)
         with page.expect_navigation(wait_until="load"):
             page.evaluate("document.querySelector('form').submit()")
@@ -146,11 +136,9 @@ def test_a_hostile_search_runs_no_script(watched: Watched, browser: "Browser") -
         assert page.locator("main :is(img, iframe, base, style, script, a)").count() == 0
     assert page.evaluate("window.hit") is None
     assert listener.messages == []
-    page.close()
 
 
-def test_the_content_security_policy_blocks_injected_markup(watched: Watched, browser: "Browser") -> None:
-    page = browser.new_page()
+def test_the_content_security_policy_blocks_injected_markup(watched: Watched, page: "Page") -> None:
     listener = Listener(page, watched.url)
     page.goto(watched.url + "/")
     for payload in ("<img src=/icon.svg onload=window.hit=1>", "<p style='color:red' onclick=window.hit=1 id=p>x</p>"):
@@ -159,7 +147,6 @@ def test_the_content_security_policy_blocks_injected_markup(watched: Watched, br
     page.wait_for_timeout(200)
     assert page.evaluate("window.hit") is None
     assert sum("Content Security Policy" in message for message in listener.messages) >= 3
-    page.close()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +156,7 @@ def test_the_content_security_policy_blocks_injected_markup(watched: Watched, br
 def test_the_page_is_accessible(busy: Watched, browser: "Browser", scheme: Any, width: int, query: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    held_back = busy.watch.recent.held_back()
+    held_back = busy.watch.recent.latest("held back")
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     page.goto(f"{busy.url}/{query.replace('FOUND', held_back[0].item.verdict.id)}")
     results = Axe().run(page)
@@ -179,45 +166,37 @@ def test_the_page_is_accessible(busy: Watched, browser: "Browser", scheme: Any, 
     assert results.violations_count == 0, results.generate_report()
 
 
-def test_it_updates_itself_keeps_details_open_and_reports_a_lost_connection(
-    browser: "Browser",
-) -> None:
-    worker = Watched(load_settings(observe={"port": 0}))
+def test_it_updates_itself_keeps_details_open_and_reports_a_lost_connection(page: "Page") -> None:
     text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
-    try:
-        worker.judge(
-            [Item("1", "Elm bridge opens", text, "a.example", 1), Item("2", "Elm bridge opens", text, "b.example", 2)]
-        )
-        page = browser.new_page()
+
+    def copy(number: int, more: str = "") -> Item:
+        return Item(str(number), "Elm bridge opens", text + more, f"{number}.example", number)
+
+    with Watched() as worker:
+        worker.judge([copy(1), copy(2)])
         page.goto(worker.url + "/")
         assert page.locator("details[open]").count() == 1
         assert page.inner_text("#pause") == "Pause updates"
-        worker.judge([Item("3", "Elm bridge opens", text + " Late.", "c.example", 3)])
+        worker.judge([copy(3, " Late.")])
         page.evaluate("refresh()")
         page.wait_for_selector("#held-2", state="attached")
-        assert [page.evaluate("id => document.getElementById(id).open", name) for name in ("held-2", "held-1")] == [
-            False,
-            True,
-        ]
+        assert [page.evaluate(f"document.getElementById('held-{n}').open") for n in (2, 1)] == [False, True]
         page.click("#pause")
         assert page.get_attribute("#pause", "aria-pressed") == "true"
-        worker.judge([Item("4", "Elm bridge opens", text + " Later.", "d.example", 4)])
+        worker.judge([copy(4, " Later.")])
         page.evaluate("refresh()")
         page.wait_for_timeout(200)
         assert page.locator("#held-3").count() == 0
         assert page.is_hidden("#connection")
-    finally:
-        worker.close()
     page.click("#pause")
     page.wait_for_selector("#connection", state="visible")
-    page.close()
 
 
 def test_the_page_works_without_scripts(busy: Watched, browser: "Browser") -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(busy.url + "/")
-    page.fill("#id", busy.watch.recent.held_back()[0].item.verdict.id)
+    page.fill("#id", busy.watch.recent.latest("held back")[0].item.verdict.id)
     page.press("#id", "Enter")
     page.wait_for_url("**/?id=*")
     assert "Held back:" in page.inner_text("#found")

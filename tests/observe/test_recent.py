@@ -8,15 +8,11 @@ from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.recent import DEAD_LETTERS, ITEM_BYTES, PAIRS, TEXT_CHARS, TITLE_CHARS, Recent
-from tests.observe.watched import report
+from tests.observe.watched import bad, report, unique
 
 
 def item(name: str, text: str = "A text.", title: str = "A headline") -> Item:
     return Item(name, title, text, "post.example", 1000, 0, 7)
-
-
-def unique(name: str) -> Verdict:
-    return Verdict(name, Kind.UNIQUE, Stage.NONE, True)
 
 
 def duplicate(name: str, of: str) -> Verdict:
@@ -29,11 +25,11 @@ def test_an_item_held_back_is_paired_with_its_original_of_the_same_or_an_earlier
     recent.batch(
         report([item("2"), item("3"), item("4")], [unique("2"), duplicate("3", of="2"), duplicate("4", of="1")])
     )
-    pairs = recent.held_back()
+    pairs = recent.latest("held back")
     assert [(pair.number, pair.item.verdict.id, pair.original and pair.original.verdict.id) for pair in pairs] == [
         (2, "4", "1"), (1, "3", "2"),
     ]  # fmt: skip
-    assert recent.held_back()[0].original is recent.find("1")
+    assert recent.latest("held back")[0].original is recent.find("1")
 
 
 def test_an_update_is_paired_with_its_original() -> None:
@@ -43,9 +39,10 @@ def test_an_update_is_paired_with_its_original() -> None:
     dropped = Verdict("3", Kind.UPDATE, Stage.BODY, False, Original("1", 1000, 0, 7), Evidence())
     recent.batch(report([item("1", "First."), item("2")], [unique("1"), update]))
     recent.batch(report([item("1", "Second."), item("3")], [version, dropped]))
-    updates = [(pair.number, pair.item.verdict.id, pair.original and pair.original.text) for pair in recent.updates()]
-    assert updates == [(2, "1", "First."), (1, "2", "First.")]
-    assert [(pair.number, pair.item.verdict.id) for pair in recent.held_back()] == [(3, "3")]
+    updates = recent.latest("updates")
+    assert [(pair.number, pair.item.verdict.id) for pair in updates] == [(2, "1"), (1, "2")]
+    assert [pair.original and pair.original.text for pair in updates] == ["First."] * 2
+    assert [(pair.number, pair.item.verdict.id) for pair in recent.latest("held back")] == [(3, "3")]
 
 
 def test_a_forgotten_original_is_missing_in_new_pairs_and_kept_in_earlier_ones() -> None:
@@ -53,7 +50,7 @@ def test_a_forgotten_original_is_missing_in_new_pairs_and_kept_in_earlier_ones()
     recent.batch(report([item("1")], [unique("1")]))
     recent.batch(report([item("2")], [duplicate("2", of="1")]))
     recent.batch(report([item(n) for n in "345"], [unique("3"), unique("4"), duplicate("5", of="1")]))
-    (later, first) = recent.held_back()
+    (later, first) = recent.latest("held back")
     assert later.original is None
     assert first.original is not None, "kept in the pair, though forgotten by id"
     assert recent.find("1") is None
@@ -64,7 +61,7 @@ def test_a_redelivery_does_not_hide_what_was_let_through() -> None:
     for verdict, text in ((unique("1"), "First."), (duplicate("1", of="1"), "First again."), (unique("2"), "x")):
         recent.batch(report([item(verdict.id, text)], [verdict]))
     recent.batch(report([item("3", "Copy.")], [duplicate("3", of="1")]))
-    copy, redelivery = recent.held_back()
+    copy, redelivery = recent.latest("held back")
     assert redelivery.original is not None
     assert copy.original is not None
     assert redelivery.original.text == copy.original.text == "First."
@@ -76,12 +73,12 @@ def test_a_redelivery_does_not_hide_what_was_let_through() -> None:
 
 def test_tombstones_are_found_and_bad_items_listed() -> None:
     recent = Recent(100)
-    bad = Verdict("k" * 2**20, Kind.BAD, Stage.NONE, False, reason="json: cut")
+    dead = bad("json: cut", "k" * 2**20)
     recent.batch(report([Tombstone("1", 5)], [Verdict("1", Kind.TOMBSTONE, Stage.NONE, True)]))
-    recent.batch(report([BadItem("json", "cut")] * (DEAD_LETTERS + 3), [bad] * (DEAD_LETTERS + 3)))
-    assert len(recent.dead_letters()) == DEAD_LETTERS
-    assert len(recent.dead_letters()[0].verdict.id) == TITLE_CHARS
-    assert not recent.held_back()
+    recent.batch(report([BadItem("json", "cut")] * (DEAD_LETTERS + 3), [dead] * (DEAD_LETTERS + 3)))
+    assert len(recent.latest("dead letters")) == DEAD_LETTERS
+    assert len(recent.latest("dead letters")[0].item.verdict.id) == TITLE_CHARS
+    assert not recent.latest("held back")
     found = recent.find("1")
     assert found is not None
     assert found.verdict.kind is Kind.TOMBSTONE
@@ -102,13 +99,13 @@ def test_its_memory_is_bounded_for_every_script(letter: str) -> None:
         tracemalloc.stop()
     assert recent.nbytes <= limit * ITEM_BYTES
     assert taken <= (limit + 2 * PAIRS) * ITEM_BYTES * 1.05
-    assert len(recent.held_back()) == PAIRS
+    assert len(recent.latest("held back")) == PAIRS
     assert len(recent) == limit or recent.nbytes > (limit - 4) * ITEM_BYTES
-    last = recent.held_back()[0].item
+    last = recent.latest("held back")[0].item
     assert (len(last.text), len(last.title), last.truncated) == (TEXT_CHARS, TITLE_CHARS, True)
 
 
 def test_a_capacity_of_zero_retains_nothing() -> None:
     recent = Recent(0)
     recent.batch(report([item("1"), item("2")], [unique("1"), duplicate("2", of="1")]))
-    assert (len(recent), recent.held_back(), recent.find("1"), recent.since()) == (0, [], None, None)
+    assert (len(recent), recent.latest("held back"), recent.find("1"), recent.since()) == (0, [], None, None)

@@ -3,17 +3,37 @@
 from collections import Counter
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import Settings
+from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport
+
+START = 1_700_000_000.0
+
+
+class Clock:
+    """A clock that tests advance, in seconds."""
+
+    passed = 0.0
+
+    def __call__(self) -> float:
+        return START + self.passed
+
+
+def unique(name: str) -> Verdict:
+    return Verdict(name, Kind.UNIQUE, Stage.NONE, True)
+
+
+def bad(reason: str, name: str = "") -> Verdict:
+    return Verdict(name, Kind.BAD, Stage.NONE, False, reason=reason)
 
 
 def report(
@@ -52,11 +72,12 @@ def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
 
 
 class Watched:
-    """A deduplicator with a `Watch` that observes it. Call `close` at the end."""
+    """A deduplicator with a `Watch` that observes it, for the duration of a `with` block."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.watch = Watch(settings, "1.2.3")
-        self._dedup: Deduplicator = self.watch.deduplicator(settings)
+    def __init__(self, **tables: Any) -> None:
+        self.settings = load_settings(observe={"port": 0, **tables.pop("observe", {})}, **tables)
+        self.watch = Watch(self.settings, "1.2.3")
+        self._dedup: Deduplicator = self.watch.deduplicator(self.settings)
         self.watch.task_opened("global", [0, 1], 0, 0.4)
         self.watch.loop_completed(["global"])
 
@@ -71,6 +92,9 @@ class Watched:
         assert self.watch.url is not None
         return self.watch.url
 
-    def close(self) -> None:
+    def __enter__(self) -> "Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._dedup.close()
         self.watch.__exit__()
