@@ -44,7 +44,7 @@ from stream_dedup.settings import Settings, load_settings
 
 log = logging.getLogger(__name__)
 
-# The feed of 400 items is two days long, so that a window of hours expires and a small tree merges on the way.
+# The feed of 400 items is two days long, so that a window of hours expires on the way.
 _ITEMS = 400
 # A small batch goes to the recent tree, a bulk batch straight to a sorted run.
 _BATCHES = (3, 100)
@@ -52,8 +52,8 @@ _BATCHES = (3, 100)
 _NOTICES = 40
 # Judged one by one and in pairs: 120 of them meet every kernel that the whole feed meets.
 _TRICKLE_ITEMS = 120
-# A small tree and a window of hours, so that the index merges and expires on the way.
-_BUSY_INDEX: Mapping[str, Any] = {"index": {"recent_limit": 16}, "window": {"length": "6h"}}
+# A window of hours, so that the index expires on the way.
+_BUSY_INDEX: Mapping[str, Any] = {"window": {"length": "6h"}}
 # Sizes of batches of synthetic fingerprints. A batch of one row is another type to numba than a batch of several.
 _SYNTHETIC = (3, 3, 1, 1, 1, 100, 3, 1, 1, 1, 3, 100, 3)
 _HOUR = 3_600_000

@@ -15,6 +15,8 @@ from stream_dedup.index import runs
 from tests.dedup.test_rollback import HOUR, some_items
 from tests.index.check import check
 
+pytestmark = pytest.mark.usefixtures("small_tree")
+
 START = 1_700_000_000_000
 KINDS = [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)]
 
@@ -24,9 +26,7 @@ def verdicts(batch: Batch) -> list[object]:
 
 
 def small(verify: str = "sketch") -> Settings:
-    return load_settings(
-        index={"recent_limit": 16, "bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify}
-    )
+    return load_settings(index={"bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify})
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -138,7 +138,7 @@ def saved_file(tmp_path: Path) -> Path:
 def test_the_saved_settings_apply_unless_others_are_given(saved_file: Path) -> None:
     with Deduplicator.load(str(saved_file)) as dedup:
         assert dedup.settings.window.length.days == 3
-        assert dedup.settings.index.recent_limit == 16
+        assert dedup.settings.index.bucket_limit == 3
     with Deduplicator.load(saved_file, load_settings(decision={"novelty": 0.6})) as dedup:
         assert dedup.settings.window.length.days == 7
 

@@ -19,6 +19,8 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 from tests.dedup.test_rollback import HOUR, some_items
 
+pytestmark = pytest.mark.usefixtures("small_tree")
+
 FORM = " ".join(f"f{k}" for k in range(70))
 FAMILIES = {
     "sketch": {},
@@ -120,7 +122,7 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
         crowd_anchors(monkeypatch)
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     settings = load_settings(
-        index={"recent_limit": 16, "bucket_limit": bucket_limit},
+        index={"bucket_limit": bucket_limit},
         window={"length": "3d"},
         fingerprint=FAMILIES[family],
     )
@@ -137,7 +139,7 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 50))
 @examples(max_examples=10, deadline=None)
 def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
-    settings = load_settings(index={"recent_limit": 16, "bucket_limit": 4}, window={"length": "2d"})
+    settings = load_settings(index={"bucket_limit": 4}, window={"length": "2d"})
     items = crowded_feed(seed, 120)
     first = outcome(settings, items, iter([*sizes, *[7] * 120]), 10**6)
     assert outcome(settings, items, iter(lambda: 120, 0), 10**6) == first

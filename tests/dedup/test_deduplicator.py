@@ -154,7 +154,7 @@ REWRITTEN = " ".join(BANK[:3]) + " The boat was raised by a crane in the evening
     ],
 )
 def test_a_new_version_follows_the_policy(policy: str, text: str, kind: Kind, forward: bool) -> None:
-    dedup = Deduplicator(load_settings(policy={"updates": policy}, decision={"cosmetic": 0.8}))
+    dedup = Deduplicator(load_settings(policy={"updates": policy}))
     _, second = run(dedup, item("a"), item("a", text=text))
     assert (second.kind, second.forward) == (kind, forward)
 

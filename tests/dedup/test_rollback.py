@@ -12,6 +12,8 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 from tests.index.check import check
 
+pytestmark = pytest.mark.usefixtures("small_tree")
+
 HOUR = 3_600_000
 SENTENCES = [f"Sentence {n} says at some length what the town council thinks of matter {n * 7}." for n in range(40)]
 
@@ -58,7 +60,7 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
 ) -> None:
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
     settings = load_settings(
-        index={"recent_limit": 16, "bucket_limit": 3},
+        index={"bucket_limit": 3},
         window={"length": "3d"},
         fingerprint={"verify": verify},
     )

@@ -11,6 +11,8 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from tests.dedup.world import judged
 
+pytestmark = pytest.mark.usefixtures("small_tree")
+
 FERRY = (
     "The old ferry between the two banks of the Elm was taken out of service on Monday morning. Engineers had found "
     "cracks in the hull during a routine check last week, the town said. Some four hundred people use the crossing "
@@ -91,7 +93,7 @@ def test_every_verdict_is_that_of_comparing_with_all_originals(layout: str, with
     settings = load_settings(
         item=GIVEN["item"],
         fingerprint={"family": "given", "layout": layout, "hamming": within},
-        index={"recent_limit": 64, "bucket_limit": 100_000},
+        index={"bucket_limit": 100_000},
     )
     dedup = Deduplicator(settings)
     originals: list[Item] = []

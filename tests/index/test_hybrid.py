@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import MergeFailed, StreamDedupError
-from stream_dedup.index import runs
+from stream_dedup.index import hybrid, runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.recent import _filter_check
 from stream_dedup.index.runs import build_run
 from stream_dedup.index.times import windows_since
-from stream_dedup.settings import IndexSettings
 from tests.index.check import BrokenIndex, check, merge, rows_held
 from tests.index.model import ModelIndex, pairs_of, words_of
 
@@ -34,7 +33,7 @@ def all_in_tree(index):
 @pytest.fixture(params=["tree", "run"])
 def index(request):
     """An index of two tables; `put` adds rows to the tree or to runs."""
-    made = HybridIndex(range(2), background=False, limits=IndexSettings(bucket_limit=3))
+    made = HybridIndex(range(2), background=False, bucket_limit=3)
 
     def put(keys, times):
         first = made.add(keys[:1], times[:1])
@@ -72,7 +71,7 @@ class TestLookup:
         assert pairs_of(found) == [(0, 1), (1, 0)]
 
     def test_a_bucket_of_thousands_in_a_full_answer(self):
-        index = HybridIndex(range(1), background=False, limits=IndexSettings(bucket_limit=3000))
+        index = HybridIndex(range(1), background=False, bucket_limit=3000)
         index.add(np.full((5000, 1), 7, U32), np.zeros(5000, np.int64))
         index.add(np.full((3, 1), 7, U32), np.zeros(3, np.int64))
         items, rows = index.lookup(np.full((4, 1), 7, U32), np.zeros(4, np.int64))
@@ -146,7 +145,8 @@ def test_an_export_gives_each_row_its_keys_by_table(is_merged):
 
 
 @pytest.mark.parametrize("table_of", [(0, 1, 2), (0, 0, 0), (0, 0, 1)])
-def test_how_rows_are_batched_and_merged_changes_no_lookup(table_of):
+def test_how_rows_are_batched_and_merged_changes_no_lookup(table_of, monkeypatch):
+    monkeypatch.setattr(hybrid, "RECENT_ROWS", 100)
     rng = np.random.default_rng(3)
     keys = rng.choice(np.append(rng.integers(1, 2**32, 40, U32), [0, 5, 5, 5]).astype(U32), (1500, 3))
     times = np.arange(1500) + rng.integers(-200, 200, 1500)
@@ -157,7 +157,7 @@ def test_how_rows_are_batched_and_merged_changes_no_lookup(table_of):
     expected = model.lookup(queries, horizons)
     for sizes in ([1] * 1500, [1500], [3] * 500, [1, 2, 300, 1, 1] * 5, rng.integers(0, 40, 200).tolist()):
         for background in (False, True):
-            index = HybridIndex(table_of, background=background, limits=IndexSettings(bucket_limit=8, recent_limit=100))
+            index = HybridIndex(table_of, background=background, bucket_limit=8)
             cuts = [c for c in np.cumsum(sizes).tolist() if c < 1500]
             for part in np.split(np.arange(1500), cuts):
                 index.add(keys[part], times[part])
@@ -168,8 +168,9 @@ def test_how_rows_are_batched_and_merged_changes_no_lookup(table_of):
 
 
 class TestTree:
-    def test_a_trickle_stays_in_the_tree_until_it_is_full(self):
-        index = HybridIndex(range(2), background=False, limits=IndexSettings(recent_limit=16))
+    def test_a_trickle_stays_in_the_tree_until_it_is_full(self, monkeypatch):
+        monkeypatch.setattr(hybrid, "RECENT_ROWS", 16)
+        index = HybridIndex(range(2), background=False)
         for row in range(16):
             assert len(index._recent) == row
             index.add(keys_of([row + 1, 7]), at(row))
@@ -211,7 +212,7 @@ class TestBackground:
             index.add(np.full((20, 1), 7, U32), np.arange(row, row + 20))
 
     def test_lookups_go_on_while_a_merge_is_under_way(self, gate):
-        index = HybridIndex(range(1), limits=IndexSettings(bucket_limit=1000))
+        index = HybridIndex(range(1), bucket_limit=1000)
         self.fill(index)
         assert index.stats().runs > 1
         assert len(pairs_of(index.lookup(keys_of([7]), at(0)))) == 100
@@ -235,7 +236,7 @@ class TestBackground:
         index.close()
 
     def test_a_failed_merge_surfaces_and_the_index_goes_on(self, gate):
-        index = HybridIndex(range(1), limits=IndexSettings(bucket_limit=1000))
+        index = HybridIndex(range(1), bucket_limit=1000)
         self.fill(index)
         gate.error = MemoryError("no room")
         gate.set()
@@ -299,7 +300,7 @@ def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
 
 def test_keys_that_reach_the_bucket_limit_are_counted() -> None:
     """Both in the tree and in a run; a key of fewer rows, and key 0, are not."""
-    index = HybridIndex(range(2), limits=IndexSettings(bucket_limit=3, recent_limit=16), background=False)
+    index = HybridIndex(range(2), bucket_limit=3, background=False)
     keys = np.array([[7, 1], [7, 2], [7, 2], [7, 0]], np.uint32)
     index.add(keys, np.arange(4))
     assert len(index.lookup(np.array([[7, 2], [9, 0]], np.uint32), np.array([0, 0]))[1]) == 3

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from stream_dedup.index import runs
+from stream_dedup.index import hybrid, runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.times import ANY_TIME
-from stream_dedup.settings import IndexSettings
 from tests.index.check import check, merge
 from tests.index.model import ModelIndex, pairs_of, words_of
 
@@ -22,10 +21,10 @@ TOP = 2**32 - 1
 def test_every_lookup_agrees_with_the_model(background, dont_care_bits, monkeypatch):
     monkeypatch.setattr(runs, "_AT_ONCE", 100)  # so that this little data goes through the background too
     monkeypatch.setattr(runs, "_MAX_RUNS", 6)
+    monkeypatch.setattr(hybrid, "RECENT_ROWS", 20)
     rng = np.random.default_rng([background, 4])
     near = {"dont_care_bits": dont_care_bits, "max_hamming": 2}
-    limits = IndexSettings(recent_limit=20, bucket_limit=LIMIT)
-    index = HybridIndex(TABLE_OF, limits=limits, background=background, **near)
+    index = HybridIndex(TABLE_OF, bucket_limit=LIMIT, background=background, **near)
     model = ModelIndex(TABLE_OF, LIMIT, **near)
     # Many rare keys, a few frequent ones, 0 (none), and both ends of the range.
     pool = np.concatenate([rng.integers(0, TOP, 60, np.uint32), np.arange(6, dtype=np.uint32).repeat(4)])
