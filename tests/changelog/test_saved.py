@@ -12,7 +12,8 @@ from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.index import runs
-from tests.dedup.test_rollback import HOUR, some_items
+from tests.dedup.test_rollback import some_items
+from tests.dedup.world import HOUR
 from tests.index.check import check
 
 pytestmark = pytest.mark.usefixtures("small_tree")
@@ -39,13 +40,7 @@ def test_every_later_verdict_is_the_same(
     dates, several partitions, rolled back batches, recurring prose, a full index, and times that leap to another year.
     """
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
-    made = deduplicator.Deduplicator.__init__
-
-    def init(self: deduplicator.Deduplicator, settings: Settings | None = None) -> None:
-        made(self, settings)
-        self.max_originals = most  # fewer than the settings allow
-
-    monkeypatch.setattr(deduplicator.Deduplicator, "__init__", init)
+    monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
     monkeypatch.setattr(saved, "_ROWS", 50)
     random = np.random.default_rng(seed)
     steady, moving = Deduplicator(small(verify)), Deduplicator(small(verify))
