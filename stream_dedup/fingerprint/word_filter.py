@@ -215,4 +215,3 @@ def find_numbers(tokens, count, numbers):
 def begins_number(text, at):
     """Whether the token at text[at] begins with a digit."""
     return _digit(text, at)[0] >= 0
-

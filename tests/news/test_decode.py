@@ -112,11 +112,6 @@ def test_a_site_is_the_registrable_domain() -> None:
     assert site_of("The Elm Wire") == "the elm wire"
 
 
-@given(st.binary(max_size=200), st.one_of(st.none(), st.binary(max_size=8)))
-def test_no_bytes_raise(value: bytes, key: bytes | None) -> None:
-    assert isinstance(PLAIN(value, key, 1), Item | BadItem)
-
-
 # -- a fingerprint that the item brings along ----------------------------------------------------------------
 
 GIVEN = Decoder(ItemSettings(fingerprint="image.phash|phash"))
