@@ -141,7 +141,8 @@ class Fingerprints:
 
 def key_of(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The index keys of ids or digests: their upper 32 bits, never 0."""
-    return np.maximum(hashes >> np.uint64(32), 1)
+    keys: NDArray[np.uint64] = np.maximum(hashes >> np.uint64(32), 1)
+    return keys
 
 
 class Fingerprinter:
