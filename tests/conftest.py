@@ -90,3 +90,11 @@ def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
         return f"{role}-{test}-{uuid.uuid4().hex[:8]}"
 
     return unique
+
+
+@pytest.fixture(scope="module")
+def small_tree() -> Iterator[None]:
+    """A recent tree that is full after a few rows, so that a small test sees runs and merges."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_dedup.index.hybrid.RECENT_ROWS", 16)
+        yield

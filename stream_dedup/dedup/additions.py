@@ -85,8 +85,7 @@ def news_of(
     n = len(new.signatures)
     marks = np.zeros(n, np.bool_) if corrects is None else corrects
     if boilerplate is None or new.texts is None:
-        texts = new.texts or Texts.nothing(n)
-        return News(new.words, marks, new.hamming, texts, False, _NO_ENTRIES, np.zeros(n, np.uint32))
+        return News(new.words, marks, new.hamming, Texts.nothing(n), False, _NO_ENTRIES, np.zeros(n, np.uint32))
     table, horizons = boilerplate
     return News(new.words, marks, new.hamming, new.texts, True, table.entries, in_seconds(horizons))
 

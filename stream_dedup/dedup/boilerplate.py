@@ -127,14 +127,16 @@ def _add(entries, hashes, counts, times, log):
 def add_original(entries, hashes, first, last, time, log):
     """Count the passages hashes[first:last] of an original at `time`, s: at most `MOST_PASSAGES`, each once."""
     last = min(last, first + MOST_PASSAGES)
-    touched = uint32(0)
+    touched, seen = uint32(0), np.zeros(8 * MOST_PASSAGES, np.bool_)
     for p in range(first, last):  # the table exceeds the cache: reads ahead make the cache misses overlap
         touched |= touch(entries, hashes[p])
     log.counts[1] = touched
     for p in range(first, last):
-        is_repeated = False
-        for other in range(first, p):  # faster than a hash set: the hashes lie together
-            is_repeated |= hashes[other] == hashes[p]
+        place, is_repeated = np.int64(hashes[p]) % seen.size, False
+        if seen[place]:  # seldom, and then the hashes lie together: faster than a hash set
+            for other in range(first, p):
+                is_repeated |= hashes[other] == hashes[p]
+        seen[place] = True
         if not is_repeated:
             entry = _entry(entries, hashes[p])
             if log.changed.size:

@@ -234,9 +234,14 @@ def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_i
         for hit in hits:
             scores[known_before + np.searchsorted(in_batch, hit >> ROW_SHIFT)] += given[hit & COLUMN]
         keep_best(scores, keep)
-    rows = np.append(candidates.row[first:last], -1 - in_batch)
-    slots = np.append(candidates.slot[first:last], in_batch)
-    return rows[keep], slots[keep], is_known
+    rows, slots, n = np.empty(total, np.int64), np.empty(total, np.int64), 0
+    for k in range(total):  # faster than to join arrays and to choose of them
+        if keep[k] and k < known_before:
+            rows[n], slots[n] = candidates.row[first + k], candidates.slot[first + k]
+        elif keep[k]:
+            rows[n], slots[n] = -1 - in_batch[k - known_before], in_batch[k - known_before]
+        n += keep[k]
+    return rows[:n], slots[:n], is_known
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -64,6 +64,8 @@ from stream_dedup.settings import PolicySettings, Settings
 # Outcomes, in the order of the cascade.
 SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, DIFFERENT = range(7)
 
+# Jaccard of bodies, and of headlines, from which a new version of an id is a cosmetic change.
+_COSMETIC_FROM = np.float32(0.9)
 # Containment from which the new body adds nothing: for a text and itself with a tail, sketches estimate this or more in
 # 96 of 100 cases (60 to 800 words).
 _CONTAINED = np.float32(0.95)
@@ -91,6 +93,7 @@ _VERSIONS = (
     Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, new content; policy.updates = forward"),
     Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, material change; policy.updates = compare"),
 )
+# By policy: what becomes of other words; _MATERIAL: compare them.
 _ON_VERSION = {"forward": _FORWARDED, "drop": _DROPPED, "compare": _MATERIAL}
 # What becomes of the other items that a candidate settles.
 _RULINGS = {
@@ -101,14 +104,6 @@ _RULINGS = {
 }
 _REVISED_BUT_DROPPED = Ruling(Kind.UPDATE, None, False, "the same article with something new; policy.updates = drop")
 _WITHDRAWN = Ruling(Kind.TOMBSTONE, Stage.POLICY, True)
-
-
-class Policy(NamedTuple):
-    """The settings of a policy. on_version: what becomes of other words, as in `_VERSIONS`; _MATERIAL: compare them."""
-
-    drops_updates: bool
-    on_version: int
-    cosmetic: np.float32
 
 
 class Subjects(NamedTuple):
@@ -240,14 +235,15 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     found = found._replace(slot=slots)
     news = news_of(prints, ready.is_correction, (boilerplate, scope.begins))
     done = _begin(subjects, found, news.texts.passages.ends.size, earlier)
-    asks = thresholds(settings.decision, has_words=prints.texts is not None), policy_of(settings), limit
+    asked = thresholds(settings.decision, has_words=prints.texts is not None)
+    on_version = _ON_VERSION[settings.policy.updates]
     j = settled
     try:
         for delta in earlier:
             count_passages(boilerplate, delta, arrivals.window, done.log)
         while True:
             sides = Known(views_of(known.signatures, known.bodies), known.arrived)
-            j = _judge_from(j, subjects, found, index.nearness, sides, news, *asks, done)
+            j = _judge_from(j, subjects, found, index.nearness, sides, news, asked, on_version, limit, done)
             if j == len(signatures):
                 break
             window = scope.windows[j - settled : j - settled + 1]
@@ -280,12 +276,6 @@ def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple
     return _Slots(signatures, bodies, arrived), places
 
 
-def policy_of(settings: Settings) -> Policy:
-    """The policy of settings, as compiled code takes it."""
-    updates = settings.policy.updates
-    return Policy(updates == "drop", _ON_VERSION[updates], np.float32(settings.decision.cosmetic))
-
-
 def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequence[Delta]) -> Resolution:
     """The settled items are remembered, unless one of them forgot another. passages: of all items."""
     m, settled = len(subjects.id_hash), sum(map(len, earlier))
@@ -309,11 +299,12 @@ def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequen
 
 
 @njit(nogil=True, cache=True)
-def _judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_limit, done):
+def _judge_from(j, subjects, candidates, near, known, news, t, on_version, bucket_limit, done):
     """Judge the items from j on. Return the number of items, or the item for which the index has to be asked again.
 
     That is an item with a key whose newest rows were forgotten, so that older ones take their place. near: of the
-    index; t: Thresholds. `news` has nothing of the settled items: item j is number `new` there.
+    index; t: Thresholds; on_version: as in `_VERSIONS`. `news` has nothing of the settled items: item j is number `new`
+    there.
     """
     s, m = done.similar, subjects.id_hash.size
     rows = slots = np.zeros(0, np.int64)
@@ -362,7 +353,7 @@ def _judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_li
         elif best >= 0:
             done.outcome[j] = SAME_ID
             done.version[j] = _new_version(
-                s[m + best], known.views.body_size[j] < known.views.body_size[slots[best]], policy
+                s[m + best], known.views.body_size[j] < known.views.body_size[slots[best]], on_version
             )
             forgets_its_id = is_retained = done.version[j] == _FORWARDED or done.version[j] == _MATERIAL
         else:
@@ -373,7 +364,7 @@ def _judge_from(j, subjects, candidates, near, known, news, t, policy, bucket_li
                 done.outcome[j] = SAME_TEXT
             else:
                 best, done.outcome[j], done.logit[j] = _decide(s, m, n, t)
-            is_retained = done.outcome[j] == DIFFERENT or (done.outcome[j] == REVISED and not policy.drops_updates)
+            is_retained = done.outcome[j] == DIFFERENT or (done.outcome[j] == REVISED and on_version != _DROPPED)
         # 3. Record what the item leaves behind.
         if best >= 0:
             done.row[j], done.slot[j] = rows[best], slots[best]
@@ -443,7 +434,7 @@ def _decide(s, m, n, t):
 
 
 @njit(nogil=True, cache=True)
-def _new_version(s, is_shorter, policy):
+def _new_version(s, is_shorter, on_version):
     """What becomes of a pair with the same id, as in `_VERSIONS`. The same words are a duplicate under every policy.
 
     If the old body contains the new one, as in feeds that drop a footer or a doubled text, the new version adds
@@ -451,11 +442,11 @@ def _new_version(s, is_shorter, policy):
     """
     if s.same_text:
         return _SAME_WORDS
-    if policy.on_version != _MATERIAL:
-        return policy.on_version
+    if on_version != _MATERIAL:
+        return on_version
     no_body, no_headline = np.isnan(s.body), np.isnan(s.headline)
-    like_bodies = no_body or s.body >= policy.cosmetic or (is_shorter and s.containment >= _CONTAINED)
-    like_headlines = no_headline or s.headline >= policy.cosmetic
+    like_bodies = no_body or s.body >= _COSMETIC_FROM or (is_shorter and s.containment >= _CONTAINED)
+    like_headlines = no_headline or s.headline >= _COSMETIC_FROM
     return _COSMETIC if like_bodies and like_headlines and not (no_body and no_headline) else _MATERIAL
 
 

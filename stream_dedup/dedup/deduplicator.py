@@ -38,7 +38,7 @@ from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, C
 from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide, verdicts_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts, identity_key
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts, key_of
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
 from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
@@ -81,7 +81,7 @@ class Deduplicator:
         # What is remembered; public for metrics and saved states.
         self.index = HybridIndex(
             self.scheme.table_of,
-            limits=self.settings.index,
+            bucket_limit=self.settings.index.bucket_limit,
             dont_care_bits=self.scheme.dont_care_bits,
             max_hamming=self.settings.fingerprint.hamming,
         )
@@ -331,7 +331,7 @@ class Deduplicator:
         deletions = np.concatenate(self._deletions)
         self._deletions.clear()
         keys = np.zeros((len(deletions), self.scheme.key_columns), np.uint32)
-        keys[:, -1] = [identity_key(int(row_id)) for row_id in deletions["row_id"]]
+        keys[:, -1] = key_of(deletions["row_id"])
         for start in range(0, len(keys), MAX_ITEMS):
             part, asked = deletions[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
             deletion, rows = self.index.lookup(asked, np.full(len(asked), FORGOTTEN), limit=_NO_LIMIT)

@@ -168,7 +168,7 @@ def measure(similar, first, news, item, i, left, right, slots):
     for k in range(slots.size):
         s, j = similar[first + k], slots[k]
         m = np.int64(right.body_size[j])
-        has_bodies, known_members = n > 0 and m > 0, _members(right, j)
+        has_bodies, known_members = n > 0 and m > 0, _members(right, j) if is_exact else members
         s.distance = s.body = s.containment = s.coverage = _NAN
         if is_simhash:
             if has_bodies:

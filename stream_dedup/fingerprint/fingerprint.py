@@ -139,9 +139,10 @@ class Fingerprints:
         return empty
 
 
-def identity_key(identity_hash: int) -> int:
-    """The index key of an identity: its upper 32 bits, never 0."""
-    return (identity_hash >> 32) or 1
+def key_of(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The index keys of ids or digests: their upper 32 bits, never 0."""
+    keys: NDArray[np.uint64] = np.maximum(hashes >> np.uint64(32), 1)
+    return keys
 
 
 class Fingerprinter:
@@ -208,8 +209,8 @@ class Fingerprinter:
             body_keys = self.scheme.layout.keys(signatures["simhash"])
             out.keys[:, columns["body"]] = np.where(signatures["body_size"][:, None] == 0, 0, body_keys)
         if "text" in columns:
-            out.keys[:, columns["text"].start] = np.maximum(signatures["digest"] >> np.uint64(32), 1)
-        out.keys[:, -1] = np.maximum(signatures["row_id"] >> np.uint64(32), 1)
+            out.keys[:, columns["text"].start] = key_of(signatures["digest"])
+        out.keys[:, -1] = key_of(signatures["row_id"])
         known = out.firsts, out.lasts, out.headline_words, out.headline_numbers
         texts = None if self.scheme.layout else Texts.joined(*known, parts)
         return Fingerprints(signatures, out.keys, out.words, self.scheme.settings.hamming, bodies, texts)

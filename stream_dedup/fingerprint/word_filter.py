@@ -152,6 +152,7 @@ def mark_words(words, bits):
 
 # The digits 0 of the scripts that NFKC does not fold to ASCII: Arabic, Persian, Devanagari, Bengali.
 _ZEROS = (0x0660, 0x06F0, 0x0966, 0x09E6)
+# Bytes that may join two groups of digits.
 _MARKS = tuple(np.uint8(ord(mark)) for mark in ".,:/-")
 
 
@@ -200,7 +201,7 @@ def find_numbers(tokens, count, numbers):
                 break  # a word that begins with digits
             h, is_found = rolled, True
             i += 1
-            if i == count or places[2 * i] - end != 1 or not _is_mark(text[end]):
+            if i == count or places[2 * i] - end != 1 or text[end] not in _MARKS:
                 break
         i = max(i, first + 1)
         if is_found:
@@ -214,12 +215,3 @@ def find_numbers(tokens, count, numbers):
 def begins_number(text, at):
     """Whether the token at text[at] begins with a digit."""
     return _digit(text, at)[0] >= 0
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _is_mark(byte):
-    """Whether a byte may join two groups of digits."""
-    joins = False
-    for mark in _MARKS:
-        joins |= byte == mark
-    return joins

@@ -32,12 +32,14 @@ from stream_dedup.index.times import (
     Windows,
     windows_since,
 )
-from stream_dedup.settings import IndexSettings
 
 # A batch of at least this many rows becomes a run at once. Measured at 30 tables and 200,000 rows, µs per row in tree
 # or run: adding 31 or 58 one by one, 28 or 18 by fours, 24 or 10 by eights; and looking up a copy of a row costs 60 to
 # 190 µs of Python in the tree, 9 in a run.
 _MIN_RUN_ROWS = 4
+# Rows that the recent tree holds before it becomes a run. Its filter takes 8 bytes a key: 256 KB with 30 tables, which
+# fits the second-level cache. Adding a row at a time takes 30 µs with 256, 31 with 1024 and 41 with 4096.
+RECENT_ROWS = 1024
 # Most rows that stay unsorted (`defer_sort`) before they become a run.
 _MAX_UNSORTED = 1 << 21
 # Initial size of the array of pairs, which doubles when full. A batch of 500 items usually finds fewer.
@@ -86,12 +88,11 @@ class HybridIndex:
     """Tables of keys over the same rows. Rows are numbered 0, 1, 2, … in order of arrival; numbers are never reused.
 
     `table_of`: the table of each of the C columns of keys, ascending from 0; in a table that several columns share, any
-    key may meet any. Key 0 means "no key" and never matches. `limits` (default: those of the settings): `recent_limit`
-    is the capacity of the tree in rows; `bucket_limit` is the most rows that one key gives an item, the newest ones
-    that are alive for it. In table t, which then is that of one column, the lower `dont_care_bits[t]` bits of two keys
-    may differ (0 for tables beyond the sequence) in at most `max_hamming` places: see `Nearness`. With `background`,
-    large merges run in a thread, which `close` ends. One thread owns the index; any call may raise `MergeFailed` from a
-    background merge.
+    key may meet any. Key 0 means "no key" and never matches. One key gives an item at most `bucket_limit` rows, the
+    newest ones that are alive for it. In table t, which then is that of one column, the lower `dont_care_bits[t]` bits
+    of two keys may differ (0 for tables beyond the sequence) in at most `max_hamming` places: see `Nearness`. With
+    `background`, large merges run in a thread, which `close` ends. One thread owns the index; any call may raise
+    `MergeFailed` from a background merge.
 
     >>> index = HybridIndex([0, 1, 1], background=False)
     >>> index.add(np.array([[7, 1, 4], [7, 2, 3], [9, 0, 0]], np.uint32), np.array([1000, 2000, 3000]))
@@ -109,15 +110,15 @@ class HybridIndex:
         self,
         table_of: Sequence[int],
         *,
-        limits: IndexSettings | None = None,
+        bucket_limit: int = 24,
         background: bool = True,
         dont_care_bits: Sequence[int] = (),
         max_hamming: int = 0,
     ) -> None:
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
-        self._limits = limits or IndexSettings()
+        self._bucket_limit = bucket_limit
         self._times = RowTimes()
-        self._recent = RecentTree(self.nearness, self._limits.recent_limit)
+        self._recent = RecentTree(self.nearness, RECENT_ROWS)
         self._tiers = Tiers(background=background)
         # Rows with earlier times are dead, unless they arrived recently.
         self._horizon = EARLIEST
@@ -147,7 +148,7 @@ class HybridIndex:
                 self._build_run()
         else:
             self._recent.add(keys)
-            if len(self._recent) >= self._limits.recent_limit:
+            if len(self._recent) >= RECENT_ROWS:
                 self._build_run()
         return first
 
@@ -156,7 +157,7 @@ class HybridIndex:
 
         `keys` (m, C); `horizons` (m,) int64. In a pair, item and row share a key in at least one table, the row's time
         is not below the item's horizon, and the row is neither forgotten, expired nor evicted. Each key
-        gives only the newest `limit` such rows (default: `limits.bucket_limit`). Measured at 1 M rows, 30 tables, 500
+        gives only the newest `limit` such rows (default: `bucket_limit`). Measured at 1 M rows, 30 tables, 500
         items, µs per item: 1.2 for new items and 2.9 for copies in one run, 3.2 and 6.5 in four runs.
         """
         items, rows, _ = self.find(keys, windows_since(horizons), limit).pairs()
@@ -167,7 +168,7 @@ class HybridIndex:
         if len(keys) > MAX_ITEMS:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
         self.catch_up()
-        queries, budget = keys.T.copy(), self._limits.bucket_limit if limit is None else limit
+        queries, budget = keys.T.copy(), self._bucket_limit if limit is None else limit
         windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first

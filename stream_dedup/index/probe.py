@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.bits import bit_count
+from stream_dedup.fingerprint.bits import bit_count, grown
 from stream_dedup.index.runs import KEY_BITS, Keys, Rows, Run, directory_bits
 from stream_dedup.index.times import RECENT, Windows, is_visible
 
@@ -197,7 +197,7 @@ def _probe(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-def]
                     is_recent = row + first >= windows[item, RECENT]
                     if row >= 0 and row != before and is_visible(times[row], is_recent, windows, item):
                         if count == pairs.size:
-                            pairs = _grow(pairs)
+                            pairs = grown(pairs, count, count)
                         pairs[count] = item << ITEM_SHIFT | row << ROW_SHIFT | column
                         count += 1
                         budget -= 1
@@ -248,8 +248,8 @@ def _probe_near(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-
             hit_count = 0
             for j in range(block):
                 key = np.uint64(query_keys[start + j])
-                while hit_count + high[j] - low[j] > rows.size:
-                    rows = _grow(rows)
+                if hit_count + high[j] - low[j] > rows.size:
+                    rows = grown(rows, hit_count, high[j] - low[j])
                 for position in range(low[j], high[j]):
                     if is_near(key, np.uint64(column[position]), dont_care, most):
                         rows[hit_count] = position
@@ -269,8 +269,8 @@ def _probe_near(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-
                 budget = table_budgets[item]
                 if alive - begin > budget:
                     rows[begin:alive].sort()
-                while count + alive - begin > pairs.size:
-                    pairs = _grow(pairs)
+                if count + alive - begin > pairs.size:
+                    pairs = grown(pairs, count, alive - begin)
                 for h in range(max(alive - budget, begin), alive):
                     pairs[count] = item << ITEM_SHIFT | rows[h] << ROW_SHIFT | query_column
                     count += 1
@@ -279,10 +279,3 @@ def _probe_near(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-
     if touched == 0:  # use the result of the reads ahead, or the compiler removes them
         low[0] = 0
     return pairs, count
-
-
-@numba.njit(nogil=True, cache=True)
-def _grow(array: Rows) -> Rows:
-    longer = np.empty(2 * array.size, np.int64)
-    longer[: array.size] = array
-    return longer

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
-from stream_dedup.fingerprint.bits import GOLDEN, mix
+from stream_dedup.fingerprint.bits import GOLDEN, grown, mix
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, Nearness
 from stream_dedup.index.runs import Keys
 from stream_dedup.index.times import RECENT, is_visible
@@ -65,10 +65,7 @@ class RecentTree:
     def add(self, keys: Keys) -> None:
         """Add the keys (n, C) of the next rows; O(n C log n), about 1 µs per key."""
         end = self._rows + len(keys)
-        if end > len(self._buffer):
-            longer = np.empty((2 * end, len(self._table_of)), np.uint32)
-            longer[: self._rows] = self.keys()
-            self._buffer = longer
+        self._buffer = grown.py_func(self._buffer, self._rows, len(keys))
         self._buffer[self._rows : end] = keys
         columns = np.ascontiguousarray(self._buffer[self._rows : end].T)
         _filter_add(self._filter, self._nearness.buckets(columns), self._nearness.table_of)

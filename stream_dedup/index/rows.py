@@ -99,13 +99,10 @@ class RowStore:
         """Number of rows, including those below the last `trim` whose segment is not freed yet."""
         return self.next_row - self.first_row
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of all rows, without the unused capacity of the last segment, which is never written to."""
-        return sum(self.parts())
-
     def parts(self) -> tuple[int, int, int]:
-        """Bytes of signatures, ids and bodies. Any thread may call it."""
+        """Bytes of signatures, ids and bodies, without the unused capacity of the last segment, which is never written
+        to. Any thread may call it.
+        """
         segments = list(self._segments)
         signatures = sum(segment.signatures.itemsize * segment.length for segment in segments)
         ids = sum(segment.ids.nbytes(segment.length) for segment in segments)

@@ -68,10 +68,7 @@ def milliseconds_of(published: Any) -> int:
     if type(published) is str and published[4:5] == "-":  # nearly all dates have this form
         with suppress(ValueError, OverflowError):
             return _after_1970(datetime.fromisoformat(published))
-    try:
-        return _read(published)
-    except _UnreadableError:
-        return NO_TIME
+    return _read(published)[0]
 
 
 def why_unreadable(published: Any) -> str | None:
@@ -80,30 +77,23 @@ def why_unreadable(published: Any) -> str | None:
     >>> why_unreadable("yesterday"), why_unreadable(1e30), why_unreadable("03/04/2024"), why_unreadable(None)
     ('not a date', 'out of range', 'day or month first', None)
     """
-    if published is None or (isinstance(published, str) and not published.strip()):
-        return None
-    try:
-        _read(published)
-    except _UnreadableError as error:
-        return str(error)
-    return None
+    is_missing = published is None or (isinstance(published, str) and not published.strip())
+    return None if is_missing else _read(published)[1]
 
 
-class _UnreadableError(ValueError):
-    """A date that cannot be read; the message is one of REASONS."""
-
-
-def _read(published: Any) -> int:
+def _read(published: Any) -> tuple[int, str | None]:
+    """The time, or NO_TIME and one of REASONS, which are the messages of the errors below."""
     try:
         if isinstance(published, (int, float)) and not isinstance(published, bool):
-            return _of_number(published)
+            return _of_number(published), None
         if isinstance(published, str):
-            return _of_text(published.strip())
-    except (_UnreadableError, OverflowError) as error:
-        raise _UnreadableError(OUT_OF_RANGE if isinstance(error, OverflowError) else str(error)) from None
-    except ValueError:  # no such day, hour or number
-        pass
-    raise _UnreadableError(NOT_A_DATE)
+            return _of_text(published.strip()), None
+    except OverflowError:
+        return NO_TIME, OUT_OF_RANGE
+    except ValueError as error:  # those of Python: no such day, hour or number
+        if str(error) in REASONS:
+            return NO_TIME, str(error)
+    return NO_TIME, NOT_A_DATE
 
 
 def _of_text(text: str) -> int:
@@ -125,19 +115,19 @@ def _of_text(text: str) -> int:
 
 def _of_number(number: int | float) -> int:
     if not 0 <= number < _UNITS[-1][1]:
-        raise _UnreadableError(NOT_A_DATE if number != number else OUT_OF_RANGE)
+        raise ValueError(NOT_A_DATE if number != number else OUT_OF_RANGE)
     digits = str(int(number))
     if number == int(number) and _CALENDAR.match(digits) and len(digits) != _MINUTES:
         return _of_digits(digits)
     for lowest, highest, multiply, divide in _UNITS:
         if lowest <= number < highest:
             return int(number * multiply) if divide == 1 else int(number // divide)
-    raise _UnreadableError(OUT_OF_RANGE)
+    raise ValueError(OUT_OF_RANGE)
 
 
 def _of_digits(digits: str) -> int:
     if int(digits[:4]) > _LAST_YEAR:
-        raise _UnreadableError(OUT_OF_RANGE)
+        raise ValueError(OUT_OF_RANGE)
     form = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}[len(digits)]
     return _after_1970(datetime.strptime(digits, form))
 
@@ -145,7 +135,7 @@ def _of_digits(digits: str) -> int:
 def _after_1970(moment: datetime) -> int:
     seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if seconds < 0:
-        raise _UnreadableError(OUT_OF_RANGE)
+        raise ValueError(OUT_OF_RANGE)
     return int(seconds * 1000)
 
 
@@ -154,7 +144,7 @@ def _of_words(text: str) -> int:
     must be known.
     """
     if _NUMERIC.match(text):
-        raise _UnreadableError(AMBIGUOUS)
+        raise ValueError(AMBIGUOUS)
     numbers: list[str] = []
     month = clock = zone = half = None
     for word in _WORD.findall(text):
@@ -174,12 +164,12 @@ def _of_words(text: str) -> int:
         elif word.isalpha() and clock is not None and word.isupper():
             zone = zone or word
         else:
-            raise _UnreadableError(NOT_A_DATE)
+            raise ValueError(NOT_A_DATE)
     if month is None or len(numbers) != 2:
-        raise _UnreadableError(NOT_A_DATE)
+        raise ValueError(NOT_A_DATE)
     day, year = sorted(numbers, key=len) if len(numbers[0]) != len(numbers[1]) else numbers
     if len(day) > 2 or len(year) not in (2, 4):
-        raise _UnreadableError(NOT_A_DATE)
+        raise ValueError(NOT_A_DATE)
     # RFC 2822's rule for years of two digits.
     full = int(year) + ((2000 if int(year) < 50 else 1900) if len(year) == 2 else 0)
     return _moment(full, month, int(day), clock or "00:00", zone, half)
@@ -188,7 +178,7 @@ def _of_words(text: str) -> int:
 def _moment(year: int, month: int, day: int, clock: str, zone: str | None, half: str | None) -> int:
     found = _TIME.match(clock)
     if found is None:
-        raise _UnreadableError(NOT_A_DATE)
+        raise ValueError(NOT_A_DATE)
     hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
     if half:
         hour = hour % 12 + (12 if half == "pm" else 0)
@@ -203,5 +193,5 @@ def _zone(name: str | None) -> timezone:
         size = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
         return timezone(-size if offset[1] == "-" else size)
     if name.upper() not in _ZONES:
-        raise _UnreadableError(UNKNOWN_ZONE)
+        raise ValueError(UNKNOWN_ZONE)
     return timezone(timedelta(hours=_ZONES[name.upper()]))

@@ -14,6 +14,8 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -131,8 +133,7 @@ class Summary(msgspec.Struct):
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values; dates in ms since 1970."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        return dict(msgspec.to_builtins(self))
 
 
 class Survey:
@@ -192,7 +193,7 @@ class Survey:
             if is_sampled and item.reason == "empty":  # show the fields that the record has instead
                 self._count_fields(value, self._read_again(value))
             return
-        if item.fingerprint is None and not _has_word(item.title) and not _has_word(item.text):
+        if item.fingerprint is None and not any(map(str.isalnum, chain(item.title, item.text))):
             self._count_bad(str(BadItem("empty", WORDLESS)), part, number)
         has_no_date = item.time < 0 and not self._is_record
         record = self._read_again(value) if is_sampled or has_no_date else None
@@ -206,20 +207,14 @@ class Survey:
     def summary(self) -> Summary:
         """Return the summary so far. O(values kept)."""
         paths = [path for path, _ in self._paths.most_common()]
-        found = msgspec.structs.replace(
-            self._found,
-            dates=msgspec.structs.replace(self._found.dates, examples=list(self._found.dates.examples)),
-            shapes=dict(self._shapes.most_common()),
-            filled=dict(self._found.filled),
-            samples=dict(self._found.samples),
-            sources=len(self._sources),
-            largest=self._sources.most_common(_LARGEST),
-            reasons=[
-                f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
-                for reason, (place, count) in self._reasons.items()
-            ],
-            paths=paths[:_SHOWN_PATHS],
-        )
+        found = deepcopy(self._found)
+        found.shapes = dict(self._shapes.most_common())
+        found.sources, found.largest = len(self._sources), self._sources.most_common(_LARGEST)
+        found.reasons = [
+            f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
+            for reason, (place, count) in self._reasons.items()
+        ]
+        found.paths = paths[:_SHOWN_PATHS]
         found.warnings = [Warned(*each) for each in _warnings(found, self._settings, self._window, paths)]
         return found
 
@@ -408,11 +403,6 @@ def _cure(paths: Sequence[str], missing: Sequence[str]) -> str:
         f". The records have {present}: if one of them is the field, name it under [item.fields] in the settings "
         f"(--config FILE){', such as ' if examples else ''}{examples}."
     )
-
-
-def _has_word(text: str) -> bool:
-    # The first character decides for nearly all texts.
-    return text[:1].isalnum() or any(map(str.isalnum, text))
 
 
 def _leaves(value: Any, path: str = "", depth: int = 4) -> Iterator[tuple[str, int]]:

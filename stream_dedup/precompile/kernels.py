@@ -26,7 +26,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.precompile.compilations import count_compilations
 from stream_dedup.settings import Settings, load_settings
 
-# The feed of 400 items is two days long, so that a window of hours expires and a small tree merges on the way.
+# The feed of 400 items is two days long, so that a window of hours expires on the way.
 _ITEMS = 400
 # A small batch goes to the recent tree, a bulk batch straight to a sorted run.
 _BATCHES = (3, 100)
@@ -34,8 +34,8 @@ _BATCHES = (3, 100)
 _NOTICES = 40
 # Judged one by one and in pairs: 120 of them meet every kernel that the whole feed meets.
 _TRICKLE_ITEMS = 120
-# A small tree and a window of hours, so that the index merges and expires on the way.
-_BUSY_INDEX: Mapping[str, Any] = {"index": {"recent_limit": 16}, "window": {"length": "6h"}}
+# A window of hours, so that the index expires on the way.
+_BUSY_INDEX: Mapping[str, Any] = {"window": {"length": "6h"}}
 # The format of the made-up items, whatever the environment sets for the worker's own.
 _ITEM_SETTINGS: Mapping[str, Any] = {"format": "json", "markup": "auto", "preset": "plain", "fields": {}}
 _FAMILIES: tuple[Mapping[str, Any], ...] = (

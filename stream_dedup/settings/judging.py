@@ -266,11 +266,6 @@ class DecisionSettings(Table):
         "eager (.5) repeats least; or a number from 0 to 1. `stream-dedup sample` finds it for your feed.",
     )
     body: Share = Field(0.5, description="jaccard: least Jaccard similarity of two bodies that are the same.")
-    cosmetic: Share = Field(
-        0.9,
-        description="Same id: a new version is cosmetic from this "
-        "Jaccard similarity of body and headline. Raise it if small corrections must pass.",
-    )
 
     @property
     def threshold(self) -> float:
@@ -297,15 +292,6 @@ class PolicySettings(Table):
 class IndexSettings(Table):
     """Limits of the index."""
 
-    # The recent tree's filter takes 8 bytes an entry: 256 KB with 30 tables, which fits the L2 cache. Adding a row at a
-    # time takes 30 µs with 256, 31 with 1024 and 41 with 4096.
-    recent_limit: int = Field(
-        1024,
-        ge=16,
-        le=1_000_000,
-        description="Entries that the recent tree holds before it "
-        "becomes a sorted run. Lower it to see merges in a small test.",
-    )
     # With 64, items of one template took 92 µs each instead of 58, and on the labelled streams .077 instead of .075 of
     # the items with nothing new were let through.
     bucket_limit: int = Field(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import distances, layout
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.settings import IndexSettings, load_settings
+from stream_dedup.settings import load_settings
 from tests.benchmarks.corpus import Run
 from tests.index.check import merge, rows_held
 
@@ -85,7 +85,7 @@ def _stored(family: _Family, n: int) -> Iterator[tuple[int, NDArray[Any]]]:
 
 def _filled(family: _Family, n: int, *, background: bool = False) -> HybridIndex:
     """Build an index of n originals in one run; original r is row r % _FILL of items(_FILL, r // _FILL)."""
-    index = HybridIndex(family.table_of, background=background, **family.near, limits=IndexSettings(bucket_limit=1024))
+    index = HybridIndex(family.table_of, background=background, **family.near, bucket_limit=1024)
     for start, items in _stored(family, n):
         keys = family.keys(items)
         index.add(keys, np.arange(start, start + len(keys)), defer_sort=True)

@@ -12,8 +12,11 @@ from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.index import runs
-from tests.dedup.test_rollback import HOUR, some_items
+from tests.dedup.test_rollback import some_items
+from tests.dedup.world import HOUR
 from tests.index.check import check
+
+pytestmark = pytest.mark.usefixtures("small_tree")
 
 START = 1_700_000_000_000
 KINDS = [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)]
@@ -24,9 +27,7 @@ def verdicts(batch: Batch) -> list[object]:
 
 
 def small(verify: str = "sketch") -> Settings:
-    return load_settings(
-        index={"recent_limit": 16, "bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify}
-    )
+    return load_settings(index={"bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify})
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -39,13 +40,7 @@ def test_every_later_verdict_is_the_same(
     dates, several partitions, rolled back batches, recurring prose, a full index, and times that leap to another year.
     """
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
-    made = deduplicator.Deduplicator.__init__
-
-    def init(self: deduplicator.Deduplicator, settings: Settings | None = None) -> None:
-        made(self, settings)
-        self.max_originals = most  # fewer than the settings allow
-
-    monkeypatch.setattr(deduplicator.Deduplicator, "__init__", init)
+    monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
     monkeypatch.setattr(saved, "_ROWS", 50)
     random = np.random.default_rng(seed)
     steady, moving = Deduplicator(small(verify)), Deduplicator(small(verify))
@@ -138,7 +133,7 @@ def saved_file(tmp_path: Path) -> Path:
 def test_the_saved_settings_apply_unless_others_are_given(saved_file: Path) -> None:
     with Deduplicator.load(str(saved_file)) as dedup:
         assert dedup.settings.window.length.days == 3
-        assert dedup.settings.index.recent_limit == 16
+        assert dedup.settings.index.bucket_limit == 3
     with Deduplicator.load(saved_file, load_settings(decision={"novelty": 0.6})) as dedup:
         assert dedup.settings.window.length.days == 7
 

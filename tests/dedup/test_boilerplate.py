@@ -5,10 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate, is_boilerplate
+from tests.dedup.world import DAY, HOUR, START
 
-HOUR = 3_600_000
-DAY = 24 * HOUR
-START = 1_700_000_000_000
 WAYS = 4
 """Entries per bucket."""
 

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from stream_dedup.news.item import Item
-from tests.dedup.test_readers import HOUR, START, judged
-from tests.dedup.world import told
+from tests.dedup.test_readers import judged
+from tests.dedup.world import HOUR, START, told
 
 DEVANAGARI = str.maketrans("0123456789", "०१२३४५६७८९")
 ARABIC = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")

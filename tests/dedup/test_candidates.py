@@ -7,7 +7,7 @@ from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.item import Item
-from tests.dedup.world import judged, original_of, told
+from tests.dedup.world import judged, told
 from tests.evaluate.news import words
 
 HEADLINE = "Council votes on the new bridge over the river"
@@ -37,18 +37,6 @@ def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
         batch = dedup.judge(items[start : start + 500])
         assert max(counts(batch.verdicts)) <= MAX_CANDIDATES
         dedup.apply(batch)
-
-
-@pytest.mark.parametrize("in_one_batch", [False, True])
-@pytest.mark.slow
-def test_a_rare_key_says_more_than_many_that_a_crowd_shares(in_one_batch: bool) -> None:
-    """The original shares the headline alone; dozens of later pages share the whole text of the item, a menu."""
-    menu = " ".join(words(300))
-    first = Item("first", HEADLINE, " ".join(words(900)[500:]) + " " + menu, "a.example", 0)
-    crowd = [Item(f"c{i}", " ".join(words(4000)[1000 + 8 * i :][:8]), menu, "a.example", i) for i in range(60)]
-    again = Item("again", HEADLINE, menu, "a.example", 1000)
-    verdict = judged(Deduplicator(), [first, *crowd, again], 100 if in_one_batch else 1)[-1]
-    assert (original_of(verdict), counts([verdict])) == ("first", [MAX_CANDIDATES])
 
 
 @pytest.mark.parametrize("in_one_batch", [False, True])

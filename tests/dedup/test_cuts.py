@@ -10,6 +10,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
@@ -17,7 +18,10 @@ from stream_dedup.index import runs
 from stream_dedup.index.rows import as_bytes
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
-from tests.dedup.test_rollback import HOUR, some_items
+from tests.dedup.test_rollback import some_items
+from tests.dedup.world import HOUR
+
+pytestmark = pytest.mark.usefixtures("small_tree")
 
 FORM = " ".join(f"f{k}" for k in range(70))
 FAMILIES = {
@@ -72,11 +76,10 @@ def cuts(items: Sequence[Item | Tombstone], sizes: Iterator[int]) -> Iterator[Se
 
 
 def outcome(
-    settings: Settings, items: Sequence[Item | Tombstone], sizes: Iterator[int], most: int, *, restores: bool = False
+    settings: Settings, items: Sequence[Item | Tombstone], sizes: Iterator[int], *, restores: bool = False
 ) -> tuple[list[dict], list[object]]:
     """Verdicts with evidence, and all that the index is told to remember. restores: each batch by another process."""
     dedup = Deduplicator(settings)
-    dedup.max_originals = most  # fewer than the settings allow
     blocks, verdicts = [], []
     remembered: list[object] = []
     for batch in cuts(items, sizes):
@@ -89,7 +92,6 @@ def outcome(
         if restores:
             dedup.close()
             dedup = Deduplicator(settings)
-            dedup.max_originals = most
             for block in blocks:
                 dedup.restore(decode(block, dedup.scheme_id, dedup.scheme.signature_dtype))
         else:
@@ -119,28 +121,26 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
     if family == "crowded":
         crowd_anchors(monkeypatch)
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
-    settings = load_settings(
-        index={"recent_limit": 16, "bucket_limit": bucket_limit},
-        window={"length": "3d"},
-        fingerprint=FAMILIES[family],
-    )
+    monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
+    limits = {"bucket_limit": bucket_limit}
+    settings = load_settings(index=limits, window={"length": "3d"}, fingerprint=FAMILIES[family])
     items, random = crowded_feed(seed), np.random.default_rng(seed)
-    one_by_one = outcome(settings, items, iter(lambda: 1, 0), most)
+    one_by_one = outcome(settings, items, iter(lambda: 1, 0))
     stages = {"none", "id", "body", "policy"} | (set() if family == "simhash" else {"exact", "headline"})
     assert {row["stage"] for row in one_by_one[0]} >= stages
     for sizes in (iter(lambda: len(items), 0), iter(lambda: 40, 0), iter(lambda: int(random.integers(1, 90)), 0)):
-        assert outcome(settings, items, sizes, most) == one_by_one
+        assert outcome(settings, items, sizes) == one_by_one
     if seed in (0, 9):
-        assert outcome(settings, items, iter(lambda: 60, 0), most, restores=True) == one_by_one
+        assert outcome(settings, items, iter(lambda: 60, 0), restores=True) == one_by_one
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 50))
 @examples(max_examples=10, deadline=None)
 def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
-    settings = load_settings(index={"recent_limit": 16, "bucket_limit": 4}, window={"length": "2d"})
+    settings = load_settings(index={"bucket_limit": 4}, window={"length": "2d"})
     items = crowded_feed(seed, 120)
-    first = outcome(settings, items, iter([*sizes, *[7] * 120]), 10**6)
-    assert outcome(settings, items, iter(lambda: 120, 0), 10**6) == first
+    first = outcome(settings, items, iter([*sizes, *[7] * 120]))
+    assert outcome(settings, items, iter(lambda: 120, 0)) == first
 
 
 @pytest.mark.parametrize("is_crowded", [False, True])

@@ -11,9 +11,8 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from tests.dedup.world import judged, kinds, original_of, told
+from tests.dedup.world import DAY, HOUR, judged, kinds, original_of, told
 
-HOUR = 3_600_000
 BANK = [
     "The old ferry between the two banks of the Elm was taken out of service on Monday morning.",
     "Engineers had found cracks in the hull during a routine check last week, the town said.",
@@ -154,7 +153,7 @@ REWRITTEN = " ".join(BANK[:3]) + " The boat was raised by a crane in the evening
     ],
 )
 def test_a_new_version_follows_the_policy(policy: str, text: str, kind: Kind, forward: bool) -> None:
-    dedup = Deduplicator(load_settings(policy={"updates": policy}, decision={"cosmetic": 0.8}))
+    dedup = Deduplicator(load_settings(policy={"updates": policy}))
     _, second = run(dedup, item("a"), item("a", text=text))
     assert (second.kind, second.forward) == (kind, forward)
 
@@ -180,25 +179,23 @@ def test_a_tombstone_is_forwarded_and_its_original_forgotten(dedup: Deduplicator
 
 
 def test_an_original_is_forgotten_after_the_window(dedup: Deduplicator) -> None:
-    day = 24 * HOUR
-    times = [0, 7 * day, 7 * day + 1, 8 * day]  # the second is the last moment in the window of the first
+    times = [0, 7 * DAY, 7 * DAY + 1, 8 * DAY]  # the second is the last moment in the window of the first
     verdicts = run(dedup, *(item(f"{time}", time=time) for time in times))
     assert kinds(verdicts) == ["unique", "duplicate", "unique", "duplicate"]
 
 
 def test_an_item_without_a_time_or_from_the_future_counts_as_of_its_partitions_level(dedup: Deduplicator) -> None:
-    day = 24 * HOUR
     batch = dedup.judge(
         [
-            item("a", time=day),
-            item("x", "Asteroid", OTHER, time=900 * day),
+            item("a", time=DAY),
+            item("x", "Asteroid", OTHER, time=900 * DAY),
             item("y", "Other", MENU, time=-1),
-            item("b", time=2 * day),
+            item("b", time=2 * DAY),
         ],
-        latest=3 * day,
+        latest=3 * DAY,
     )
     assert kinds(batch.verdicts) == ["unique", "unique", "unique", "duplicate"]
-    assert batch.delta.signatures["time"].tolist()[:3] == [day] * 3
+    assert batch.delta.signatures["time"].tolist()[:3] == [DAY] * 3
     assert [Odd(one) for one in batch.odd] == [Odd.NOTHING, Odd.FUTURE, Odd.MISSING, Odd.NOTHING]
 
 
@@ -208,16 +205,16 @@ def test_an_item_without_a_time_or_from_the_future_counts_as_of_its_partitions_l
 def test_what_is_prepared_elsewhere_and_judged_late_gives_the_same_verdicts(dedup: Deduplicator) -> None:
     batches = [
         [item("a"), BadItem("json", "broken"), item("b", time=-1)],
-        [item("c", "Ferry over the Elm stopped - Elm Gazette", time=9 * 24 * HOUR), Tombstone("a", -1)],
+        [item("c", "Ferry over the Elm stopped - Elm Gazette", time=9 * DAY), Tombstone("a", -1)],
         [item("d", time=-1), item("e", "", "")],
     ]
     with ThreadPoolExecutor(2) as pool:
         ahead = list(pool.map(dedup.prepare, batches))
     other = Deduplicator()
     for items, prepared in zip(batches, ahead, strict=True):
-        expected = other.judge(items, latest=10 * 24 * HOUR)
-        assert dedup.judge(prepared, latest=10 * 24 * HOUR).verdicts == expected.verdicts
-        batch = dedup.judge(prepared, latest=10 * 24 * HOUR)  # judging did not change `prepared`
+        expected = other.judge(items, latest=10 * DAY)
+        assert dedup.judge(prepared, latest=10 * DAY).verdicts == expected.verdicts
+        batch = dedup.judge(prepared, latest=10 * DAY)  # judging did not change `prepared`
         assert batch.verdicts == expected.verdicts
         assert batch.delta.signatures.tobytes() == expected.delta.signatures.tobytes()
         for one in (dedup, other):

@@ -1,18 +1,14 @@
-"""With verify = "exact", bodies are compared exactly: within a batch, with the index, and after a restart."""
+"""With verify = "exact", bodies are compared exactly, and every verdict follows from that."""
 
 import numpy as np
 import pytest
 
-from stream_dedup.changelog.block import decode
-from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.errors import SchemeMismatch
 from stream_dedup.evaluate.exact import body_sets, fidelity
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
-from tests.dedup.world import judged
 from tests.evaluate.news import copies
 
 EXACT = load_settings(fingerprint={"verify": "exact"})
@@ -24,11 +20,6 @@ def news() -> list[Item]:
     items = copies(60, [0.02, 0.09, 0.1, 0.105, 0.11, 0.115, 0.5])
     items[7] = Item("no body", "Only a headline that stands alone", "", "x.example", 0)
     return items
-
-
-@pytest.fixture
-def dedup() -> Deduplicator:
-    return Deduplicator(EXACT)
 
 
 def test_jaccard_and_containment_are_those_of_the_sets(news: list[Item]) -> None:
@@ -54,11 +45,3 @@ def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) ->
     assert 0 < found.held_exactly < found.items
     assert found.sketch_bytes == pytest.approx(2.3 * 118, rel=0.05)  # 118 shingles; 24 bits less log2(118), and 1.5
     assert fidelity(news, sets, Settings(), 0.8).agreement < 1.0
-
-
-def test_a_memory_of_sketches_is_refused(dedup: Deduplicator) -> None:
-    other = Deduplicator()
-    blocks: list[bytes] = []
-    judged(other, copies(1, []), blocks=blocks)
-    with pytest.raises(SchemeMismatch, match=r"restore the former \[fingerprint\] settings"):
-        decode(blocks[0], dedup.scheme_id, dedup.scheme.signature_dtype)

@@ -15,11 +15,8 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, load_settings
 from tests.batch.feed import prose
 from tests.dedup.test_deduplicator import BANK, FERRY
-from tests.dedup.world import judged, kinds, original_of
+from tests.dedup.world import HOUR, START, judged, kinds, original_of
 
-HOUR = 3_600_000
-DAY = 24 * HOUR
-START = 1_700_000_000_000
 TITLE = "Ferry over the Elm taken out of service after cracks in its hull"
 ARTICLE = " ".join(BANK[:4])
 MENU = "\n".join(f"Section {n} of the paper" for n in range(12))

@@ -6,10 +6,8 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.news.item import Item
 from tests.dedup import world
-from tests.dedup.world import told
+from tests.dedup.world import HOUR, START, told
 
-HOUR = 3_600_000
-START = 1_700_000_000_000
 TITLE = "Harbour Town closes its old ferry after cracks are found in the hull"
 STORY = [
     "The old ferry between the two banks of the Elm was taken out of service on Monday morning, after engineers had "

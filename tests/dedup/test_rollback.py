@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
@@ -10,9 +11,11 @@ from stream_dedup.errors import UsageError
 from stream_dedup.index import runs
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
+from tests.dedup.world import HOUR, kinds
 from tests.index.check import check
 
-HOUR = 3_600_000
+pytestmark = pytest.mark.usefixtures("small_tree")
+
 SENTENCES = [f"Sentence {n} says at some length what the town council thinks of matter {n * 7}." for n in range(40)]
 
 
@@ -57,18 +60,8 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
     seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
-    settings = load_settings(
-        index={"recent_limit": 16, "bucket_limit": 3},
-        window={"length": "3d"},
-        fingerprint={"verify": verify},
-    )
-    made = Deduplicator.__init__
-
-    def init(self: Deduplicator, settings: Settings) -> None:
-        made(self, settings)
-        self.max_originals = most  # fewer than the settings allow
-
-    monkeypatch.setattr(Deduplicator, "__init__", init)
+    monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
+    settings = load_settings(index={"bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify})
     random = np.random.default_rng(seed)
     dedup, confirmed, pending = Deduplicator(settings), list[Delta](), list[Batch]()
     now, rollbacks, forgetting = 10 * HOUR, 0, 0
@@ -127,7 +120,5 @@ def test_final_changes_are_refused_while_batches_are_pending() -> None:
     with pytest.raises(UsageError, match="confirm them or roll back first"):
         dedup.apply(batch)
     dedup.rollback()
-    assert (
-        str(dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened.", "", 0)]).verdicts[0].kind)
-        == "unique"
-    )
+    again = dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened.", "", 0)])
+    assert kinds(again.verdicts) == ["unique"]

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.errors import ConfigError, SchemeMismatch
+from stream_dedup.errors import ConfigError
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from tests.dedup.world import judged
+
+pytestmark = pytest.mark.usefixtures("small_tree")
 
 FERRY = (
     "The old ferry between the two banks of the Elm was taken out of service on Monday morning. Engineers had found "
@@ -21,11 +22,6 @@ OTHER = "Astronomers at the Hill Observatory have measured the rotation of a sma
 GIVEN = {"item": {"fingerprint": "phash"}, "fingerprint": {"family": "given"}}
 
 
-@pytest.fixture
-def dedup() -> Deduplicator:
-    return Deduplicator(load_settings(fingerprint={"family": "simhash"}))
-
-
 def picture(name: str, fingerprint: int, time: int = 0, source: str = "a.example") -> Item:
     return Item(name, "", "", source, time, fingerprint=fingerprint)
 
@@ -33,9 +29,9 @@ def picture(name: str, fingerprint: int, time: int = 0, source: str = "a.example
 # -- texts -------------------------------------------------------------------------------------------------
 
 
-def test_the_distance_alone_decides(dedup: Deduplicator) -> None:
+def test_the_distance_alone_decides() -> None:
     """Neither a headline, a site, a day nor a new sentence: within the distance it is held back, beyond it is not."""
-    cut = " ".join(FERRY.split()[:30])
+    cut, dedup = " ".join(FERRY.split()[:30]), Deduplicator(load_settings(fingerprint={"family": "simhash"}))
     feed = [
         Item("a", "Ferry out of service", FERRY, "a.example", 0),
         Item("b", "A wholly different headline", f"{FERRY} 38", "a.example", 3 * 24 * 3_600_000),
@@ -53,14 +49,6 @@ def test_the_distance_alone_decides(dedup: Deduplicator) -> None:
     ]  # fmt: skip
     assert verdicts[1].evidence is not None
     assert (verdicts[1].evidence.headline, verdicts[1].evidence.novelty) == (None, None)
-
-
-def test_a_changelog_of_another_family_is_refused(dedup: Deduplicator) -> None:
-    other = Deduplicator()
-    block = encode(dedup.judge([Item("a", "", FERRY, "", 0)]).delta, dedup.scheme_id)
-    assert len(decode(block, dedup.scheme_id, dedup.scheme.signature_dtype)) == 1
-    with pytest.raises(SchemeMismatch, match=r"\[fingerprint\]"):
-        decode(block, other.scheme_id, other.scheme.signature_dtype)
 
 
 # -- fingerprints given by the items -----------------------------------------------------------------------
@@ -91,7 +79,7 @@ def test_every_verdict_is_that_of_comparing_with_all_originals(layout: str, with
     settings = load_settings(
         item=GIVEN["item"],
         fingerprint={"family": "given", "layout": layout, "hamming": within},
-        index={"recent_limit": 64, "bucket_limit": 100_000},
+        index={"bucket_limit": 100_000},
     )
     dedup = Deduplicator(settings)
     originals: list[Item] = []

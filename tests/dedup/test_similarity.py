@@ -1,7 +1,7 @@
 """What a new item has that the known one lacks, against an exact recount in plain Python."""
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
@@ -26,13 +26,8 @@ def similarities(
     new: Item, known: Item, boilerplate: Boilerplate | None = None, verify: str = "exact"
 ) -> dict[str, float]:
     prints = MAKE[verify]([known, new])
-    similar = compare(
-        prints,
-        prints.signatures,
-        np.array([1]),
-        np.array([0]),
-        boilerplate=(boilerplate or Boilerplate(), np.zeros(2, np.int64)),
-    )[0]
+    known_table, pair = (boilerplate or Boilerplate(), np.zeros(2, np.int64)), (np.array([1]), np.array([0]))
+    similar = compare(prints, prints.signatures, *pair, boilerplate=known_table)[0]
     return {name: float(similar[name]) for name in similar.dtype.names or ()}
 
 
@@ -122,9 +117,13 @@ def drawn(random: np.random.Generator) -> tuple[Item, Item]:
     return page("known", known), page("new", new)
 
 
+Stress: TypeAlias = list[tuple[dict[str, float], Exact, NDArray[np.void]]]
+"""Of each pair: found, recounted, the signature of the known item."""
+
+
 @pytest.fixture(scope="module")
-def stress() -> list[tuple[dict[str, float], Exact, NDArray[np.void]]]:
-    """300 drawn pairs: found, recounted, the signature of the known item."""
+def stress() -> Stress:
+    """300 drawn pairs."""
     random, out = np.random.default_rng(11), []
     for _ in range(300):
         known, new = drawn(random)
@@ -132,9 +131,7 @@ def stress() -> list[tuple[dict[str, float], Exact, NDArray[np.void]]]:
     return out
 
 
-def test_what_needs_no_filter_is_counted_exactly(
-    stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]],
-) -> None:
+def test_what_needs_no_filter_is_counted_exactly(stress: Stress) -> None:
     """But that two of 2^24 truncated hashes of shingles may collide."""
     wrong = [
         {name: (found[name], counted) for name, counted in exact.counts.items() if abs(found[name] - counted) > 1e-5}
@@ -144,9 +141,7 @@ def test_what_needs_no_filter_is_counted_exactly(
     assert {name for one in wrong for name in one} <= {"article_coverage"}
 
 
-def test_nothing_that_the_known_item_has_is_called_new(
-    stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]],
-) -> None:
+def test_nothing_that_the_known_item_has_is_called_new(stress: Stress) -> None:
     """What the filter finds absent is absent; only the correction for chance may go beyond the true count."""
     for found, exact, signature in stress:
         each_word, each_number = absence(signature["words"])
@@ -156,18 +151,14 @@ def test_nothing_that_the_known_item_has_is_called_new(
 
 
 @pytest.mark.parametrize("name", ["new_words", "new_numbers", "new_numbers_anywhere"])
-def test_new_words_and_numbers_are_right_on_average(
-    name: str, stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]]
-) -> None:
+def test_new_words_and_numbers_are_right_on_average(name: str, stress: Stress) -> None:
     found = np.array([one[name] for one, _, _ in stress])
     exact = np.array([getattr(one, name) for _, one, _ in stress])
     assert found.sum() == pytest.approx(exact.sum(), rel=0.02)
     assert np.sqrt(((found - exact) ** 2).mean()) < 0.1 * exact.mean() + 1
 
 
-def test_new_sentences_are_those_that_lack_a_third_of_their_words(
-    stress: list[tuple[dict[str, float], Exact, NDArray[np.void]]],
-) -> None:
+def test_new_sentences_are_those_that_lack_a_third_of_their_words(stress: Stress) -> None:
     """Here and there a filter holds a frequent new word by chance."""
     wrong = sum(abs(found["new_sentences"] - exact.new_sentences) > exact.uncertain for found, exact, _ in stress)
     assert wrong <= len(stress) / 50

@@ -12,11 +12,10 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from tests.dedup import world
+from tests.dedup.world import DAY, HOUR
 
-HOUR = 3_600_000
-DAY = 24 * HOUR
 YEAR = 365 * DAY
-NOW = 1_700_000_000_000
+NOW = world.START
 LATEST = NOW + HOUR
 
 

@@ -9,6 +9,10 @@ from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 
+HOUR = 3_600_000
+DAY = 24 * HOUR
+START = 1_700_000_000_000
+
 
 def judged(
     dedup: Deduplicator,

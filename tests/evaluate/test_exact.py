@@ -25,7 +25,7 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.news.item import Item
-from stream_dedup.settings import IndexSettings, Settings, load_settings
+from stream_dedup.settings import Settings, load_settings
 from tests.evaluate.news import copies
 
 
@@ -142,7 +142,7 @@ def test_the_curve_counts_the_pairs_that_the_index_proposes(fingerprint: dict[st
     scheme, body = make.scheme, make.scheme.columns["body"]
     index = HybridIndex(
         scheme.table_of,
-        limits=IndexSettings(bucket_limit=len(items)),
+        bucket_limit=len(items),
         background=False,
         dont_care_bits=scheme.dont_care_bits,
         max_hamming=settings.fingerprint.hamming,

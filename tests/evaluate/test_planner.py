@@ -126,7 +126,7 @@ def test_the_footprint_is_what_the_arrays_take() -> None:
         index.add(random.integers(1, 2**32, (n, scheme.key_columns), np.uint32), np.zeros(n, np.int64))
         merge(index)
         rows.append(np.zeros(n, scheme.signature_dtype), [f"{i:024x}" for i in range(n)])
-        held = index._tiers.runs[0].nbytes + 8 * n + rows.bytes
+        held = index._tiers.runs[0].nbytes + 8 * n + sum(rows.parts())
         assert footprint(scheme, n, 24).bytes_per_item * n == pytest.approx(held, rel=0.01)
 
 

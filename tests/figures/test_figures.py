@@ -73,7 +73,7 @@ def test_sections_that_were_never_measured_or_are_gone_are_named() -> None:
 
 def test_a_setting_that_came_since_is_no_change() -> None:
     defaults = results.defaults()
-    del defaults["decision"]["cosmetic"]
+    del defaults["decision"]["body"]
     assert stale({"one": made(defaults=defaults)}, {"one": ROWS}) == []
 
 

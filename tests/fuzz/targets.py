@@ -34,7 +34,8 @@ _MARKUP = [
     b"<", b">", b"</", b"/>", b"<p>", b"</p>", b"<b", b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<script>", b"</script>",
     b"<title>", b"<svg>", b"<table>", b"<a href=", b"<p hidden>", b"style='display:none'", b"<!doctype ", b"&", b"&#",
     b"&#x", b"&#0;", b"&#xD800;", b"&#1114112;", b"&amp;", b"&lt;p&gt;", b";", b"[", b"](", b"](http://", b")", b"![",
-    b"(/", b'"', b" ", b"\n", b"\x00", "\u200b".encode(), "\u0301".encode(), "漢".encode(), b" - ", b" | ", b"...",
+    b"(/", b"<html>", b"<frameset>", b"<template>", b"<math>", b"<plaintext>", b"hidden", b'"', b"'", b" ",
+    b"\n", b"\x00", "\u200b".encode(), "\u0301".encode(), "漢".encode(), b" - ", b" | ", b"...",
 ]  # fmt: skip
 _DATES = [
     b"2024-01-01", b"T00:00:00", b"Z", b"+00:00", b"+9999", b"-2400", b"20240101", b"000000", b"1704067200", b"Mon, ",

@@ -1,11 +1,11 @@
-"""Check the invariants of an index, on which the kernels rely unchecked; and force merges."""
+"""Check the invariants of runs, on which the kernels rely unchecked; and force merges."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.recent import _OFFSET_BITS, RecentTree, _filter_check
+from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.runs import KEY_BITS, Run, _merged, directory_bits
 from stream_dedup.index.times import AliveMask, RowTimes
 
@@ -50,7 +50,6 @@ def merge(index: HybridIndex) -> None:
 def faults(runs: Sequence[Run], recent: RecentTree, times: RowTimes, alive: AliveMask) -> list[str]:
     """All broken invariants, in words. O(rows C log rows)."""
     wrong = [fault for run in runs for fault in run_faults(run)]
-    wrong += tree_faults(recent)
     edges = [edge for run in runs for edge in (run.base, run.end)] + [recent.base]
     if edges != sorted(edges):
         wrong.append(f"runs and tree are out of order or overlap: {edges}")
@@ -96,18 +95,4 @@ def run_faults(run: Run) -> list[str]:
         prefixes = keys.astype(np.uint64) >> shift
         if not np.array_equal(directory, np.searchsorted(prefixes, np.arange((1 << bits) + 1, dtype=np.uint64))):
             wrong.append(f"{name}, table {table}: wrong directory")
-    return wrong
-
-
-def tree_faults(tree: RecentTree) -> list[str]:
-    """The broken invariants of the tree. O(n C)."""
-    wrong = []
-    columns = np.ascontiguousarray(tree.keys().T)
-    for table, entries in enumerate(tree._trees):
-        own = columns[tree._nearness.table_of == table].tolist()
-        if list(entries) != sorted(key << _OFFSET_BITS | row for line in own for row, key in enumerate(line) if key):
-            wrong.append(f"tree {table} does not hold the keys of its rows in order")
-    passed = _filter_check(tree._filter, tree._nearness.buckets(columns), tree._nearness.table_of)
-    if len(passed) != np.count_nonzero(columns):
-        wrong.append("the filter denies a key that is in the tree")
     return wrong

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from stream_dedup.errors import MergeFailed, StreamDedupError
-from stream_dedup.index import runs
+from stream_dedup.index import hybrid, runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.recent import _filter_check
 from stream_dedup.index.runs import build_run
 from stream_dedup.index.times import windows_since
-from stream_dedup.settings import IndexSettings
 from tests.index.check import BrokenIndex, check, merge, rows_held
-from tests.index.model import ModelIndex, pairs_of, words_of
+from tests.index.model import pairs_of, words_of
 
 U32 = np.uint32
 
@@ -27,106 +26,55 @@ def at(*times):
     return np.array(times, np.int64)
 
 
-def all_in_tree(index):
-    return len(index._recent) == rows_held(index)
-
-
-@pytest.fixture(params=["tree", "run"])
-def index(request):
-    """An index of two tables; `put` adds rows to the tree or to runs."""
-    made = HybridIndex(range(2), background=False, limits=IndexSettings(bucket_limit=3))
-
-    def put(keys, times):
-        first = made.add(keys[:1], times[:1])
-        for i in range(1, len(keys)):
-            made.add(keys[i : i + 1], times[i : i + 1])
-        if request.param == "run":
-            merge(made)
-        else:
-            assert all_in_tree(made)
-        return first
-
-    made.put = put
-    return made
-
-
-class TestLookup:
-    def test_a_bucket_gives_its_newest_rows_that_are_alive_for_the_item(self, index):
-        # The newest rows are those added last; rows 1 and 4 are too old for the second item and do not count in its
-        # limit.
-        index.put(keys_of(*[[7, 0]] * 6), at(9, 1, 9, 9, 1, 9))
-        assert pairs_of(index.lookup(keys_of([7, 0], [7, 0]), at(0, 5))) == [
-            (0, 3),
-            (0, 4),
-            (0, 5),
-            (1, 2),
-            (1, 3),
-            (1, 5),
-        ]
-
-    def test_arrays_may_be_read_only_and_lie_anyhow(self, index):
-        lines = np.asfortranarray(keys_of([7, 1, 0], [8, 2, 0]))[:, :2]
-        lines.flags.writeable = False
-        index.put(lines, at(1, 9, 2, 9)[::2])
-        found = index.lookup(lines[::-1], at(1, 9, 1, 9)[::2])
-        assert pairs_of(found) == [(0, 1), (1, 0)]
-
-    def test_a_bucket_of_thousands_in_a_full_answer(self):
-        index = HybridIndex(range(1), background=False, limits=IndexSettings(bucket_limit=3000))
-        index.add(np.full((5000, 1), 7, U32), np.zeros(5000, np.int64))
-        index.add(np.full((3, 1), 7, U32), np.zeros(3, np.int64))
-        items, rows = index.lookup(np.full((4, 1), 7, U32), np.zeros(4, np.int64))
-        assert rows.tolist() == list(range(2003, 5003)) * 4
-        assert items.tolist() == np.arange(4).repeat(3000).tolist()
-
-
-class TestForgetAndExpire:
-    def test_a_forgotten_row_never_matches_and_leaves_its_place_in_the_bucket(self, index):
-        index.put(keys_of(*[[7, 0]] * 4), at(0, 0, 0, 0))
-        index.forget(2)
-        index.forget(2)
-        assert [row for _, row in pairs_of(index.lookup(keys_of([7, 0]), at(np.iinfo(np.int64).min)))] == [0, 1, 3]
+def test_arrays_may_be_read_only_and_lie_anyhow():
+    index = HybridIndex(range(2), background=False)
+    lines = np.asfortranarray(keys_of([7, 1, 0], [8, 2, 0]))[:, :2]
+    lines.flags.writeable = False
+    index.add(lines, at(1, 9, 2, 9)[::2])
+    for _ in range(2):
+        assert pairs_of(index.lookup(lines[::-1], at(1, 9, 1, 9)[::2])) == [(0, 1), (1, 0)]
         merge(index)
-        check(index)
-        assert rows_held(index) == 3
 
-    def test_expire_says_the_first_row_that_is_still_held(self, index):
-        index.put(keys_of(*[[7, 7]] * 4), at(10, 40, 20, 50))
-        assert index.expire(10) == 0
-        assert index.expire(15) == 1
-        assert index.expire(30) == 1  # row 1 is still alive, row 2 is not
-        index.forget(1)
-        assert index.expire(30) == 3
-        assert index.expire(51) == 4
-        assert rows_held(index) == 0
-        assert index.add(keys_of([7, 7]), at(60)) == 4
-        assert pairs_of(index.lookup(keys_of([7, 7]), at(0))) == [(0, 4)]
-        check(index)
 
-    def test_memory_follows_the_window(self):
-        index = HybridIndex(range(2), background=False)
-        rng = np.random.default_rng(0)
-        sizes = []
-        for hour in range(40):
-            index.add(rng.integers(1, 2**32, (2000, 2), U32), np.full(2000, hour))
-            index.expire(hour - 5)
-            sizes.append(rows_held(index))
-        check(index)
-        assert max(sizes) <= 2 * 6 * 2000
-        assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
+def test_a_bucket_of_thousands_in_a_full_answer():
+    index = HybridIndex(range(1), background=False, bucket_limit=3000)
+    index.add(np.full((5000, 1), 7, U32), np.zeros(5000, np.int64))
+    index.add(np.full((3, 1), 7, U32), np.zeros(3, np.int64))
+    items, rows = index.lookup(np.full((4, 1), 7, U32), np.zeros(4, np.int64))
+    assert rows.tolist() == list(range(2003, 5003)) * 4
+    assert items.tolist() == np.arange(4).repeat(3000).tolist()
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_expire_says_the_first_row_that_is_still_held(size):
+    """In the tree, and in a run."""
+    index, times = HybridIndex(range(2), background=False), at(10, 40, 20, 50)
+    for start in range(0, 4, size):
+        index.add(np.full((size, 2), 7, U32), times[start : start + size])
+    assert [index.expire(horizon) for horizon in (10, 15, 30)] == [0, 1, 1]  # row 1 is still alive, row 2 is not
+    index.forget(1)
+    assert [index.expire(horizon) for horizon in (30, 51)] == [3, 4]
+    assert rows_held(index) == 0
+    assert index.add(keys_of([7, 7]), at(60)) == 4
+    assert pairs_of(index.lookup(keys_of([7, 7]), at(0))) == [(0, 4)]
+    check(index)
+
+
+def test_memory_follows_the_window():
+    index = HybridIndex(range(2), background=False)
+    rng = np.random.default_rng(0)
+    sizes = []
+    for hour in range(40):
+        index.add(rng.integers(1, 2**32, (2000, 2), U32), np.full(2000, hour))
+        index.expire(hour - 5)
+        sizes.append(rows_held(index))
+    check(index)
+    assert max(sizes) <= 2 * 6 * 2000
+    assert index.stats().bytes < 2 * 6 * 2000 * (2 * 10 + 2 * 8) + 100_000
 
 
 SHARED = (0, 0, 0, 1)
 """Columns 0 to 2 share a table, column 3 has its own."""
-
-
-def test_rows_have_no_entry_where_they_have_no_key():
-    index = HybridIndex(SHARED, background=False)
-    index.add(keys_of(*[[7, 0, 0, 0], [8, 9, 0, 1]] * 500), np.zeros(1000, np.int64))
-    (run,) = index._tiers.runs
-    assert [len(keys) for keys, _, _ in run.tables()] == [1500, 500]
-    assert rows_held(index) == 1000
-    check(index)
 
 
 @pytest.mark.parametrize("is_merged", [False, True])
@@ -145,31 +93,10 @@ def test_an_export_gives_each_row_its_keys_by_table(is_merged):
     assert words_of(again.find(asked, windows_since(at(0)))) == words_of(index.find(asked, windows_since(at(0))))
 
 
-@pytest.mark.parametrize("table_of", [(0, 1, 2), (0, 0, 0), (0, 0, 1)])
-def test_how_rows_are_batched_and_merged_changes_no_lookup(table_of):
-    rng = np.random.default_rng(3)
-    keys = rng.choice(np.append(rng.integers(1, 2**32, 40, U32), [0, 5, 5, 5]).astype(U32), (1500, 3))
-    times = np.arange(1500) + rng.integers(-200, 200, 1500)
-    queries = rng.permutation(keys)[:200]
-    horizons = rng.integers(0, 1500, 200)
-    model = ModelIndex(table_of, 8)
-    model.add(keys, times)
-    expected = model.lookup(queries, horizons)
-    for sizes in ([1] * 1500, [1500], [3] * 500, [1, 2, 300, 1, 1] * 5, rng.integers(0, 40, 200).tolist()):
-        for background in (False, True):
-            index = HybridIndex(table_of, background=background, limits=IndexSettings(bucket_limit=8, recent_limit=100))
-            cuts = [c for c in np.cumsum(sizes).tolist() if c < 1500]
-            for part in np.split(np.arange(1500), cuts):
-                index.add(keys[part], times[part])
-            assert pairs_of(index.lookup(queries, horizons)) == expected
-            merge(index)
-            assert pairs_of(index.lookup(queries, horizons)) == expected
-            index.close()
-
-
 class TestTree:
-    def test_a_trickle_stays_in_the_tree_until_it_is_full(self):
-        index = HybridIndex(range(2), background=False, limits=IndexSettings(recent_limit=16))
+    def test_a_trickle_stays_in_the_tree_until_it_is_full(self, monkeypatch):
+        monkeypatch.setattr(hybrid, "RECENT_ROWS", 16)
+        index = HybridIndex(range(2), background=False)
         for row in range(16):
             assert len(index._recent) == row
             index.add(keys_of([row + 1, 7]), at(row))
@@ -211,7 +138,7 @@ class TestBackground:
             index.add(np.full((20, 1), 7, U32), np.arange(row, row + 20))
 
     def test_lookups_go_on_while_a_merge_is_under_way(self, gate):
-        index = HybridIndex(range(1), limits=IndexSettings(bucket_limit=1000))
+        index = HybridIndex(range(1), bucket_limit=1000)
         self.fill(index)
         assert index.stats().runs > 1
         assert len(pairs_of(index.lookup(keys_of([7]), at(0)))) == 100
@@ -235,7 +162,7 @@ class TestBackground:
         index.close()
 
     def test_a_failed_merge_surfaces_and_the_index_goes_on(self, gate):
-        index = HybridIndex(range(1), limits=IndexSettings(bucket_limit=1000))
+        index = HybridIndex(range(1), bucket_limit=1000)
         self.fill(index)
         gate.error = MemoryError("no room")
         gate.set()
@@ -299,7 +226,7 @@ def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():
 
 def test_keys_that_reach_the_bucket_limit_are_counted() -> None:
     """Both in the tree and in a run; a key of fewer rows, and key 0, are not."""
-    index = HybridIndex(range(2), limits=IndexSettings(bucket_limit=3, recent_limit=16), background=False)
+    index = HybridIndex(range(2), bucket_limit=3, background=False)
     keys = np.array([[7, 1], [7, 2], [7, 2], [7, 0]], np.uint32)
     index.add(keys, np.arange(4))
     assert len(index.lookup(np.array([[7, 2], [9, 0]], np.uint32), np.array([0, 0]))[1]) == 3

@@ -167,24 +167,6 @@ def test_many_tags_and_few_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -
     assert text_of_html(markup) == with_a_tree == "A one & two 3 4"
 
 
-_PIECES = st.lists(
-    st.one_of(
-        st.text(max_size=8),
-        st.sampled_from(["<p>", "</p>", "<b ", "<!--", "-->", "<![CDATA[", "]]>", "<script>", "&#", "&#0;", "&#xD800;",
-                         "&amp", ";", "](", "[", ")", "(http://", '"', "'", "\0", "\ud800", "<html>", "<frameset>",
-                         "<template>", "<svg>", "<math>", "<plaintext>", "hidden", "style='display:none'", ">"]),
-    ),
-    max_size=24,
-).map("".join)  # fmt: skip
-
-
-@given(_PIECES, _PIECES, st.sampled_from(["auto", "none", "html"]))
-def test_no_text_raises(title: str, text: str, markup: str) -> None:
-    title, text = Cleaner(ItemSettings.model_validate({"markup": markup}))(title, text)
-    assert isinstance(title, str)
-    assert isinstance(text, str)
-
-
 _WORD = st.from_regex(r"[a-z]{2,8}", fullmatch=True).filter(lambda word: word not in _TAG_WORDS)
 _TAG_WORDS = {name.strip("<>/") for name in module._FLAGS.split("|")}
 
@@ -209,11 +191,6 @@ def test_no_word_of_prose_is_lost_to_a_bracket(words: list[str], data: st.DataOb
 def test_what_follows_an_element_that_is_never_closed_is_read(name: str, rest: str, is_closed_later: bool) -> None:
     later = f"<{name}>hidden</{name}>" if is_closed_later else ""
     assert auto(f"<p>one</p><{name}{rest}>two<p>three</p>{later}four") == "one two three four"
-
-
-@given(_PIECES)
-def test_no_page_raises(text: str) -> None:
-    assert isinstance(Cleaner(ItemSettings(markup="page"))("", "<html><body>" + text)[1], str)
 
 
 @given(st.text(st.characters(exclude_characters="<&]"), max_size=200))

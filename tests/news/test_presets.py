@@ -22,6 +22,7 @@ from stream_dedup.news.fields import (
 )
 from stream_dedup.news.item import Item
 from stream_dedup.settings import ItemSettings
+from tests.news.test_decode import bad_of
 
 AUTOMATIC = Decoder(ItemSettings())
 LEAD = "The bridge over the Elm opened on Monday, two years late."
@@ -107,20 +108,11 @@ def item_of(record: dict[str, Any], decode: Decoder = AUTOMATIC) -> Item:
 
 
 @pytest.mark.parametrize(("name", "shape", "record", "id"), RECORDS, ids=IDS)
-def test_a_shape_is_found_and_read_whole(name: str, shape: str, record: dict[str, Any], id: str) -> None:
+def test_a_shape_is_found_and_read_as_by_its_preset(name: str, shape: str, record: dict[str, Any], id: str) -> None:
+    """Neither the order of the names nor empty ones say anything."""
     assert AUTOMATIC.read(json.dumps(record).encode()).shape == shape
     assert item_of(record) == Item(id, "T", BODY, "elm.example", MONDAY, 2, 9)
-
-
-@pytest.mark.parametrize(("name", "shape", "record", "id"), RECORDS, ids=IDS)
-def test_the_preset_of_the_name_reads_the_same(name: str, shape: str, record: dict[str, Any], id: str) -> None:
     assert item_of(record, Decoder(ItemSettings.model_validate({"preset": shape}))) == item_of(record)
-
-
-@pytest.mark.parametrize(("name", "shape", "record", "id"), RECORDS, ids=IDS)
-def test_the_order_of_the_names_and_empty_ones_say_nothing(
-    name: str, shape: str, record: dict[str, Any], id: str
-) -> None:
     others = {one: None for paths in PRESETS.values() for path in paths.values() for one in path.split("|")}
     assert item_of(dict(reversed(record.items()))) == item_of(record)
     assert item_of(others | record) == item_of(record)
@@ -196,9 +188,8 @@ def test_alternatives_of_the_settings_are_in_order_of_preference_and_an_empty_on
 
 
 def test_a_record_in_which_nothing_is_found_says_what_it_has_and_the_cure() -> None:
-    bad = AUTOMATIC(b'{"headline": "T", "body": "x", "n": 1}', b"k", 1)
-    assert isinstance(bad, BadItem)
-    assert (bad.reason, bad.id) == ("empty", "k")
+    bad = bad_of(b'{"headline": "T", "body": "x", "n": 1}', AUTOMATIC)
+    assert (bad.reason, bad.id) == ("empty", "key")
     assert bad.detail == (
         "none of the fields title (title), text (text) was found, and no known preset fits; "
         "the record has: headline, body, n; name them in [item] fields"
@@ -207,8 +198,7 @@ def test_a_record_in_which_nothing_is_found_says_what_it_has_and_the_cure() -> N
 
 def test_a_map_that_names_nothing_there_says_so() -> None:
     decode = Decoder(ItemSettings.model_validate({"preset": "plain", "fields": {"title": "kop", "text": "tekst"}}))
-    bad = decode(b'{"id": "7", "title": "T", "text": "x"}', None, 1)
-    assert isinstance(bad, BadItem)
+    bad = bad_of(b'{"id": "7", "title": "T", "text": "x"}', decode)
     assert bad.id == "7"
     assert "title (kop), text (tekst) was found; the record has: id, title, text;" in bad.detail
 
@@ -221,9 +211,7 @@ def test_of_a_record_with_many_names_the_first_are_told() -> None:
 
 
 def test_names_that_are_there_but_empty_are_told_apart() -> None:
-    bad = AUTOMATIC(b'{"id": 1, "title": "", "text": null}', None, 1)
-    assert isinstance(bad, BadItem)
-    assert "hold neither a headline nor a text" in bad.detail
+    assert "hold neither a headline nor a text" in bad_of(b'{"id": 1, "title": "", "text": null}', AUTOMATIC).detail
 
 
 @pytest.mark.parametrize("value", [b"", b"[1]", b"null", b"7", b"\xff", b"{", b'{"x": ' + b"[" * 100_000])
@@ -235,8 +223,7 @@ def test_what_is_no_object_has_no_names_and_cannot_be_read(value: bytes) -> None
 
 @pytest.mark.parametrize("value", [["a", "b"], {"x": 1}, 5, True, {"#text": ["a", "b"]}])
 def test_a_title_that_means_no_string_is_bad(value: object) -> None:
-    bad = AUTOMATIC(json.dumps({"id": "7", "title": value, "text": "x"}).encode(), None, 1)
-    assert isinstance(bad, BadItem)
+    bad = bad_of(json.dumps({"id": "7", "title": value, "text": "x"}).encode(), AUTOMATIC)
     assert (bad.reason, bad.id) == ("type", "7")
     assert "field title must be a string" in bad.detail
 
@@ -244,12 +231,5 @@ def test_a_title_that_means_no_string_is_bad(value: object) -> None:
 def test_a_reading_says_what_stands_where_and_why_a_date_is_none() -> None:
     reading = AUTOMATIC.read(b'\xef\xbb\xbf{"guid": {"#text": "7"}, "title": "T", "link": "", "pubDate": "yesterday"}')
     assert reading.shape == "rss"
-    assert reading.fields == {
-        "id": "7",
-        "title": "T",
-        "text": None,
-        "source": None,
-        "url": None,
-        "published": "yesterday",
-    }
+    assert reading.fields == dict.fromkeys(FIELDS) | {"id": "7", "title": "T", "published": "yesterday"}
     assert reading.time_reason == "not a date"
