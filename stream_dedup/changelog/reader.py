@@ -86,19 +86,12 @@ class ChangelogReader:
         self._consumer: Any = None
         self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
-        self._unknown_positions: set[TopicPartition] = set()
-        self._non_empty: set[TopicPartition] = set()  # the partitions with a committed record
         self._blocks_start = 0  # the offset of blocks, as the last merged block says, behind those that are merged
         self._oldest_number = 0  # of the oldest block, where older ones were deleted; -1: the next block read is it
         self._gap_since: float | None = None
         self._gap_ends: Mapping[TopicPartition, int] = {}
         self._merged_end = 0  # of the merged blocks, when the reading began
         self._is_following = False  # both partitions are read, not the merged blocks alone
-
-    @property
-    def knows_position(self) -> bool:
-        """Whether the next offset to read is known in both partitions."""
-        return not self._unknown_positions
 
     def connect(self) -> None:
         """Make the consumer, if there is none, and seek to the next offsets to read."""
@@ -165,26 +158,20 @@ class ChangelogReader:
                 is_logged = True
         if self._resequencer.has_gap:
             self._close_gap()
-        self._set_next_number(ends)
+        # A standby may know entries that have expired, so the next writer uses none of their numbers. No number was ever
+        # higher than the offsets used so far, since each entry takes one.
+        self._builder.skip_to(sum(ends.values()) + 1)
         progress(total, total)
 
-    def skip_to(
-        self, ends: Mapping[TopicPartition, int | None], number: int, headers: Iterable[tuple[str, bytes]]
-    ) -> None:
+    def skip_to(self, ends: Mapping[TopicPartition, int], number: int, headers: Iterable[tuple[str, bytes]]) -> None:
         """Take everything before these ends for read: the task itself wrote it, last with these headers.
 
-        None: the end is unknown. A partition that is not named has nothing new. `number`: of the next entry.
+        A partition that is not named has nothing new, or its end is unknown: what is read of it twice is known by its
+        numbers. `number`: of the next entry.
         """
-        for place, end in ends.items():
-            self._non_empty.add(place)
-            if end is None:
-                self._unknown_positions.add(place)
-            else:
-                self._positions[place] = end
-                self._unknown_positions.discard(place)
+        self._positions |= ends
         self._resequencer.skip_to(number)
-        self.restored.blocks += 1  # at least; it only matters that it is not 0
-        self.restored.add_headers(headers)
+        self.restored.add_block(headers)
 
     def lag(self) -> int:
         """The number of committed offsets that are not read yet; asks the broker."""
@@ -248,8 +235,6 @@ class ChangelogReader:
         start = self._blocks_start if self._blocks_start <= end else 0
         if start < first:
             start, self._oldest_number = first, -1
-        elif start:
-            self._non_empty.add(blocks)  # merged blocks repeat those before, and none has expired since
         self._positions[blocks] = start
         self._is_following = True
         self._assign()
@@ -261,7 +246,6 @@ class ChangelogReader:
             if not is_block(record):
                 self._skipped(record)
                 continue
-            self._non_empty.add(place)
             self._check_owner(record)
             with placed(record):
                 span = span_of(record)
@@ -291,21 +275,11 @@ class ChangelogReader:
                     delta = decode(record.value or b"", *self._scheme)
                 self._restore(delta)
                 with placed(record):
-                    self.restored.add_block(record)
+                    self.restored.add_block(record.headers)
             if is_merged:
                 self._builder.read_merged(span)
             else:
                 self._builder.read_block(span, delta)
-
-    def _set_next_number(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Make sure that the next writer uses no number of an expired entry, which a standby may know.
-
-        No number was ever higher than the offsets used so far, since each entry takes one.
-        """
-        if not self._builder.next:
-            self._builder.begin(sum(ends.values()) + 1)
-        elif any(ends[place] > 0 and place not in self._non_empty for place in self.partitions):
-            self._builder.skip_to(sum(ends.values()) + 1)
 
     # -- stalls and gaps ---------------------------------------------------------------------------------
 

@@ -117,7 +117,7 @@ class Migration:
             return self._run(resources)
 
     def _run(self, resources: ExitStack) -> MigrationProgress:
-        self._context.topic_metadata()
+        self._context.check_topics()
         store = self._store = StateStore(self._context, TASK, 0)
         resources.callback(store.close)
         self._consumer = client.make_consumer(client.changelog_reader(self._settings))

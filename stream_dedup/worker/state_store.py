@@ -69,7 +69,6 @@ class StateStore:
         self.dedup = context.deduplicator(context.settings)
         self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
-        self._is_consistent = True
         self._caught_up_at = time.monotonic()  # when nothing was left to read
         self._offsets_behind, self._lag_asked_at = 0, 0.0
         self._reader = ChangelogReader(
@@ -157,26 +156,22 @@ class StateStore:
         """Apply a batch that is about to be committed; it is pending until `confirm`."""
         self.dedup.apply(batch, pending=True)
 
-    def confirm(self, ends: Mapping[TopicPartition, int | None]) -> None:
+    def confirm(self, ends: Mapping[TopicPartition, int]) -> None:
         """Make the oldest pending batch final: it was committed.
 
-        `ends`: where its records end, for each changelog partition that has some; None: unknown.
+        `ends`: where its records end, for each changelog partition that has some, as far as it is known.
         """
-        self._is_consistent = False  # an exception half-way leaves the index in an unknown state
         self.dedup.confirm()
-        self._is_consistent = True
         oldest = self._pending.popleft()
         number = self._pending[0].before.next if self._pending else self._builder.next
         self._reader.skip_to(ends, number, oldest.headers)
 
-    def rollback(self) -> bool:
-        """Roll all pending batches back. Returns whether the store can still be used."""
-        if self._is_consistent:
-            self.dedup.rollback()
-            if self._pending:
-                self._builder.state = self._pending[0].before
-                self._pending.clear()
-        return self._is_consistent and self._reader.knows_position
+    def rollback(self) -> None:
+        """Roll all pending batches back."""
+        self.dedup.rollback()
+        if self._pending:
+            self._builder.state = self._pending[0].before
+            self._pending.clear()
 
     def _skipped(self, record: Any) -> None:
         """Log the first record of another program."""

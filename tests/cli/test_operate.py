@@ -55,9 +55,8 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
 
 def create(monkeypatch: pytest.MonkeyPatch, created: list[str], *options: str) -> Result:
     """`topics create` on a cluster whose input has one partition."""
-    metadata = topics.TopicMetadata({"news.raw": 1, "news.unique": 1}, {}, frozenset(), {}, 0)
     monkeypatch.setattr(topics, "create_topics", lambda *_, **__: created)
-    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
+    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: {"news.raw": topics.Topic(1, {})})
     result = CliRunner().invoke(app, ["topics", "create", *options])
     assert result.exit_code == 0
     return result
@@ -86,8 +85,8 @@ def test_create_names_new_topics_and_unused_options(
 
 
 def test_check_names_each_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = topics.TopicMetadata({"news.raw": 1, "news.unique": 3}, {}, frozenset(), {}, 0)
-    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
+    found = {"news.raw": topics.Topic(1, {}), "news.unique": topics.Topic(3, {})}
+    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: found)
 
     assert (
         CliRunner().invoke(app, ["topics", "check"]).stdout

@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka import client
-from stream_dedup.kafka.topics import check_topics, create_topics
+from stream_dedup.kafka.topics import changelog_retention_ms, check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
 from tests import kafka_version
 from tests.broker import EmbeddedKafka
@@ -44,10 +44,10 @@ def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str
     assert create_topics(settings, partitions=3) == [
         names.input, names.output, names.duplicates, names.dead_letters, names.changelog,
     ]  # fmt: skip
-    metadata = check_topics(settings)
-    assert metadata.partitions[names.output] == 3
-    assert metadata.partitions[names.changelog] == (2 if scope == "global" else 6)
-    assert metadata.limits[names.output] == metadata.limits[names.input] + client.HEADER_ROOM
+    found = check_topics(settings)
+    assert found[names.output].partitions == 3
+    assert found[names.changelog].partitions == (2 if scope == "global" else 6)
+    assert found[names.output].limit == found[names.input].limit + client.HEADER_ROOM
     assert create_topics(settings) == [], "what exists is left alone"
 
 
@@ -121,7 +121,7 @@ def test_the_changelog_retains_window_and_input_and_the_reported_command_mends_i
     settings = make_settings(kafka.bootstrap, topic_name)
     create(settings, input=(1, configs))
     create_topics(settings)
-    needed = check_topics(settings).changelog_retention_ms
+    needed = changelog_retention_ms(settings, check_topics(settings)[settings.topics.input])
     assert needed == days * 24 * 3600 * 1000
 
     def retain(milliseconds: str) -> None:

@@ -12,7 +12,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka.record_batch import Record
-from stream_dedup.kafka.topics import TopicMetadata
+from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.judge import FailedRecords, Judge
@@ -42,8 +42,7 @@ class _Bench:
         self.dedup = _Watched(settings)
         topics = settings.topics
         names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
-        metadata = TopicMetadata(dict.fromkeys(names, 1), dict.fromkeys(names, 2**20))
-        outgoing = OutgoingRecords(settings, metadata, self.dedup.scheme_id)
+        outgoing = OutgoingRecords(settings, dict.fromkeys(names, Topic(1, {})), self.dedup.scheme_id)
         self.judge = Judge("global", context(settings), outgoing, self.dedup, FailedRecords())
 
     def kinds(self, records: Sequence[Record], next_records: Sequence[Record] = ()) -> list[Kind]:

@@ -19,16 +19,15 @@ class FakeStore:
     made: list["FakeStore"]
 
     def __init__(self, *_: Any) -> None:
-        self.is_consistent, self.followed, self.rolled_back = True, 0, 0
+        self.followed = self.rolled_back = 0
         self.closed = threading.Event()
         self.made.append(self)
 
     def follow(self) -> None:
         self.followed += 1
 
-    def rollback(self) -> bool:
+    def rollback(self) -> None:
         self.rolled_back += 1
-        return self.is_consistent
 
     def close(self) -> None:
         self.closed.set()
@@ -102,23 +101,18 @@ def test_a_cancelled_opening_leaves_its_store_to_the_standby_and_to_the_next_ope
     assert FakeStore.made == [store]
 
 
-def test_an_inconsistent_or_outdated_store_is_replaced(slot: TaskSlot) -> None:
+def test_an_outdated_store_is_replaced(slot: TaskSlot) -> None:
     def outdated(_: Callable[[], None]) -> None:
         raise Outdated("the changelog begins later now")
 
-    FakeTask.how = staticmethod(opens)
-    slot.assign(frozenset({0}), "")
-    advance_until(slot, lambda: slot.task is not None)
-    FakeStore.made[0].is_consistent = False
-    slot.close_task("a fault half-way")
-    assert FakeStore.made[0].closed.wait(30)
     FakeTask.how = staticmethod(outdated)
+    slot.assign(frozenset({0}), "")
     with pytest.raises(Outdated):
         advance_until(slot, lambda: False)
-    assert FakeStore.made[1].closed.wait(30)
+    assert FakeStore.made[0].closed.wait(30)
     FakeTask.how = staticmethod(opens)
     advance_until(slot, lambda: slot.task is not None)
-    assert len(FakeStore.made) == 3
+    assert len(FakeStore.made) == 2
 
 
 def test_failed_openings_are_counted_until_one_succeeds(slot: TaskSlot) -> None:
