@@ -158,7 +158,7 @@ class ChangelogReader:
                 is_logged = True
         if self._resequencer.has_gap:
             self._close_gap()
-        # A standby may know entries that have expired, so the next writer uses none of their numbers. No number was ever
+        # A standby may know entries that have expired, so the next writer uses none of their numbers. None was ever
         # higher than the offsets used so far, since each entry takes one.
         self._builder.skip_to(sum(ends.values()) + 1)
         progress(total, total)

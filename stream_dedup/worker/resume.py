@@ -71,7 +71,7 @@ class ResumeFacts:
     `partitions`: the task's. `committed`: the group's offsets of them. `group_has_others`: the group has offsets of
     other partitions of this topic. `beginnings`: first offsets of the task's partitions. `restored`: what the changelog
     holds. `originals`: how many were restored from it. `input_id`, `changelog_id`: of the topics. `output_has_records`:
-    the output topic has had records. `now_ms`: wall time. `changelog_retention_ms`: how long the changelog keeps a block.
+    the output topic has had records. `now_ms`: wall time. `changelog_retention_ms`: how long a block is kept.
     """
 
     partitions: frozenset[int]

@@ -207,9 +207,7 @@ class PartitionTask:
         self._producer.note = self._note
         return topics
 
-    def _resume_facts(
-        self, group: Group, restored: RestoreResult, topics: Mapping[str, Topic]
-    ) -> resume.ResumeFacts:
+    def _resume_facts(self, group: Group, restored: RestoreResult, topics: Mapping[str, Topic]) -> resume.ResumeFacts:
         """Collect what resume.py decides by. Other partitions and the output matter only if an offset is missing."""
         committed = group.committed(self.partitions)
         others, output_has_records = {}, False
@@ -222,7 +220,9 @@ class PartitionTask:
         return resume.ResumeFacts(
             partitions=self.partitions,
             committed=committed,
-            group_has_others=any(commit.note is None or commit.note.input_id == self._input_id for commit in others.values()),
+            group_has_others=any(
+                commit.note is None or commit.note.input_id == self._input_id for commit in others.values()
+            ),
             beginnings=group.beginnings(self.partitions),
             restored=restored,
             originals=len(self),

@@ -83,7 +83,7 @@ def test_a_failed_commit_keeps_the_committed_state(
     """Commits fail before they take effect, or after; the changelog has the outcome. Some ends are not reported."""
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 25}))
     sent = feed(settings, made_up(1500, seed=seed))
-    chance = random.Random(seed)
+    chance, known = random.Random(seed), random.Random(seed)
     flush, commit, ends_in = TaskProducer.flush, TaskProducer.commit, TaskProducer.ends_in
     happened: Counter[str] = Counter()
 
@@ -101,7 +101,7 @@ def test_a_failed_commit_keeps_the_committed_state(
 
     monkeypatch.setattr(TaskProducer, "flush", failing_flush)
     monkeypatch.setattr(TaskProducer, "commit", failing_commit)
-    monkeypatch.setattr(TaskProducer, "ends_in", lambda *args: {} if chance.random() < 0.3 else ends_in(*args))
+    monkeypatch.setattr(TaskProducer, "ends_in", lambda *args: {} if known.random() < 0.3 else ends_in(*args))
     counting = Counting()
     # Batches with an unknown outcome are not reported; the rest follows below.
     run_until(settings, 1500 - 25 * 20, deduplicator=counting)
