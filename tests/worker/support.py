@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from queue import Empty, SimpleQueue
@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
@@ -31,6 +32,7 @@ from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
 
+Make = Callable[..., Settings]  # the fixture `make`
 # A round of the soak has 100,000 records, read while the machine is busy.
 _READ_SECONDS = 120.0
 START = 1_700_000_000_000  # the made-up items' first timestamp, ms
@@ -65,6 +67,11 @@ def under_another_scheme(settings: Settings, changelog: str) -> Settings:
     )
     create_topics(made)
     return made
+
+
+def administrator(settings: Settings) -> Any:
+    """A KafkaAdminClient for a `with` block."""
+    return closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers))
 
 
 @dataclass(frozen=True)

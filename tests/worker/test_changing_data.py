@@ -19,7 +19,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.worker import Worker
-from tests.worker.support import Watching, assert_exactly_once, feed, header, made_up, make_settings, ready
+from tests.worker.support import Make, Watching, assert_exactly_once, feed, header, made_up
 
 pytestmark = pytest.mark.kafka
 
@@ -95,10 +95,8 @@ def seeds() -> dict[str, int]:
     return {name: 100 + number for number, name in enumerate(CHANGES)}
 
 
-def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str], seeds: dict[str, int]
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, observe={"enabled": False}))
+def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(make: Make, seeds: dict[str, int]) -> None:
+    settings = make(observe={"enabled": False})
     usual: Sequence[tuple[bytes, bytes]] = list(made_up(60))
     records: Records = [*usual]
     for name, (change, _) in CHANGES.items():
@@ -129,9 +127,9 @@ def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(
 
 
 def test_after_the_new_name_is_set_beside_the_old_one_texts_are_found_again(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str], seeds: dict[str, int]
+    make: Make, kafka: EmbeddedKafka, seeds: dict[str, int]
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, observe={"enabled": False}))
+    settings = make(observe={"enabled": False})
     feed(settings, [*made_up(10), *changed("renamed", renamed, seeds["text-renamed"])])
     before = run_watched(settings, 10 + EACH)
     mended = load_settings(

@@ -19,7 +19,7 @@ from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
 from tests.soak.stage import Changelog
-from tests.worker.support import fails, feed, final_outcome, made_up, make_settings, open_store, ready, run_until
+from tests.worker.support import Make, fails, feed, final_outcome, made_up, open_store, run_until
 from tests.worker.test_migration import clock
 from tests.worker.test_refused import _Raw
 from tests.worker.test_restore import ids
@@ -62,9 +62,9 @@ def verify(settings: Settings, path: Path) -> tuple[int, str]:
 
 
 @pytest.fixture
-def settings(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+def settings(make: Make, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     monkeypatch.setattr(entries, "MAX_BLOCKS", 5)  # so that some blocks are merged
-    return ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 10}))
+    return make(worker={"batch_items": 10})
 
 
 @pytest.mark.slow

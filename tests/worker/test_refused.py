@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka import fetch, producer
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
 from stream_dedup.settings import Settings
-from tests.worker.support import Watching, article, feed, header, made_up, make_settings, outcome, ready, run_until
+from tests.worker.support import Make, Watching, administrator, article, feed, header, made_up, outcome, run_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
-Names = Callable[[str], str]
 
 
 def compact(settings: Settings) -> None:
@@ -26,11 +24,8 @@ def compact(settings: Settings) -> None:
 
 
 def alter_output(settings: Settings, name: str, value: object) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
+    with administrator(settings) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.output, {name: str(value)})])
-    finally:
-        admin.close()
 
 
 def places(records: Sequence[Any]) -> Counter[str | None]:
@@ -54,10 +49,10 @@ def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(settin
 
 @pytest.mark.slow
 def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reopening(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker does not know that the output is compacted; its records fill several batches of three partitions."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
+    settings = make(3)
     compact(settings)
     monkeypatch.setattr("stream_dedup.kafka.topics.Topic.is_compacted", False)
     some = [
@@ -146,10 +141,10 @@ def raw(settings: Settings, topic: str) -> list[Any]:
 
 
 def test_a_record_with_a_header_name_that_is_not_utf8_is_a_dead_letter_with_its_bytes(
-    settings: Settings, kafka: EmbeddedKafka
+    settings: Settings,
 ) -> None:
     feed(settings, made_up(5))
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)
     value, headers = article("x", "A text of its own."), [("before", b"1"), (_Raw("?"), b"\x00\xff"), ("ü", b"2")]
     producer.send(settings.topics.input, value, b"odd", headers, partition=0, timestamp_ms=77).get(10)
     producer.close()

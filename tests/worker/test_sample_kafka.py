@@ -1,22 +1,19 @@
 """A sample from the topics of a real worker has its decisions as pairs, and evaluate reads the labels."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.sample import from_kafka
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
-from tests.worker.support import feed, header, made_up, make_settings, outcome, ready, run_until
+from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until
 
 pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
@@ -35,10 +32,8 @@ def run(*args: str, keys: str = "") -> str:
 
 
 @pytest.mark.slow
-def test_labels_of_a_sample_give_the_precision(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+def test_labels_of_a_sample_give_the_precision(make: Make, tmp_path: Path) -> None:
+    settings = make(2)
     records: list[tuple[bytes, bytes]] = list(made_up(150))
     # The key is the id, and the value has several lines.
     for name, source in ((b"k-1", "a.example"), (b"k-2", "b.example")):
@@ -80,9 +75,8 @@ def test_labels_of_a_sample_give_the_precision(
 
     # Pairs whose records the input topic has deleted are not drawn, but counted.
     middle = sent[100].offset
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    admin.delete_records({TopicPartition(settings.topics.input, 1): middle})
-    admin.close()
+    with administrator(settings) as admin:
+        admin.delete_records({TopicPartition(settings.topics.input, 1): middle})
     later = from_kafka(settings, 5, 1)
     assert later.lost > 0
     assert later.decisions + later.lost == len(held)

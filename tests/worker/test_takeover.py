@@ -2,22 +2,19 @@
 
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.worker.commit import CommitStep
-from tests.worker.support import Member, assert_exactly_once, feed, made_up, make_settings, read_all, ready
+from tests.worker.support import Make, Member, assert_exactly_once, feed, made_up, read_all
 
 pytestmark = pytest.mark.kafka
-Names = Callable[[str], str]
 BATCHES = {"batch_items": 50}
 
 
 @pytest.mark.slow
-def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=BATCHES))
+def test_the_standby_takes_over_and_a_newcomer_does_not(make: Make) -> None:
+    settings = make(worker=BATCHES)
     sent = feed(settings, made_up(3000))
     slow = {"slow": 0.05}
     with Member(settings, slow) as active, Member(settings) as standby, Member(settings) as newcomer:
@@ -57,8 +54,8 @@ def test_the_standby_takes_over_and_a_newcomer_does_not(kafka: EmbeddedKafka, to
 
 @pytest.mark.parametrize("step", [CommitStep.JUDGE, CommitStep.OFFSETS, CommitStep.COMMIT])
 @pytest.mark.slow
-def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: CommitStep) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=BATCHES))
+def test_a_zombie_writes_nothing(make: Make, step: CommitStep) -> None:
+    settings = make(worker=BATCHES)
     sent = feed(settings, made_up(1000))
     with Member(settings, {"freeze": [step, 3]}) as zombie, Member(settings) as standby:
         zombie.go().wait_for("opened")
@@ -83,8 +80,8 @@ def test_a_zombie_writes_nothing(kafka: EmbeddedKafka, topic_name: Names, step: 
 
 
 @pytest.mark.slow
-def test_scope_partition_shares_and_replaces(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={**BATCHES, "scope": "partition"}), partitions=4)
+def test_scope_partition_shares_and_replaces(make: Make) -> None:
+    settings = make(4, worker={**BATCHES, "scope": "partition"})
     sent = feed(settings, made_up(6000), partition=None)
     slow = {"slow": 0.05}
     with Member(settings, slow) as first, Member(settings, slow) as second:
