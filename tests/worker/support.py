@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from queue import Empty, SimpleQueue
@@ -423,6 +423,24 @@ def run_until(
     run_worker(settings, watching, seconds, **worker)
     assert watching.judged >= count, f"judged {watching.judged} of {count} in {seconds} s"
     return watching
+
+
+@contextmanager
+def running(settings: Settings, watching: Watching | None = None, **worker: Any) -> Iterator[Watching]:
+    """Run a worker in a thread; yields its observer, which also has the error that ends it."""
+    watching = watching or Watching()
+
+    def run() -> None:
+        with suppress(StreamDedupError):
+            Worker(settings, observer=watching, **worker).run(watching.stop)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield watching
+    finally:
+        watching.stop.set()
+        thread.join(60)
 
 
 def run_worker(settings: Settings, observer: Any, seconds: float = 60, **worker: Any) -> None:

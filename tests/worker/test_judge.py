@@ -96,8 +96,9 @@ def test_an_item_on_which_the_code_fails_ahead_loses_one_item(bench: _Bench, cap
     some = records(20)
     some[15] = Record("raw", 0, 15, START, b"k", b'{"id": "k", "title": "T", "text": "%s"}' % POISON.encode(), [])
     bench.kinds(some[:10], some[10:])
-    kinds = bench.kinds(some[10:])
-    assert [i for i, kind in enumerate(kinds, 10) if kind is Kind.BAD] == [15]
+    items, batch = bench.judge(some[10:])
+    assert [i for i, verdict in enumerate(batch.verdicts, 10) if verdict.kind is Kind.BAD] == [15]
+    assert str(items[5]) == "internal: judging it failed: RuntimeError('poison')"
     assert "trying them one by one" in caplog.text
 
 

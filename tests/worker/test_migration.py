@@ -20,6 +20,7 @@ from tests.worker.support import (
     made_up,
     outcome,
     run_until,
+    running,
     under_another_scheme,
 )
 
@@ -49,18 +50,14 @@ def test_new_workers_decide_as_if_they_had_seen_everything(make: Make, topic_nam
         if progress.phase == "wait" and progress.read >= let_through:
             is_caught_up.set()
 
-    stop = threading.Event()
-    former = threading.Thread(target=Worker(old, clock=clock).run, args=(stop,))
-    former.start()
     done: list[MigrationProgress] = []
     moving = threading.Thread(target=lambda: done.append(Migration(new, report, clock).run()))
-    moving.start()
     last = b"last", article("last", "A ferry brought forty goats to the island, where nobody had expected them.")
-    sent += feed(old, [*renamed(b"b-", 400, 1), last])  # copies of the first, while the migration runs
-    let_through = sum(kind != "duplicate" for kind, _ in from_scratch(old, sent).values())
-    assert is_caught_up.wait(60)
-    stop.set()
-    former.join(30)
+    with running(old, clock=clock):
+        moving.start()
+        sent += feed(old, [*renamed(b"b-", 400, 1), last])  # copies of the first, while the migration runs
+        let_through = sum(kind != "duplicate" for kind, _ in from_scratch(old, sent).values())
+        assert is_caught_up.wait(60)
     moving.join(60)
     assert done[0].read == let_through
     assert phases[-1] == "done"

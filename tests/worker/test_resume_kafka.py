@@ -1,10 +1,9 @@
 """Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, deleted ranges, a lost changelog."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -16,12 +15,10 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.worker import Worker
 from tests.worker.support import (
     START,
     Make,
     Member,
-    Watching,
     assert_exactly_once,
     fails,
     feed,
@@ -30,6 +27,7 @@ from tests.worker.support import (
     read_all,
     ready,
     run_until,
+    running,
     wait_until,
 )
 
@@ -76,32 +74,6 @@ def end_of_topic(settings: Settings, admin: Any, topic: str, partition: int = 0)
     return int(admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset)
 
 
-@contextmanager
-def running(settings: Settings) -> Iterator[tuple[Watching, Callable[[], BaseException | None]]]:
-    """Run a worker in a thread; yield its observer, and a function that waits for its end and returns its error."""
-    watching, stop, ended = Watching(), threading.Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            Worker(settings, observer=watching).run(stop)
-        except BaseException as error:  # noqa: BLE001 - the test checks it
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def end(seconds: float = 60) -> BaseException | None:
-        thread.join(seconds)
-        return ended[0] if ended else None
-
-    try:
-        assert watching.opened.wait(60)
-        yield watching, end
-    finally:
-        stop.set()
-        thread.join(60)
-
-
 # -- a recreated or another input topic --------------------------------------------------------------------------------
 
 
@@ -133,7 +105,7 @@ def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
     )
     sent = feed(settings, made_up(30))
     expected = f"{settings.kafka.group_id} writes to {settings.topics.output}, and here .* is {own['output']}"
-    with running(settings) as (first, _):
+    with running(settings) as first:
         first.wait_judged(30)
         message = fails(second, expected, TopicError)
         assert "give this one a [kafka] group_id and a [topics] changelog of its own" in message
@@ -152,13 +124,12 @@ def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
 @pytest.mark.usefixtures("quick_watch")
 def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(settings: Settings, admin: Any) -> None:
     feed(settings, made_up(30))
-    with running(settings) as (watching, end):
+    with running(settings) as watching:
         watching.wait_judged(30)
         recreate(admin, settings.topics.input)
         feed(settings, others(40))
-        error = end()
-    assert isinstance(error, TopicError)
-    assert "was deleted and created anew" in str(error)
+        wait_until(lambda: TopicError in map(type, watching.errors), "the worker ends")
+    assert "was deleted and created anew" in str(watching.errors[-1])
     fails(settings, "was deleted and created anew", TopicError)
 
 
@@ -211,7 +182,7 @@ def feed_in_transaction(settings: Settings, records: Records, partition: int = 0
 
 def test_a_deleted_commit_marker_stops_no_worker(make: Make, admin: Any) -> None:
     settings = make(2)
-    with running(settings) as (watching, _):
+    with running(settings) as watching:
         feed_in_transaction(settings, made_up(20), partition=1)
         watching.wait_judged(20)
         time.sleep(1)  # the marker may come with a fetch of its own
@@ -226,20 +197,16 @@ def test_a_deleted_commit_marker_stops_no_worker(make: Make, admin: Any) -> None
 def test_a_rewind_does_not_go_back_before_a_marker(make: Make, admin: Any) -> None:
     """Markers alone come to a partition, and are deleted; then a second member causes a rebalance."""
     settings = make(2)
-    with running(settings) as (watching, _):
+    with running(settings) as watching:
         feed(settings, made_up(5), partition=1)
         watching.wait_judged(5)
         feed_in_transaction(settings, others(10), partition=1, abort=True)
         wait_until(lambda: watching.lag.get(1) == 0, "the consumer's position has passed them")
         delete_to(admin, settings.topics.input, end_of_topic(settings, admin, settings.topics.input, 1), partition=1)
-        second = threading.Event()
-        joined = threading.Thread(target=Worker(settings).run, args=(second,))
-        joined.start()
-        time.sleep(3)
-        feed(settings, others(5, seed=8), partition=1)
-        watching.wait_judged(10)
-        second.set()
-        joined.join(30)
+        with running(settings):
+            time.sleep(3)
+            feed(settings, others(5, seed=8), partition=1)
+            watching.wait_judged(10)
         assert watching.errors == []
 
 
@@ -250,7 +217,7 @@ def test_positions_past_markers_are_committed_after_a_while(
     monkeypatch.setattr("stream_dedup.worker.worker._MARKERS_SECONDS", 0.5)
     settings = make(2)
     place = TopicPartition(settings.topics.input, 1)
-    with running(settings) as (watching, _):
+    with running(settings) as watching:
         feed(settings, made_up(5), partition=1)
         watching.wait_judged(5)
         feed_in_transaction(settings, others(10), partition=1, abort=True)
@@ -304,7 +271,7 @@ def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_
     settings: Settings, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     feed(settings, made_up(30))
-    with running(settings) as (watching, _):
+    with running(settings) as watching:
         watching.wait_judged(30)
         known = watching.judged
         remake_changelog(admin, settings)
@@ -346,14 +313,8 @@ def test_a_foreign_transaction_in_the_changelog_is_reported_soon(
         foreign.init_transactions()
         foreign.begin_transaction()
         foreign.send(settings.topics.changelog, b"x", b"y", partition=partition).get(10)
-        stop = threading.Event()
-        worker = threading.Thread(target=Worker(settings).run, args=(stop,))
-        worker.start()
-        try:
+        with running(settings):
             wait_until(lambda: any("open transaction" in one for one in warnings(caplog)), "it is reported", 30)
-        finally:
-            stop.set()
-            worker.join(30)
         [message] = [one for one in warnings(caplog) if "open transaction" in one]
         assert f"{settings.topics.changelog}-{partition} stands still" in message
         assert "find-hanging" in message

@@ -1,15 +1,24 @@
 """A standby's state store: it follows the changelog, and reads the rest when the standby takes over."""
 
-import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.settings import Settings
-from stream_dedup.worker.worker import Worker
-from tests.worker.support import Make, Watching, assert_exactly_once, feed, made_up, open_store, run_until, wait_until
+from tests.worker.support import (
+    Make,
+    Watching,
+    assert_exactly_once,
+    feed,
+    made_up,
+    open_store,
+    run_until,
+    running,
+    wait_until,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -50,29 +59,19 @@ def test_a_standby_has_read_the_changelog_before_it_takes_over(make: Make) -> No
         made.append(Deduplicator(settings))
         return made[-1]
 
-    active, standby = _Standby(), _Standby()
-    stops = [threading.Event(), threading.Event()]
-    workers = [
-        threading.Thread(target=Worker(settings, observer=active).run, args=(stops[0],)),
-        threading.Thread(target=Worker(settings, observer=standby, deduplicator=deduplicator).run, args=(stops[1],)),
-    ]
-    workers[0].start()
-    try:
+    standby = _Standby()
+    with ExitStack() as stack:
+        active = stack.enter_context(running(settings))
         assert active.opened.wait(30)
-        workers[1].start()
+        stack.enter_context(running(settings, standby, deduplicator=deduplicator))
         sent = feed(settings, made_up(500))
         wait_until(lambda: active.judged >= 500 and made and len(made[0]), "the standby has read something")
         wait_until(lambda: standby.standing_by >= 3, "it stands by")
         assert not standby.opened.is_set()
         time.sleep(1)
         followed = len(made[0])
-        stops[0].set()
+        active.stop.set()
         assert standby.opened.wait(30)
         assert len(made) == 1, "it keeps the index that it had"
         assert standby.remembered == followed
-    finally:
-        for stop, worker in zip(stops, workers, strict=True):
-            stop.set()
-            if worker.ident:
-                worker.join(20)
     assert_exactly_once(settings, sent)

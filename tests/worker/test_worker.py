@@ -146,21 +146,6 @@ def test_broken_input_never_stops_the_worker(settings: Settings) -> None:
     assert all(record.value == values[record.key] for record in came.dead_letters)
 
 
-def test_a_judge_that_fails_on_one_item_loses_one_item(settings: Settings) -> None:
-    class Stumbling(Deduplicator):
-        def prepare(self, items: Any) -> Any:
-            if any(getattr(item, "id", "") == "item-3" for item in items):
-                raise IndexError("a bug of ours")
-            return super().prepare(items)
-
-    sent = feed(settings, made_up(20))
-    run_until(settings, 20, deduplicator=Stumbling)
-    came = assert_exactly_once(settings, sent)
-    [dead] = came.dead_letters
-    assert (dead.key, header(dead, "dedup-reason")) == (b"item-3", "internal")
-    assert "a bug of ours" in (header(dead, "dedup-detail") or "")
-
-
 def test_a_judge_that_always_fails_ends_the_worker_and_loses_nothing(settings: Settings) -> None:
     class Broken(Deduplicator):
         def judge(self, items: Any, latest: int | None = None) -> Any:
