@@ -186,7 +186,7 @@ def check_output(settings: Settings, last: Note | None) -> None:
     raise TopicError(
         f"the group {settings.kafka.group_id} writes to {last.output}, and here [topics] output is {output}. If "
         "another deployment uses the group, give this one a [kafka] group_id and a [topics] changelog of its own. If "
-        f"the output was changed on purpose, confirm it, with every member stopped: {_command(settings)} "
+        f"the output was changed on purpose, confirm it, with every member stopped: {group_command(settings)} "
         "--reset-offsets --to-current --execute"
     )
 
@@ -211,7 +211,7 @@ def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, 
             cause = f"partition {partition} ends at {end}, and offset {asked} comes next: the cluster has lost its end"
             to, effect = end, "records written since below that offset are skipped"
         lines.append(
-            f"{cause}. To resume at {to}: {_command(settings)}:{partition} --reset-offsets --to-offset {to} "
+            f"{cause}. To resume at {to}: {group_command(settings)}:{partition} --reset-offsets --to-offset {to} "
             f"--execute; {effect}"
         )
     return (
@@ -239,10 +239,11 @@ def _reset_command(settings: Settings, partitions: Iterable[int], facts: ResumeF
     """The command that resets these partitions and leaves the others alone."""
     chosen = sorted(partitions)
     is_all = facts is None or (set(chosen) == facts.partitions and not facts.group_has_others)
-    return f"{_command(settings)}{'' if is_all else ':' + ','.join(map(str, chosen))} --reset-offsets"
+    return f"{group_command(settings)}{'' if is_all else ':' + ','.join(map(str, chosen))} --reset-offsets"
 
 
-def _command(settings: Settings) -> str:
+def group_command(settings: Settings) -> str:
+    """The beginning of a command about the group's offsets of the input topic."""
     return (
         f"kafka-consumer-groups.sh --bootstrap-server {settings.kafka.bootstrap_servers} "
         f"--group {settings.kafka.group_id} --topic {settings.topics.input}"

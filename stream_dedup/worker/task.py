@@ -153,7 +153,7 @@ class PartitionTask:
     def _open(self, group: Group, check: Callable[[], None]) -> None:
         settings, began, before = self._context.settings, time.monotonic(), len(self)
         # Connecting takes some 60 ms. Done meanwhile, so that the store can read as soon as the fence stands.
-        connected = self._packer.start("connecting to the changelog", self._store.connect)
+        connected = self._packer.start("connecting to the changelog", self._store.reader.connect)
         try:
             topics = self._fence(check)
         finally:

@@ -7,11 +7,11 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog import reader as changelog
 from stream_dedup.changelog.records import RestoreResult, index_partitions
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.settings import Settings
+from stream_dedup.worker import restore
 from stream_dedup.worker.state_store import StateStore
 from tests.benchmarks.memory import deltas
 from tests.worker.remembered import Remembering
@@ -57,13 +57,13 @@ def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
     writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched: list[Any] = []
-    take = changelog.ChangelogReader._accept
+    take = restore.ChangelogReader._accept
 
-    def counted(self: changelog.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
+    def counted(self: restore.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
         fetched.extend(records)
         take(self, place, records)
 
-    monkeypatch.setattr(changelog.ChangelogReader, "_accept", counted)
+    monkeypatch.setattr(restore.ChangelogReader, "_accept", counted)
     every = one_row_each(writer.settings, 205)
     for delta in every:
         writer.write(delta)
@@ -89,7 +89,7 @@ def test_a_lost_entry_is_refused(writer: Remembering, is_merged: bool, small: No
 def test_a_standby_that_lacks_an_entry_reads_anew(
     writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changelog, "_GAP_SECONDS", 0.5)
+    monkeypatch.setattr(restore, "_GAP_SECONDS", 0.5)
     entries = [entry for delta in one_row_each(writer.settings, 5) for entry in writer.builder.build(delta)]
     writer.commit([*entries[:2], *entries[3:]])
     store = open_store(writer.settings)
@@ -158,7 +158,7 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
     store, other = open_store(writer.settings), open_store(writer.settings)
     store.complete(lambda done, total: None)
     place = store.places.merged if is_merged else store.places.blocks
-    store._reader.skip_to({place: 900}, store._builder.next, ())
+    store.reader.skip_to({place: 900}, store._builder.next, ())
     with pytest.raises(Outdated, match=f"-{place.partition} ends at offset .*, and 900 was to be read next"):
         store.complete(lambda done, total: None)
     other.complete(lambda done, total: None)

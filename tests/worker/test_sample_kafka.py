@@ -13,7 +13,7 @@ from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.sample import from_kafka
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
-from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until
+from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until, variables
 
 pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
@@ -25,8 +25,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
 
 
-def run(*args: str, keys: str = "") -> str:
-    result = CliRunner().invoke(app, args, input=keys, catch_exceptions=False)
+def run(*args: str, keys: str = "", **env: str) -> str:
+    result = CliRunner(env=env).invoke(app, args, input=keys, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -44,19 +44,8 @@ def test_labels_of_a_sample_give_the_precision(make: Make, tmp_path: Path) -> No
     run_until(settings, len(sent))
     came = outcome(settings)
     held = {record.key.decode(): header(record, "dedup-original") for record in came.duplicates}
-    config = tmp_path / "settings.toml"
-    tables = {
-        name: {k: v for k, v in settings.model_dump(mode="json")[name].items() if v} for name in ("kafka", "topics")
-    }
-    config.write_text(
-        "\n".join(
-            f"[{name}]\n" + "\n".join(f"{k} = {json.dumps(v)}" for k, v in table.items())
-            for name, table in tables.items()
-        ),
-        "utf-8",
-    )
     folder = tmp_path / "sample"
-    printed = run("sample", str(folder), "--config", str(config), "--count", "1000", keys="sn" * len(held))
+    printed = run("sample", str(folder), "--count", "1000", keys="sn" * len(held), **variables(settings))
     assert f"{len(held)} pairs drawn from {len(held)} decisions." in printed
     assert "estimated with weights: 1.000" in " ".join(printed.split())
     pairs: list[dict[str, Any]] = [

@@ -18,9 +18,8 @@ only the last ones left to read.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
-
-import numpy as np
 
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
@@ -33,9 +32,15 @@ from stream_dedup.changelog.records import (
     placed,
     span_of,
 )
-from stream_dedup.dedup.batch import Delta
-from stream_dedup.errors import ChangelogError, Outdated, Stalled
-from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
+from stream_dedup.kafka.record_batch import MOST_BYTES
+from stream_dedup.kafka.topics import log_end_offsets
+from stream_dedup.worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -49,40 +54,33 @@ _STALL_SECONDS = 60.0
 _GAP_SECONDS = 5.0
 # The previous writer's own commit takes less than a second; log a wait that is longer.
 _LOG_SECONDS = 2.0
+_KEY_BYTES = 100  # of another program's record, in the log
 
 
 class ChangelogReader:
-    """Passes every delta of an index to `restore`, oldest first, as far as it is asked to read.
+    """Restores every delta of an index into `dedup`, oldest first, as far as it is asked to read.
 
-    `make_consumer` returns a KafkaConsumer without a group, read_committed. Every use of the consumer goes through
-    `call`, which may bound it. `release` gives the consumer up; the next use makes another and goes on from the same
-    position. `ends()` returns the log end offsets of both partitions. `builder` learns the state that the next writer
-    needs. `skipped` gets each record of another program, which is passed over. Raises ChangelogError for blocks that
-    are damaged or of another owner, Outdated if the changelog no longer has the next entries, and whatever `call`
-    raises.
+    `task`: the name of its thread, in which the client works. `release` gives the client up; the next use makes another
+    and goes on from the same position. `builder` learns the state that the next writer needs. `restored`: what has been
+    read so far. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if the changelog no
+    longer has the next entries, other StreamErrors of the client.
     """
 
     def __init__(
         self,
-        make_consumer: Callable[[], Any],
+        context: WorkerContext,
+        task: str,
         partitions: IndexPartitions,
-        owner: bytes,
-        scheme_id: int,
-        signature_dtype: np.dtype[np.void],
-        restore: Callable[[Delta], None],
+        owner: str,
+        dedup: Deduplicator,
         builder: EntryBuilder,
-        ends: Callable[[], Mapping[TopicPartition, int]],
-        call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
-        skipped: Callable[[Any], None] = lambda record: None,
     ) -> None:
         self.restored = RestoreResult()
         self.partitions = partitions
         self._resequencer: Resequencer[Any] = Resequencer()
-        self._restore, self._builder = restore, builder
-        self._owner = owner
-        self._scheme = scheme_id, signature_dtype
-        self._ends, self._call, self._skipped = ends, call, skipped
-        self._make_consumer = make_consumer
+        self._context, self._task, self._owner = context, task, owner
+        self._dedup, self._builder = dedup, builder
+        self._thread: Bounded | None = None
         self._consumer: Any = None
         self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
@@ -97,7 +95,8 @@ class ChangelogReader:
         """Make the consumer, if there is none, and seek to the next offsets to read."""
         if self._consumer is not None:
             return
-        self._consumer = consumer = self._call(self._make_consumer)
+        config = client.changelog_reader(self._context.settings)
+        self._consumer = consumer = self._call(lambda: client.make_consumer(config, MOST_BYTES))
         first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
             self._first_offsets, self._positions = first_offsets, dict(first_offsets)
@@ -127,13 +126,14 @@ class ChangelogReader:
         self._check_gap()
         return sum(map(len, polled.values()))
 
-    def read_to(self, ends: Mapping[TopicPartition, int], progress: Callable[[int, int], None]) -> None:
-        """Read until both ends are passed. `progress(done, total)` is called several times a second and may raise to
-        stop the reading.
+    def read_to_end(self, progress: Callable[[int, int], None]) -> None:
+        """Read everything that was written before the call. `progress(done, total)` is called with numbers of offsets
+        several times a second, and may raise to stop the reading.
 
         Raises Stalled when reading makes no progress, Outdated if more was read than the partition has, ChangelogError
         if an entry is missing.
         """
+        ends = self._ends()
         self.connect()
         for place, end in ends.items():
             if self._positions[place] > end:
@@ -179,15 +179,11 @@ class ChangelogReader:
         consumer = self._consumer
         return self._remaining(self._call(lambda: consumer.end_offsets(list(self.partitions))))
 
-    def release(self) -> Callable[[], None]:
-        """Give the consumer up; the returned function closes it and is not bounded. The state stays."""
-        consumer, self._consumer = self._consumer, None
-
-        def close() -> None:
-            if consumer is not None:
-                consumer.close(autocommit=False)
-
-        return close
+    def release(self) -> None:
+        """Give the client up, and close it in its thread. The state stays."""
+        (consumer, self._consumer), (thread, self._thread) = (self._consumer, None), (self._thread, None)
+        if thread is not None:
+            thread.end(lambda: consumer and consumer.close(autocommit=False))
 
     @property
     def blocks_start(self) -> int:
@@ -195,6 +191,29 @@ class ChangelogReader:
         return self._positions[self.partitions.blocks]
 
     # -- reading -----------------------------------------------------------------------------------------
+
+    def _call(self, function: Callable[[], Any]) -> Any:
+        """Make a call of the client. A failure closes it; the next call makes a new one."""
+        if self._thread is None:
+            self._thread = self._context.thread(f"{self._task}-reader")
+        try:
+            return self._context.call(self._thread, "reading the changelog", function)
+        except StreamError as error:
+            self.release()
+            if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
+                raise Outdated(f"{self.partitions.blocks.topic}: {error}") from error
+            if isinstance(error.__cause__, CorruptRecordError):
+                raise CorruptBlock(f"{error}; its bytes on the broker are damaged. {CURE}") from error
+            raise
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        """The log end offsets of both partitions, committed or not."""
+
+        def ends() -> Mapping[TopicPartition, int]:
+            with closing(client.make(KafkaAdminClient, client.connection(self._context.settings))) as admin:
+                return log_end_offsets(admin, self.partitions)
+
+        return self._context.call_once("looking for the changelog's end", ends)
 
     @property
     def _assigned(self) -> Sequence[TopicPartition]:
@@ -244,7 +263,7 @@ class ChangelogReader:
     def _accept(self, place: TopicPartition, records: Iterable[Any]) -> None:
         for record in records:
             if not is_block(record):
-                self._skipped(record)
+                self._report_foreign(record)
                 continue
             self._check_owner(record)
             with placed(record):
@@ -258,12 +277,21 @@ class ChangelogReader:
                 self._oldest_number = span.first
             self._resequencer.add_block(span, record)
 
+    def _report_foreign(self, record: Any) -> None:
+        """Log the first record of another program."""
+        if self._context.is_first("foreign"):
+            log.warning(
+                "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
+                "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",
+                record.topic, record.partition, record.offset, (record.key or b"")[:_KEY_BYTES],
+            )  # fmt: skip
+
     def _check_owner(self, record: Any) -> None:
-        if record.key != self._owner:
+        if record.key != self._owner.encode():
             raise ChangelogError(
                 f"the changelog {record.topic}-{record.partition} has a block of "
                 f"{(record.key or b'').decode(errors='replace')!r} at offset {record.offset}, and this is "
-                f"{self._owner.decode()!r}; each group needs a changelog of its own, in scope partition one with two "
+                f"{self._owner!r}; each group needs a changelog of its own, in scope partition one with two "
                 "partitions per index: set [topics] changelog, or the former [kafka] group_id"
             )
 
@@ -272,8 +300,8 @@ class ChangelogReader:
         for span, is_merged, is_redundant, record in self._resequencer.ready():
             if not is_redundant:
                 with placed(record):
-                    delta = decode(record.value or b"", *self._scheme)
-                self._restore(delta)
+                    delta = decode(record.value or b"", self._dedup.scheme_id, self._dedup.scheme.signature_dtype)
+                self._dedup.restore(delta)
                 with placed(record):
                     self.restored.add_block(record.headers)
             if is_merged:
