@@ -112,13 +112,13 @@ class ChangelogReader:
             self._merged_end = ends[self.partitions.merged]
             self._follow_once_merged_are_read()
 
-    def advance(self, milliseconds: int) -> int:
-        """Poll once, for at most this time; returns the number of records read.
+    def advance(self) -> int:
+        """Poll once, for some milliseconds: entries that are there arrive at once. Returns the number of records read.
 
         Raises Outdated if an entry is missing although everything was read: read the changelog again from the start.
         """
         self.connect()
-        polled = self._poll(milliseconds)
+        polled = self._poll()
         for place, records in polled.items():
             self._accept(place, records)
         self._restore_ready()
@@ -146,7 +146,7 @@ class ChangelogReader:
             total = max(total, remaining)
             progress(total - remaining, total)
             before = self._is_following, dict(self._positions)
-            self.advance(_POLL_MS)
+            self.advance()
             if before != (self._is_following, self._positions):
                 moved_at, is_logged = time.monotonic(), False
                 continue
@@ -233,11 +233,11 @@ class ChangelogReader:
         ends: Mapping[TopicPartition, int] = self._call(assign)
         return ends
 
-    def _poll(self, milliseconds: int) -> Mapping[TopicPartition, Sequence[Any]]:
+    def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
         consumer, assigned = self._consumer, self._assigned
         polled: Mapping[TopicPartition, Sequence[Any]]
         polled, positions = self._call(
-            lambda: (consumer.poll(milliseconds), {place: consumer.position(place) for place in assigned})
+            lambda: (consumer.poll(_POLL_MS), {place: consumer.position(place) for place in assigned})
         )
         self._positions |= positions
         return polled

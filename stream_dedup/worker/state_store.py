@@ -28,8 +28,6 @@ from stream_dedup.worker.restore import ChangelogReader
 
 # `follow` lengthens an iteration of the worker's loop, which keeps up the group membership, by at most this (seconds).
 _SLICE = 0.2
-# Entries that are there arrive at once; to wait for new ones is the job of the group's poll.
-_POLL_MS = 20
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so a million would delay that batch by more than half a second.
 _MAX_UNSORTED = 20_000
@@ -85,7 +83,7 @@ class StateStore:
         """
         until = time.monotonic() + _SLICE
         while time.monotonic() < until:
-            if not self.reader.advance(_POLL_MS):
+            if not self.reader.advance():  # to wait for new ones is the job of the group's poll
                 if self.dedup.index.unsorted_rows > _MAX_UNSORTED:
                     self.dedup.catch_up()
                 break

@@ -104,10 +104,8 @@ def feed(
 ) -> list[Sent]:
     """Send (key, value) pairs to the input topic, a millisecond apart in event time."""
     config = {"batch_size": 2**18, "linger_ms": 20, "max_request_size": 2**25, "compression_type": compression}
-    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, **config)
-    own = list(headers.items())
-    try:
-        futures = []
+    own, futures = list(headers.items()), []
+    with closing(KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, **config)) as producer:
         for i, (key, value) in enumerate(records):
             future = producer.send(settings.topics.input, value, key, own, partition=partition, timestamp_ms=START + i)
             futures.append((future, key, value, START + i))
@@ -116,8 +114,6 @@ def feed(
             Sent(future.get(0).partition, future.get(0).offset, key, value, own, moment)
             for future, key, value, moment in futures
         ]
-    finally:
-        producer.close()
 
 
 def article(name: str, text: str, title: str = "A headline of its own", source: str = "post.example") -> bytes:
@@ -150,15 +146,15 @@ def read_all(
     partitions: Iterable[int] = (),
 ) -> list[Any]:
     """Read every record of a topic, or of some partitions, up to the present end; `start` has first offsets."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=settings.kafka.bootstrap_servers,
-        isolation_level="read_committed" if committed else "read_uncommitted",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=2**25,
-        max_poll_records=5000,
-    )
-    try:
+    config = {
+        "bootstrap_servers": settings.kafka.bootstrap_servers,
+        "isolation_level": "read_committed" if committed else "read_uncommitted",
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "max_partition_fetch_bytes": 2**25,
+        "max_poll_records": 5000,
+    }
+    with closing(KafkaConsumer(**config)) as consumer:
         numbers = list(partitions) or sorted(consumer.partitions_for_topic(topic))
         places = [TopicPartition(topic, one) for one in numbers]
         consumer.assign(places)
@@ -173,8 +169,6 @@ def read_all(
             for some in consumer.poll(200).values():
                 records += some
         return records
-    finally:
-        consumer.close()
 
 
 def context(settings: Settings, deduplicator: Callable[[Settings], Deduplicator] = Deduplicator) -> WorkerContext:
@@ -222,11 +216,9 @@ def final_outcome(settings: Settings, count: int) -> Outcome:
     The coordinator answers a commit before it writes the markers, so the last records become visible a moment later.
     """
     deadline = time.monotonic() + 10
-    while True:
-        came = outcome(settings)
-        if len(came.every) >= count or time.monotonic() > deadline:
-            return came
+    while len((came := outcome(settings)).every) < count and time.monotonic() < deadline:
         time.sleep(0.2)
+    return came
 
 
 def from_scratch(
@@ -452,12 +444,14 @@ def running(settings: Settings, watching: Watching | None = None, **worker: Any)
         thread.join(60)
 
 
-def run_worker(settings: Settings, observer: Any, seconds: float = 60, **worker: Any) -> None:
-    """Run a worker in this process until the observer sets its `stop`, for some seconds at most."""
-    timer = threading.Timer(seconds, observer.stop.set)
+def run_worker(settings: Settings, ending: Any, seconds: float = 60, **worker: Any) -> None:
+    """Run a worker in this process until `ending`, its observer unless another is given, sets its `stop`, for some
+    seconds at most.
+    """
+    timer = threading.Timer(seconds, ending.stop.set)
     timer.start()
     try:
-        Worker(settings, observer=observer, **worker).run(observer.stop)
+        Worker(settings, **{"observer": ending, **worker}).run(ending.stop)
     finally:
         timer.cancel()
 

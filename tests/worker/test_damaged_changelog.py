@@ -4,6 +4,7 @@ import json
 import re
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -39,14 +40,11 @@ def write_foreign(settings: Settings) -> int:
         {"key": owner, "value": b'{"id": 1}', "headers": [("offsets", b'{"0": 999}'), ("sequence", b"")]},
         {"key": b"", "value": b"", "headers": [(_Raw("?"), b"1")]},
     ]
-    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
+    with closing(KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)) as producer:
         for partition in (0, 1):
             for record in foreign:
                 producer.send(settings.topics.changelog, partition=partition, **record)
         producer.flush()
-    finally:
-        producer.close()
     return len(foreign)
 
 

@@ -4,6 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from tests.worker.support import (
     outcome,
     run_until,
 )
+from tests.worker.test_partitions import places
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -37,10 +39,6 @@ def compact(settings: Settings) -> None:
 def alter_output(settings: Settings, name: str, value: object) -> None:
     with administrator(settings) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.output, {name: str(value)})])
-
-
-def places(records: Sequence[Any]) -> Counter[str | None]:
-    return Counter(header(record, "dedup-source") for record in records)
 
 
 def keyless(settings: Settings, sent: Sequence[Any]) -> set[str]:
@@ -149,9 +147,9 @@ class _Raw(str):
 def raw(settings: Settings, topic: str) -> list[Any]:
     """The records of partition 0 of a topic, whose header names kafka-python takes for damage."""
     place = TopicPartition(topic, 0)
-    consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level="read_committed")
-    fetch.install(consumer)
-    try:
+    config = {"bootstrap_servers": settings.kafka.bootstrap_servers, "isolation_level": "read_committed"}
+    with closing(KafkaConsumer(**config)) as consumer:
+        fetch.install(consumer)
         consumer.assign([place])
         consumer.seek_to_beginning(place)
         records: list[Any] = []
@@ -159,8 +157,6 @@ def raw(settings: Settings, topic: str) -> list[Any]:
         while consumer.position(place) < end:
             records += consumer.poll(500).get(place, [])
         return records
-    finally:
-        consumer.close()
 
 
 def test_a_record_with_a_header_name_that_is_not_utf8_is_a_dead_letter_with_its_bytes(

@@ -166,18 +166,16 @@ def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_a
 
 
 def feed_in_transaction(settings: Settings, records: Records, partition: int = 0, *, abort: bool = False) -> None:
-    producer = KafkaProducer(
-        bootstrap_servers=settings.kafka.bootstrap_servers, transactional_id=f"feeder-{settings.topics.input}"
-    )
-    try:
+    feeder = f"feeder-{settings.topics.input}"
+    with closing(
+        KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, transactional_id=feeder)
+    ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         for i, (key, value) in enumerate(records):
             producer.send(settings.topics.input, value, key, partition=partition, timestamp_ms=START + i)
         producer.flush()
         producer.abort_transaction() if abort else producer.commit_transaction()
-    finally:
-        producer.close()
 
 
 def test_a_deleted_commit_marker_stops_no_worker(make: Make, admin: Any) -> None:
