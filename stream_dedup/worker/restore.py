@@ -82,7 +82,6 @@ class ChangelogReader:
         self._dedup, self._builder = dedup, builder
         self._thread: Bounded | None = None
         self._consumer: Any = None
-        self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
         self._blocks_start = 0  # the offset of blocks, as the last merged block says, behind those that are merged
         self._oldest_number = 0  # of the oldest block, where older ones were deleted; -1: the next block read is it
@@ -99,7 +98,7 @@ class ChangelogReader:
         self._consumer = consumer = self._call(lambda: client.make_consumer(config, MOST_BYTES))
         first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
-            self._first_offsets, self._positions = first_offsets, dict(first_offsets)
+            self._positions = dict(first_offsets)
             self.restored.begin = max(first_offsets.values())
         for place, first in first_offsets.items():
             if self._positions[place] < first:
@@ -247,7 +246,7 @@ class ChangelogReader:
         blocks, merged = self.partitions
         if self._is_following or self._positions[merged] < self._merged_end:
             return
-        first = self._first_offsets[blocks]
+        first = self._positions[blocks]  # nothing of it has been read
         consumer = self._consumer
         end = self._call(lambda: consumer.end_offsets([blocks]))[blocks]
         # Beyond the end it is of another topic's copy: all blocks are read, which costs time only.

@@ -83,11 +83,9 @@ def test_verdicts_equal_a_worker_s_and_no_trace_is_left(settings: Settings) -> N
     came = outcome(settings)
     theirs = came.verdicts()
     for key, verdict in verdicts.items():
-        original = verdict.original.id if verdict.original and not verdict.forward else None
         # An update that is let through names its original too.
-        if verdict.kind is Kind.UPDATE and verdict.original:
-            original = verdict.original.id
-        assert theirs[key] == (str(verdict.kind), original)
+        has_original = verdict.original and (not verdict.forward or verdict.kind is Kind.UPDATE)
+        assert theirs[key] == (str(verdict.kind), verdict.original.id if has_original else None)
     assert len(verdicts) == len(sent)
     output = json.loads(result.stdout)
     assert output["items"] == len(sent)
