@@ -42,10 +42,6 @@ class WorkerContext:
         """The highest event time that counts, ms: a clock that is further ahead must not move the window."""
         return self.settings.window.latest(self.now_ms())
 
-    def transactional_id(self, task: str) -> str:
-        """The transactional id of a task's producer."""
-        return f"{self.settings.kafka.group_id}-{task}"
-
     def is_first(self, warning: str) -> bool:
         """Whether to log a warning of this name: once since the worker started."""
         is_first = warning not in self.logged

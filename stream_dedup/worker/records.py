@@ -53,6 +53,7 @@ REFUSED = "refused"
 HEADER = "header"
 # At the end of a header; as many digits as 32 and 64 bits surely hold.
 _PLACE = re.compile(rb"/(\d{1,9})/(\d{1,18})\Z")
+_ESCAPED = re.compile("[\ud800-\udfff]")  # what `record_batch.ESCAPED` makes of bytes that are not UTF-8
 _SHORT = 1000  # bytes of an explanation, or of the key of a dead letter without a value
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 
@@ -69,12 +70,6 @@ class OutgoingRecords:
         self._limit = min(existing[self._topics.output].limit, existing[self._topics.duplicates].limit)
         self._needs_keys = existing[self._topics.output].is_compacted
 
-    @property
-    def topics(self) -> list[str]:
-        """The topics whose partition counts decide where a record goes."""
-        names = self._topics
-        return [names.input, names.output, names.duplicates, names.dead_letters]
-
     def refuse(self, record: Any) -> BadItem | None:
         """Why the record could not be written whatever its verdict; None if it can."""
         if too_large := self._too_large(record, self._limit):
@@ -84,7 +79,7 @@ class OutgoingRecords:
                 REFUSED, f"{self._topics.output} is compacted (cleanup.policy), and takes no record without a key"
             )
         for name, _ in record.headers:
-            if not name.isascii() and not _is_utf8(name):
+            if not name.isascii() and _ESCAPED.search(name):
                 return BadItem(
                     HEADER, f"the name of a header is not UTF-8: {name.encode(errors=record_batch.ESCAPED)!r}"
                 )
@@ -211,14 +206,6 @@ def _evidence(verdict: Verdict) -> Headers:
         return []
     original: Headers = [(ORIGINAL, _text(verdict.original.id))] if verdict.original is not None else []
     return [*original, (EVIDENCE, msgspec.json.encode(verdict.as_json()))]
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _text(text: str) -> bytes:

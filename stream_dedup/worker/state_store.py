@@ -52,7 +52,7 @@ class StateStore:
         self.topic_id = topic_id
         self.topic = context.settings.topics.changelog
         self.places = index_partitions(self.topic, index)
-        self.owner = context.transactional_id(name)
+        self.owner = f"{context.settings.kafka.group_id}-{name}"  # also its producer's transactional id
         self._context = context
         self.dedup = context.deduplicator(context.settings)
         self._builder = EntryBuilder()

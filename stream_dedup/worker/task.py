@@ -201,7 +201,7 @@ class PartitionTask:
             client.producer(context.settings, self._store.owner),
             context.call_timeout,
             context.remaining,
-            topics=self._outgoing.topics,
+            topics=list(topics),
         )
         self._close_producer = self._producer.close
         self._producer.note = self._note
