@@ -1,12 +1,12 @@
 """Read an index's changelog back from Kafka: every `Delta`, in the order in which it was committed.
 
 The worker writes changelog records in the transaction of the batch, so a block exists exactly if its batch was
-committed. An index has two partitions, of blocks and of merged blocks (entries.py). Each record has headers
-(records.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other programs
-are skipped (records.py).
+committed. An index has two partitions, of blocks and of merged blocks (changelog/entries.py). Each record has headers
+(changelog/records.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other
+programs are skipped.
 
-A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet (entries.py,
-`BLOCKS_HEADER`), and from there on blocks are read too. So a restore reads what is remembered, not everything that was
+A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet
+(`BLOCKS_HEADER`), and from there on blocks are read too. So a restore reads what is remembered, not everything that was
 written.
 
 Reading (kafka-python's rule P8): the next writer fences the previous one first. The end is the last offset, committed
@@ -180,7 +180,8 @@ class ChangelogReader:
 
     def release(self) -> None:
         """Give the client up, and close it in its thread. The state stays."""
-        (consumer, self._consumer), (thread, self._thread) = (self._consumer, None), (self._thread, None)
+        consumer, self._consumer = self._consumer, None
+        thread, self._thread = self._thread, None
         if thread is not None:
             thread.end(lambda: consumer and consumer.close(autocommit=False))
 
