@@ -86,16 +86,8 @@ def test_learned_boilerplate_is_restored(tmp_path: Path) -> None:
     notice = (
         "Subscribe to our newsletter to have the best of this site in your mailbox every single morning of the week."
     )
-    items = [
-        Item(
-            str(n),
-            f"Title {n} of {n * n}",
-            " ".join(f"w{n}x{k}" for k in range(60)) + ". " + notice,
-            "s.example",
-            START,
-        )
-        for n in range(4)
-    ]
+    texts = [" ".join(f"w{n}x{k}" for k in range(60)) + f". {notice}" for n in range(4)]
+    items = [Item(str(n), f"Title {n} of {n * n}", text, "s.example", START) for n, text in enumerate(texts)]
     with Deduplicator() as dedup:
         list(dedup.filter(items))
         dedup.save(tmp_path / "memory")

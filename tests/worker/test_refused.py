@@ -41,6 +41,11 @@ def alter_output(settings: Settings, name: str, value: object) -> None:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.output, {name: str(value)})])
 
 
+def noise(size: int) -> str:
+    """A text that does not compress, and resembles no other."""
+    return os.urandom(size).hex(" ", 4)
+
+
 def keyless(settings: Settings, sent: Sequence[Any]) -> set[str]:
     return {f"{settings.topics.input}/{one.partition}/{one.offset}" for one in sent if one.key is None}
 
@@ -64,16 +69,12 @@ def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reop
     settings = make(3)
     compact(settings)
     monkeypatch.setattr("stream_dedup.kafka.topics.Topic.is_compacted", False)
-    some = [
-        (
-            b"%d" % i if i % 5 else None,
-            article(str(i), os.urandom(40_000).hex(" ", 4), f"Headline {os.urandom(4).hex()}"),
-        )
-        for i in range(60)
-    ]
-    sent = [
-        record for partition in range(3) for record in feed(settings, some[20 * partition :][:20], partition=partition)
-    ]
+    sent = []
+    for partition in range(3):
+        values = [
+            article(str(i), noise(40_000), f"Headline {noise(4)}") for i in range(20 * partition, 20 * partition + 20)
+        ]
+        sent += feed(settings, [(b"%d" % i if i % 5 else None, value) for i, value in enumerate(values)], partition)
     recorder = run_until(settings, 60)
     # The records of a partition fill two batches of the producer at most.
     assert 2 <= recorder.openings <= 1 + 2 * 3 < len(keyless(settings, sent))
@@ -129,8 +130,7 @@ def test_a_batch_that_is_refused_for_its_size_is_split(settings: Settings, monke
     alter_output(settings, "max.message.bytes", 20_000)
     monkeypatch.setattr("stream_dedup.kafka.topics.Topic.limit", 2**20)
     monkeypatch.setattr("stream_dedup.kafka.topics.problems", lambda *_: [])
-    text = lambda: os.urandom(2_000).hex(" ", 4)  # noqa: E731
-    sent = feed(settings, [(b"%d" % i, article(str(i), text(), f"Headline {text()[:9]}")) for i in range(16)])
+    sent = feed(settings, [(b"%d" % i, article(str(i), noise(2_000), f"Headline {noise(4)}")) for i in range(16)])
     recorder = run_until(settings, 16, seconds=120)
     assert not assert_exactly_once(settings, sent).dead_letters
     assert recorder.stuck_times >= 1
