@@ -20,7 +20,6 @@ from tests.worker.support import (
     Watching,
     administrator,
     article,
-    assert_exactly_once,
     feed,
     header,
     made_up,
@@ -122,18 +121,6 @@ def test_an_output_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the
     came = outcome(settings)
     assert not came.dead_letters
     assert len(came.output) + len(came.duplicates) == 20
-
-
-@pytest.mark.slow
-def test_a_batch_that_is_refused_for_its_size_is_split(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker does not know the limit. It names no record, and none of them is too large."""
-    alter_output(settings, "max.message.bytes", 20_000)
-    monkeypatch.setattr("stream_dedup.kafka.topics.Topic.limit", 2**20)
-    monkeypatch.setattr("stream_dedup.kafka.topics.problems", lambda *_: [])
-    sent = feed(settings, [(b"%d" % i, article(str(i), noise(2_000), f"Headline {noise(4)}")) for i in range(16)])
-    recorder = run_until(settings, 16, seconds=120)
-    assert not assert_exactly_once(settings, sent).dead_letters
-    assert recorder.stuck_times >= 1
 
 
 class _Raw(str):
