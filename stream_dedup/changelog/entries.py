@@ -83,6 +83,8 @@ class EntryBuilder:
 
     def skip_to(self, number: int) -> None:
         """Give up the numbers before this one, which expired entries may have used."""
+        if not self.next:
+            self.begin(number)
         self.state = self.state._replace(next=max(self.next, number))
 
     def read_block(self, span: SequenceRange, delta: Delta) -> None:

@@ -82,8 +82,8 @@ class SequenceRange(NamedTuple):
 
 
 class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
-    """The task after a block: the input topic of the offsets, its id ("": the brokers have none), and the number of
-    originals remembered.
+    """The task after a block: the input topic of the offsets, its id, and the number of originals
+    remembered.
     """
 
     topic: str
@@ -116,22 +116,19 @@ def blocks_header(offset: int) -> Header:
 
 @dataclass(slots=True)
 class RestoreResult:
-    """What a restore has read: blocks, their bytes, and the last values of the headers."""
+    """What a restore has read: blocks (after a batch of the task itself more than that), and the last values of the
+    headers.
+    """
 
     blocks: int = 0
-    bytes: int = 0
     offsets: dict[int, int] = field(default_factory=dict)  # input partition -> the next offset to read
     task_summary: TaskSummary | None = None  # None: no block
     migration: MigrationCheckpoint | None = None  # None: no migration has written here
     begin: int = 0  # the first offset of the topic; above 0, older records were deleted
 
-    def add_block(self, record: Any) -> None:
-        self.blocks += 1
-        self.bytes += len(record.value)
-        self.add_headers(record.headers)
-
-    def add_headers(self, headers: Iterable[Header]) -> None:
+    def add_block(self, headers: Iterable[Header]) -> None:
         """Take over the values of a newer block. Raises CorruptBlock for values that no worker writes."""
+        self.blocks += 1
         values = dict(headers)
         if SUMMARY_HEADER in values:
             before, self.task_summary = self.task_summary, _parse(values, SUMMARY_HEADER, TaskSummary)

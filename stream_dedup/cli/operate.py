@@ -157,15 +157,16 @@ def create_command(
     settings = load_settings(config)
     created = create_topics(settings, partitions, replication)
     typer.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
-    present, source = check_topics(settings).partitions, settings.topics.input
+    source = settings.topics.input
+    present = check_topics(settings)[source].partitions
     remarks = {
         f"{source}, the input, is new and empty. If your feed writes to another topic, set [topics] input to that "
         "topic and run this command again": source in created,
         f"--replication {replication} was not used, because nothing was created. To change it for an existing topic, "
         "use kafka-reassign-partitions.sh": replication is not None and not created,
-        f"--partitions {partitions} was not used: the input {source} has {counted(present[source], 'partition')}, and "
+        f"--partitions {partitions} was not used: the input {source} has {counted(present, 'partition')}, and "
         "the other topics get as many. To add partitions, use kafka-topics.sh --alter": (
-            partitions not in (None, present[source])
+            partitions not in (None, present)
         ),
     }
     for remark, applies in remarks.items():
@@ -182,9 +183,8 @@ def check_command(config: ConfigOption = None) -> None:
     from stream_dedup.kafka.topics import check_topics
     from stream_dedup.settings import load_settings
 
-    metadata = check_topics(load_settings(config))
-    for name, count in metadata.partitions.items():
-        typer.echo(f"{name}: {counted(count, 'partition')}, ok")
+    for name, topic in check_topics(load_settings(config)).items():
+        typer.echo(f"{name}: {counted(topic.partitions, 'partition')}, ok")
 
 
 # -- state -----------------------------------------------------------------------------------------------

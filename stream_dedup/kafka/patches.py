@@ -30,6 +30,7 @@ Without the last a wrong password looks like a broker that is away (kafka-python
   TLS handshake too, and each leaves an open socket behind.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import kafka
@@ -64,6 +65,16 @@ def resume(consumer: Any, place: Any, offset: int) -> None:
     consumer._fetcher._paused_partition_records.pop(place, None)
     consumer._fetcher._paused_completed_fetches.pop(place, None)
     consumer.resume(place)
+
+
+def throttle(consumer: Any, waiting: Mapping[Any, int], most: int) -> None:
+    """Pause each partition of which more than `most` records are waiting, until half of those are used up."""
+    paused = consumer.paused()
+    for place, count in waiting.items():
+        if place not in paused and count > most:
+            consumer.pause(place)
+        elif place in paused and count <= most // 2:
+            resume(consumer, place, consumer.position(place, timeout_ms=0))
 
 
 def request_rejoin(consumer: Any) -> None:

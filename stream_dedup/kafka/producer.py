@@ -224,9 +224,11 @@ class TaskProducer:
                 for _record, error in batch.failures():
                     raise error
 
-    def ends_in(self, topic: str) -> dict[TopicPartition, int | None]:
-        """Where the flushed transaction ends in each partition of a topic that got records of it; None: unknown."""
-        return {batch.place: batch.end for batch in self._sent if batch.place.topic == topic}
+    def ends_in(self, topic: str) -> dict[TopicPartition, int]:
+        """Where the flushed transaction ends in each partition of a topic that got records of it, as far as the broker
+        has reported it.
+        """
+        return {batch.place: batch.end for batch in self._sent if batch.place.topic == topic and batch.end is not None}
 
     def commit(self) -> None:
         """Commit the transaction."""

@@ -176,7 +176,7 @@ class LiveReader(_Reader):
                 f"could be read for {_STALL_SECONDS:.0f} s; look at their leaders"
             )
         merged = self._merge({place for place in behind if now - self._last_record_at[place] < _PARTITION_SECONDS})
-        self._pause_and_resume()
+        patches.throttle(self._consumer, {place: len(records) for place, records in self._buffers.items()}, _BUFFERED)
         return merged
 
     def _merge(self, expected: Set[TopicPartition]) -> list[Record]:
@@ -196,14 +196,6 @@ class LiveReader(_Reader):
     def _behind(self) -> list[TopicPartition]:
         """The partitions whose position is before the end."""
         return [place for place, end in self._ends.items() if self._consumer.position(place, timeout_ms=0) < end]
-
-    def _pause_and_resume(self) -> None:
-        paused = self._consumer.paused()
-        for place, records in self._buffers.items():
-            if place not in paused and len(records) > _BUFFERED:
-                self._consumer.pause(place)
-            elif place in paused and len(records) <= _BUFFERED // 2:
-                patches.resume(self._consumer, place, self._consumer.position(place, timeout_ms=0))
 
     def _update_ends(self) -> None:
         """Fetch the ends. An empty poll cannot tell a quiet topic from brokers that are away; this request can."""

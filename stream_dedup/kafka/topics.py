@@ -1,6 +1,6 @@
 """Create and check the five topics: partitions, retention, cleanup policy and record sizes, so that nothing is lost.
 
-In: settings. Out: topics that exist (`create_topics`), or their `TopicMetadata` (`check_topics`). A topic that would
+In: settings. Out: topics that exist (`create_topics`), and what they are like (`check_topics`). A topic that would
 lose data is refused with the command that fixes it, at each start and each take-over. The rules, in one table for
 making topics and for checking them:
 
@@ -14,7 +14,7 @@ making topics and for checking them:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
@@ -46,7 +46,7 @@ _TIME_LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """An existing topic."""
+    """An existing topic. `id`: one that is deleted and created anew has another."""
 
     partitions: int
     config: Mapping[str, str]
@@ -62,6 +62,7 @@ class Topic:
 
     @property
     def is_compacted(self) -> bool:
+        """Whether it takes no record without a key."""
         return "compact" in self.config.get(_CLEANUP, "")
 
 
@@ -198,24 +199,8 @@ def _time_limit(key: str, allowed: int, given: str) -> _Rule:
 _NEEDED, _NEEDED_VERSION = "DescribeAcls", 3
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
-    """What the worker knows about the topics, by name.
-
-    `partitions`: their number. `limits`: bytes of the largest batch. `compacted`: topics that take no record without a
-    key. `ids`: a topic that is deleted and created anew has another id.
-    `changelog_retention_ms`: the time (ms) for which the changelog retains a block at least.
-    """
-
-    partitions: Mapping[str, int]
-    limits: Mapping[str, int]
-    compacted: frozenset[str] = frozenset()
-    ids: Mapping[str, str] = field(default_factory=dict)
-    changelog_retention_ms: int = 0
-
-
-def check_topics(settings: Settings) -> TopicMetadata:
-    """Fetch the topics' metadata and check it.
+def check_topics(settings: Settings) -> dict[str, Topic]:
+    """Describe the five topics by their names, and check them.
 
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
@@ -225,13 +210,7 @@ def check_topics(settings: Settings) -> TopicMetadata:
     found = problems(settings, existing)
     if found:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(found))
-    return TopicMetadata(
-        {name: topic.partitions for name, topic in existing.items()},
-        {name: topic.limit for name, topic in existing.items()},
-        frozenset(name for name, topic in existing.items() if topic.is_compacted),
-        {name: topic.id for name, topic in existing.items()},
-        changelog_retention_ms(settings, existing[settings.topics.input]),
-    )
+    return existing
 
 
 def topic_ids_and_notes(settings: Settings, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -97,6 +97,31 @@ class Question(Generic[T]):
         return answer
 
 
+class BrokerProbe:
+    """Asks any broker for the cluster's members, over a connection that stays open until it fails."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._admin: Any = None
+
+    def __call__(self) -> None:
+        """Raises KafkaError if no broker answers."""
+        if self._admin is None:
+            timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+            # Each time anew: a password may have been replaced, which the worker's own clients read from its file, too.
+            self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
+        try:
+            self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
+        except KafkaError:
+            self.close()  # the next probe asks the bootstrap servers
+            raise
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+
 class BrokerWatch:
     """Probes the brokers inside its `with` block. `clock`: monotonic seconds; `make_probe` replaces `BrokerProbe`."""
 
@@ -106,12 +131,16 @@ class BrokerWatch:
         observer: Observer,
         *,
         clock: Callable[[], float] = time.monotonic,
-        make_probe: "Callable[[Settings], BrokerProbe] | None" = None,
+        make_probe: Callable[[Settings], BrokerProbe] = BrokerProbe,
     ) -> None:
         self._settings, self._observer, self._clock = settings, observer, clock
-        self._make_probe = make_probe or BrokerProbe
         name = f"{settings.kafka.group_id}-reach-client"
-        self._question = Question(lambda: Bounded(name), self._new_probe, _PROBE_SECONDS, _HUNG_SECONDS)
+
+        def new_probe() -> BrokerProbe:
+            self._probe = make_probe(settings)
+            return self._probe
+
+        self._question = Question(lambda: Bounded(name), new_probe, _PROBE_SECONDS, _HUNG_SECONDS)
         self._servers = settings.kafka.bootstrap_servers
         self._answered_at = self._ticked_at = clock()  # before the first answer: the start of the watch
         self._never_answered = True
@@ -139,10 +168,6 @@ class BrokerWatch:
                 if not is_logged:
                     log.exception("watching the brokers failed (logged once); it goes on, and so does the worker")
                 is_logged = True
-
-    def _new_probe(self) -> "BrokerProbe":
-        self._probe = self._make_probe(self._settings)
-        return self._probe
 
     def tick(self) -> None:
         """Take an answer, report an outage, start the next probe. Never waits."""
@@ -212,31 +237,6 @@ class BrokerWatch:
         )  # fmt: skip
 
 
-class BrokerProbe:
-    """Asks any broker for the cluster's members, over a connection that stays open until it fails."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._admin: Any = None
-
-    def __call__(self) -> None:
-        """Raises KafkaError if no broker answers."""
-        if self._admin is None:
-            timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-            # Each time anew: a password may have been replaced, which the worker's own clients read from its file, too.
-            self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
-        try:
-            self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
-        except KafkaError:
-            self.close()  # the next probe asks the bootstrap servers
-            raise
-
-    def close(self) -> None:
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
-
-
 class TopicWatch:
     """Compares topic ids every few seconds. The worker calls `poll` often; it never waits."""
 
@@ -250,7 +250,7 @@ class TopicWatch:
 
     def expect(self, ids: Mapping[str, str]) -> None:
         """Set the ids to compare with."""
-        self._ids = {name: ids.get(name, "") for name in self._watched}
+        self._ids = {name: ids[name] for name in self._watched}
         self._question.pending, self._misses = None, 0  # a pending answer may be about the topics before
 
     @property

@@ -7,7 +7,7 @@ from typing import TypeVar
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka import errors
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.topics import TopicMetadata, check_topics
+from stream_dedup.kafka.topics import Topic, check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 
@@ -42,10 +42,6 @@ class WorkerContext:
         """The highest event time that counts, ms: a clock that is further ahead must not move the window."""
         return self.settings.window.latest(self.now_ms())
 
-    def transactional_id(self, task: str) -> str:
-        """The transactional id of a task's producer."""
-        return f"{self.settings.kafka.group_id}-{task}"
-
     def is_first(self, warning: str) -> bool:
         """Whether to log a warning of this name: once since the worker started."""
         is_first = warning not in self.logged
@@ -69,6 +65,6 @@ class WorkerContext:
         finally:
             thread.end()
 
-    def topic_metadata(self) -> TopicMetadata:
-        """Check the topics and describe them. Raises TopicError if one of them would lose records."""
+    def check_topics(self) -> dict[str, Topic]:
+        """Check the five topics and describe them, by name. Raises TopicError if one of them would lose records."""
         return self.call_once("checking the topics", lambda: check_topics(self.settings))

@@ -29,7 +29,7 @@ from stream_dedup.kafka.errors import (
     error_text,
 )
 from stream_dedup.settings import Settings
-from stream_dedup.worker.resume import Committed, Note, out_of_range_message
+from stream_dedup.worker.resume import Committed, Note, group_command, out_of_range_message
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -212,9 +212,6 @@ class Group:
     def _explain(self, error: KafkaError, what: str) -> StreamError:
         if isinstance(error, (OffsetOutOfRangeError, LogTruncationError)):
             return self._out_of_range(error)
-        command = (
-            f"kafka-consumer-groups.sh --bootstrap-server {self._settings.kafka.bootstrap_servers} --group {self._name}"
-        )
         if isinstance(error, CorruptRecordError):
             positions: dict[int, int] = {}
             with suppress(KafkaError):
@@ -225,7 +222,7 @@ class Group:
             return StreamError(
                 f"a record of {self._topic} cannot be read ({error_text(error)}), at or after these offsets: "
                 f"{positions}. Its bytes on the broker are damaged. To skip it, stop every member and run: "
-                f"{command} --topic {self._topic}:PARTITION --reset-offsets --to-offset OFFSET --execute"
+                f"{group_command(self._settings)}:PARTITION --reset-offsets --to-offset OFFSET --execute"
             )
         return errors.translate(error, what)
 

@@ -26,6 +26,7 @@ from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.patches import throttle
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.news.decode import Decoder
@@ -38,7 +39,7 @@ from stream_dedup.worker.state_store import StateStore
 
 TASK = "global"
 _POLL_MS = 200
-# Above this number of waiting records a partition is not fetched, until half of them are used up.
+# Of one partition, until it is not fetched.
 _MAX_WAITING = 5000
 
 
@@ -63,7 +64,6 @@ class Source:
     next_offset: int  # of the first record that is not yet judged
     waiting: deque[Any] = field(default_factory=deque)
     fetched: int = 0  # the position of the consumer
-    is_throttled: bool = False  # it is not fetched for now
     end: int = 0
     written: int = 0
 
@@ -117,7 +117,7 @@ class Migration:
             return self._run(resources)
 
     def _run(self, resources: ExitStack) -> MigrationProgress:
-        self._context.topic_metadata()
+        self._context.check_topics()
         store = self._store = StateStore(self._context, TASK, 0)
         resources.callback(store.close)
         self._consumer = client.make_consumer(client.changelog_reader(self._settings))
@@ -188,7 +188,7 @@ class Migration:
 
     def _fetch(self) -> None:
         by_place, consumer = {source.place: source for source in self._sources}, self._consumer
-        self._throttle()
+        throttle(consumer, {source.place: len(source.waiting) for source in self._sources}, _MAX_WAITING)
         for place, records in consumer.poll(_POLL_MS).items():
             # In shadow mode the output has duplicates, too.
             by_place[place].waiting.extend(record for record in records if not was_held_back(record))
@@ -196,24 +196,7 @@ class Migration:
         ends, written = consumer.end_offsets(list(by_place)), self._written()
         for source in self._sources:
             source.end, source.written = ends[source.place], written[source.place]
-            if not source.is_throttled:
-                source.fetched = consumer.position(source.place)
-
-    def _throttle(self) -> None:
-        """Stop fetching partitions with too many waiting records, until half of those are used up.
-
-        Not by pause and resume: kafka-python 3.0.12 parks the fetched records of a paused partition, and takes them up
-        only while it has no current partition. Once another partition has come, it always has one: under load the
-        resumed partition then stands still forever.
-        """
-        before = [source.is_throttled for source in self._sources]
-        for source in self._sources:
-            source.is_throttled = len(source.waiting) > (_MAX_WAITING // 2 if source.is_throttled else _MAX_WAITING)
-        if before != [source.is_throttled for source in self._sources]:
-            open_sources = [source for source in self._sources if not source.is_throttled]
-            self._consumer.assign([source.place for source in open_sources])
-            for source in open_sources:
-                self._consumer.seek(source.place, source.fetched)
+            source.fetched = consumer.position(source.place)
 
     # -- judging -------------------------------------------------------------------------------------
 

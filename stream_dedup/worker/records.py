@@ -33,7 +33,7 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka import client, record_batch
 from stream_dedup.kafka.record_batch import Outgoing
-from stream_dedup.kafka.topics import TopicMetadata
+from stream_dedup.kafka.topics import Topic
 from stream_dedup.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -53,28 +53,22 @@ REFUSED = "refused"
 HEADER = "header"
 # At the end of a header; as many digits as 32 and 64 bits surely hold.
 _PLACE = re.compile(rb"/(\d{1,9})/(\d{1,18})\Z")
+_ESCAPED = re.compile("[\ud800-\udfff]")  # what `record_batch.ESCAPED` makes of bytes that are not UTF-8
 _SHORT = 1000  # bytes of an explanation, or of the key of a dead letter without a value
 _VERDICTS = {kind: (VERDICT, str(kind).encode()) for kind in Kind}
 
 
 class OutgoingRecords:
-    """Makes the outgoing records of each verdict, for topics with this metadata."""
+    """Makes the outgoing records of each verdict, for these existing topics."""
 
-    def __init__(self, settings: Settings, metadata: TopicMetadata, scheme_id: int) -> None:
+    def __init__(self, settings: Settings, existing: Mapping[str, Topic], scheme_id: int) -> None:
         self._topics = settings.topics
         self._shadow = settings.policy.shadow
-        self._metadata = metadata
+        self._existing = dict(existing)
         self._scheme = (SCHEME, f"{scheme_id:016x}".encode())
         self._max_request = settings.worker.max_record_bytes
-        limits = metadata.limits
-        self._limit = min(limits[self._topics.output], limits[self._topics.duplicates])
-        self._needs_keys = self._topics.output in metadata.compacted
-
-    @property
-    def topics(self) -> list[str]:
-        """The topics whose partition counts decide where a record goes."""
-        names = self._topics
-        return [names.input, names.output, names.duplicates, names.dead_letters]
+        self._limit = min(existing[self._topics.output].limit, existing[self._topics.duplicates].limit)
+        self._needs_keys = existing[self._topics.output].is_compacted
 
     def refuse(self, record: Any) -> BadItem | None:
         """Why the record could not be written whatever its verdict; None if it can."""
@@ -85,7 +79,7 @@ class OutgoingRecords:
                 REFUSED, f"{self._topics.output} is compacted (cleanup.policy), and takes no record without a key"
             )
         for name, _ in record.headers:
-            if not name.isascii() and not _is_utf8(name):
+            if not name.isascii() and _ESCAPED.search(name):
                 return BadItem(
                     HEADER, f"the name of a header is not UTF-8: {name.encode(errors=record_batch.ESCAPED)!r}"
                 )
@@ -113,7 +107,7 @@ class OutgoingRecords:
             record.timestamp,
             source,
         )
-        if verdict.kind is Kind.BAD and (not with_value or self._too_large(record, self._metadata.limits[topic])):
+        if verdict.kind is Kind.BAD and (not with_value or self._too_large(record, self._existing[topic].limit)):
             # Without value and foreign headers; with the time of writing: Kafka may have refused the record's own.
             key = record.key if record.key is not None and len(record.key) <= _SHORT else None
             timestamp = record.timestamp if with_value else None
@@ -136,15 +130,14 @@ class OutgoingRecords:
 
     def update_partitions(self, partitions: Mapping[str, int]) -> None:
         """Update the partition counts. Topics can only grow; a smaller count is outdated and ignored."""
-        current = self._metadata.partitions
-        grown = {name: count for name, count in partitions.items() if count > current.get(name, count)}
+        grown = {name: count for name, count in partitions.items() if count > self._existing[name].partitions}
         if grown:
             log.info("topics have more partitions now: %s", grown)
-            self._metadata = replace(self._metadata, partitions={**current, **grown})
+            self._existing |= {name: replace(self._existing[name], partitions=count) for name, count in grown.items()}
 
     def _partition(self, topic: str, record: Any) -> int:
-        count = self._metadata.partitions[topic]
-        if count == self._metadata.partitions[self._topics.input]:
+        count = self._existing[topic].partitions
+        if count == self._existing[self._topics.input].partitions:
             return int(record.partition)
         return int(record.partition) % count if record.key is None else partition_of(record.key, count)
 
@@ -213,14 +206,6 @@ def _evidence(verdict: Verdict) -> Headers:
         return []
     original: Headers = [(ORIGINAL, _text(verdict.original.id))] if verdict.original is not None else []
     return [*original, (EVIDENCE, msgspec.json.encode(verdict.as_json()))]
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _text(text: str) -> bytes:

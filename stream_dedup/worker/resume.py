@@ -70,8 +70,8 @@ class ResumeFacts:
 
     `partitions`: the task's. `committed`: the group's offsets of them. `group_has_others`: the group has offsets of
     other partitions of this topic. `beginnings`: first offsets of the task's partitions. `restored`: what the changelog
-    holds. `originals`: how many were restored from it. `topic_ids`: topic name -> id. `output_has_records`: the output
-    topic has had records. `now_ms`: wall time. `changelog_retention_ms`: how long the changelog keeps a block.
+    holds. `originals`: how many were restored from it. `input_id`, `changelog_id`: of the topics. `output_has_records`:
+    the output topic has had records. `now_ms`: wall time. `changelog_retention_ms`: how long a block is kept.
     """
 
     partitions: frozenset[int]
@@ -80,7 +80,8 @@ class ResumeFacts:
     beginnings: Mapping[int, int]
     restored: RestoreResult
     originals: int
-    topic_ids: Mapping[str, str]
+    input_id: str
+    changelog_id: str
     output_has_records: bool
     now_ms: int
     changelog_retention_ms: int
@@ -103,11 +104,10 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     next records were deleted, StreamError if there are no offsets and this is not a first start.
     """
     topic = settings.topics.input
-    topic_id = facts.topic_ids.get(topic, "")
     foreign = [
         partition
         for partition, committed in facts.committed.items()
-        if committed.note is not None and _ids_differ(committed.note.input_id, topic_id)
+        if committed.note is not None and committed.note.input_id != facts.input_id
     ]
     task_summary = facts.restored.task_summary
     missing = sorted(facts.partitions - facts.committed.keys())
@@ -118,7 +118,7 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
             f"{_reset_command(settings, missing, facts)} --to-earliest --execute; to begin anew, set another "
             "[kafka] group_id and [topics] changelog"
         )
-    if foreign or (missing and task_summary is not None and _ids_differ(task_summary.topic_id, topic_id)):
+    if foreign or (missing and task_summary is not None and task_summary.topic_id != facts.input_id):
         raise TopicError(recreated_message(settings, sorted({*foreign, *missing}), facts))
     check_output(settings, facts.last_note)
     if missing and not facts.committed and facts.restored.offsets:
@@ -154,7 +154,7 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     """Say what is missing of the index, as far as it can be known, and what follows. None: nothing is missing."""
     changelog, last, restored = settings.topics.changelog, facts.last_note, facts.restored
     written = restored.task_summary.originals if restored.task_summary is not None else 0
-    if last is not None and _ids_differ(last.changelog_id, facts.topic_ids.get(changelog, "")):
+    if last is not None and last.changelog_id != facts.changelog_id:
         if restored.migration is not None and restored.migration.complete:
             return None  # a migration has filled it to replace the former changelog
         loss = f"{changelog} was deleted and created anew, or [topics] changelog was changed, since the last commit"
@@ -186,7 +186,7 @@ def check_output(settings: Settings, last: Note | None) -> None:
     raise TopicError(
         f"the group {settings.kafka.group_id} writes to {last.output}, and here [topics] output is {output}. If "
         "another deployment uses the group, give this one a [kafka] group_id and a [topics] changelog of its own. If "
-        f"the output was changed on purpose, confirm it, with every member stopped: {_command(settings)} "
+        f"the output was changed on purpose, confirm it, with every member stopped: {group_command(settings)} "
         "--reset-offsets --to-current --execute"
     )
 
@@ -211,7 +211,7 @@ def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, 
             cause = f"partition {partition} ends at {end}, and offset {asked} comes next: the cluster has lost its end"
             to, effect = end, "records written since below that offset are skipped"
         lines.append(
-            f"{cause}. To resume at {to}: {_command(settings)}:{partition} --reset-offsets --to-offset {to} "
+            f"{cause}. To resume at {to}: {group_command(settings)}:{partition} --reset-offsets --to-offset {to} "
             f"--execute; {effect}"
         )
     return (
@@ -239,16 +239,12 @@ def _reset_command(settings: Settings, partitions: Iterable[int], facts: ResumeF
     """The command that resets these partitions and leaves the others alone."""
     chosen = sorted(partitions)
     is_all = facts is None or (set(chosen) == facts.partitions and not facts.group_has_others)
-    return f"{_command(settings)}{'' if is_all else ':' + ','.join(map(str, chosen))} --reset-offsets"
+    return f"{group_command(settings)}{'' if is_all else ':' + ','.join(map(str, chosen))} --reset-offsets"
 
 
-def _command(settings: Settings) -> str:
+def group_command(settings: Settings) -> str:
+    """The beginning of a command about the group's offsets of the input topic."""
     return (
         f"kafka-consumer-groups.sh --bootstrap-server {settings.kafka.bootstrap_servers} "
         f"--group {settings.kafka.group_id} --topic {settings.topics.input}"
     )
-
-
-def _ids_differ(first: str, second: str) -> bool:
-    """Whether two topic ids are known and different."""
-    return bool(first and second and first != second)

@@ -11,37 +11,26 @@ failure the pending batches are rolled back, whatever became of their transactio
 The reader resumes behind the last confirmed entries: if a transaction was committed after all, its entries are there.
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import closing
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
-from stream_dedup.changelog.reader import ChangelogReader
-from stream_dedup.changelog.records import CURE, RestoreResult, blocks_header, index_partitions
+from stream_dedup.changelog.records import RestoreResult, blocks_header, index_partitions
 from stream_dedup.dedup.batch import Batch, Delta
-from stream_dedup.errors import CorruptBlock, Outdated, StreamError
-from stream_dedup.kafka import client
-from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
-from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
-from stream_dedup.kafka.record_batch import MOST_BYTES, Outgoing
-from stream_dedup.kafka.topics import log_end_offsets
+from stream_dedup.errors import Outdated
+from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.worker.context import WorkerContext
-
-log = logging.getLogger(__name__)
+from stream_dedup.worker.restore import ChangelogReader
 
 # `follow` lengthens an iteration of the worker's loop, which keeps up the group membership, by at most this (seconds).
 _SLICE = 0.2
-# Entries that are there arrive at once; to wait for new ones is the job of the group's poll.
-_POLL_MS = 20
 # Originals that a standby leaves unsorted, for the first batch after a take-over to sort: 0.6 µs each on an idle core,
 # so a million would delay that batch by more than half a second.
 _MAX_UNSORTED = 20_000
-_KEY_BYTES = 100  # of another program's record, in the log
 # How often a standby asks where the changelog ends, to report its lag; a request takes some milliseconds.
 _LAG_SECONDS = 1.0
 
@@ -63,45 +52,23 @@ class StateStore:
         self.topic_id = topic_id
         self.topic = context.settings.topics.changelog
         self.places = index_partitions(self.topic, index)
-        self.owner = context.transactional_id(name)
-        self._context, self._name = context, name
-        self._thread: Bounded | None = None
+        self.owner = f"{context.settings.kafka.group_id}-{name}"  # also its producer's transactional id
+        self._context = context
         self.dedup = context.deduplicator(context.settings)
         self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
-        self._is_consistent = True
         self._caught_up_at = time.monotonic()  # when nothing was left to read
         self._offsets_behind, self._lag_asked_at = 0, 0.0
-        self._reader = ChangelogReader(
-            lambda: client.make_consumer(client.changelog_reader(context.settings), MOST_BYTES),
-            self.places,
-            self.owner.encode(),
-            self.dedup.scheme_id,
-            self.dedup.scheme.signature_dtype,
-            self.dedup.restore,
-            self._builder,
-            self._ends,
-            self._call,
-            self._skipped,
-        )
+        self.reader = ChangelogReader(context, name, self.places, self.owner, self.dedup, self._builder)
 
     def __len__(self) -> int:
         """Originals in the index."""
         return len(self.dedup)
 
     @property
-    def restored(self) -> RestoreResult:
-        """What has been read of the changelog so far."""
-        return self._reader.restored
-
-    @property
     def lag(self) -> tuple[int, float]:
         """Offsets of the changelog that were not yet read when last asked, and the seconds since none were left."""
         return self._offsets_behind, time.monotonic() - self._caught_up_at
-
-    def connect(self) -> None:
-        """Connect the reader and seek to its position. Raises what `follow` raises."""
-        self._reader.connect()
 
     def check_topic(self, topic_id: str) -> None:
         """Set the id of the changelog topic. Raises Outdated if entries of another topic were read."""
@@ -116,12 +83,12 @@ class StateStore:
         """
         until = time.monotonic() + _SLICE
         while time.monotonic() < until:
-            if not self._reader.advance(_POLL_MS):
+            if not self.reader.advance():  # to wait for new ones is the job of the group's poll
                 if self.dedup.index.unsorted_rows > _MAX_UNSORTED:
                     self.dedup.catch_up()
                 break
         if time.monotonic() - self._lag_asked_at > _LAG_SECONDS:
-            self._offsets_behind, self._lag_asked_at = self._reader.lag(), time.monotonic()
+            self._offsets_behind, self._lag_asked_at = self.reader.lag(), time.monotonic()
             if not self._offsets_behind:
                 self._caught_up_at = self._lag_asked_at
 
@@ -130,9 +97,9 @@ class StateStore:
 
         Calls `progress(done, total)` with numbers of offsets; it may raise. Raises what `follow` raises.
         """
-        self._reader.read_to(self._ends(), progress)
-        self._release()
-        return self._reader.restored
+        self.reader.read_to_end(progress)
+        self.reader.release()
+        return self.reader.restored
 
     def records(self, delta: Delta, *headers: tuple[str, bytes]) -> list[Outgoing]:
         """The changelog records of a delta, each with these headers.
@@ -147,7 +114,7 @@ class StateStore:
             partition = (self.places.merged if entry.is_merged else self.places.blocks).partition
             all_headers = [*headers, entry.span.header()]
             if entry.is_merged:
-                all_headers.append(blocks_header(self._reader.blocks_start))
+                all_headers.append(blocks_header(self.reader.blocks_start))
             records.append(Outgoing(self.topic, partition, owner, encode(entry.delta, scheme), all_headers, now))
         return records
 
@@ -157,64 +124,24 @@ class StateStore:
         """Apply a batch that is about to be committed; it is pending until `confirm`."""
         self.dedup.apply(batch, pending=True)
 
-    def confirm(self, ends: Mapping[TopicPartition, int | None]) -> None:
+    def confirm(self, ends: Mapping[TopicPartition, int]) -> None:
         """Make the oldest pending batch final: it was committed.
 
-        `ends`: where its records end, for each changelog partition that has some; None: unknown.
+        `ends`: where its records end, for each changelog partition that has some, as far as it is known.
         """
-        self._is_consistent = False  # an exception half-way leaves the index in an unknown state
         self.dedup.confirm()
-        self._is_consistent = True
         oldest = self._pending.popleft()
         number = self._pending[0].before.next if self._pending else self._builder.next
-        self._reader.skip_to(ends, number, oldest.headers)
+        self.reader.skip_to(ends, number, oldest.headers)
 
-    def rollback(self) -> bool:
-        """Roll all pending batches back. Returns whether the store can still be used."""
-        if self._is_consistent:
-            self.dedup.rollback()
-            if self._pending:
-                self._builder.state = self._pending[0].before
-                self._pending.clear()
-        return self._is_consistent and self._reader.knows_position
-
-    def _skipped(self, record: Any) -> None:
-        """Log the first record of another program."""
-        if self._context.is_first("foreign"):
-            log.warning(
-                "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
-                "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",
-                record.topic, record.partition, record.offset, (record.key or b"")[:_KEY_BYTES],
-            )  # fmt: skip
-
-    def _ends(self) -> Mapping[TopicPartition, int]:
-        def ends() -> Mapping[TopicPartition, int]:
-            with closing(client.make(KafkaAdminClient, client.connection(self._context.settings))) as admin:
-                return log_end_offsets(admin, self.places)
-
-        return self._context.call_once("looking for the changelog's end", ends)
+    def rollback(self) -> None:
+        """Roll all pending batches back."""
+        self.dedup.rollback()
+        if self._pending:
+            self._builder.state = self._pending[0].before
+            self._pending.clear()
 
     def close(self) -> None:
         """Close the reader and the index."""
-        self._release()
+        self.reader.release()
         self.dedup.close()
-
-    def _call(self, function: Callable[[], Any]) -> Any:
-        """Make a call of the reader's client. A failure closes the client; the next call makes a new one."""
-        if self._thread is None:
-            self._thread = self._context.thread(f"{self._name}-reader")
-        try:
-            return self._context.call(self._thread, "reading the changelog", function)
-        except StreamError as error:
-            self._release()
-            if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
-                raise Outdated(f"{self.topic}: {error}") from error
-            if isinstance(error.__cause__, CorruptRecordError):
-                raise CorruptBlock(f"{error}; its bytes on the broker are damaged. {CURE}") from error
-            raise
-
-    def _release(self) -> None:
-        thread, self._thread = self._thread, None
-        close = self._reader.release()
-        if thread is not None:
-            thread.end(close)

@@ -50,7 +50,7 @@ from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.kafka.topics import TopicMetadata, has_had_records
+from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.phrases import counted
 from stream_dedup.worker import resume
 from stream_dedup.worker.commit import CommitStep, StepClock, commit
@@ -153,9 +153,9 @@ class PartitionTask:
     def _open(self, group: Group, check: Callable[[], None]) -> None:
         settings, began, before = self._context.settings, time.monotonic(), len(self)
         # Connecting takes some 60 ms. Done meanwhile, so that the store can read as soon as the fence stands.
-        connected = self._packer.start("connecting to the changelog", self._store.connect)
+        connected = self._packer.start("connecting to the changelog", self._store.reader.connect)
         try:
-            metadata = self._fence(check)
+            topics = self._fence(check)
         finally:
             wait([connected])  # it has a time limit; no two threads may use the store
         connected.result()
@@ -171,7 +171,7 @@ class PartitionTask:
                 f"a migration is filling {self._store.topic} and is not complete: run `stream-dedup migrate` "
                 "with these settings again, or delete the topic to begin with an empty index"
             )
-        facts = self._resume_facts(group, restored, metadata)
+        facts = self._resume_facts(group, restored, topics)
         self.positions = resume.resume_offsets(settings, facts)
         self._committed = {partition: committed.offset for partition, committed in facts.committed.items()}
         loss = resume.state_loss(settings, facts)
@@ -187,13 +187,13 @@ class PartitionTask:
             extra={"task": self.name, "originals": len(self), "seconds": round(seconds, 3)},
         )  # fmt: skip
 
-    def _fence(self, check: Callable[[], None]) -> TopicMetadata:
+    def _fence(self, check: Callable[[], None]) -> dict[str, Topic]:
         """Check the topics, and create the producer."""
         context, dedup = self._context, self._store.dedup
-        metadata = context.topic_metadata()
-        self._topic_ids = metadata.ids
-        self._store.check_topic(metadata.ids.get(self._topics.changelog, ""))
-        self._outgoing = OutgoingRecords(context.settings, metadata, dedup.scheme_id)
+        topics = context.check_topics()
+        self._input_id, self._changelog_id = topics[self._topics.input].id, topics[self._topics.changelog].id
+        self._store.check_topic(self._changelog_id)
+        self._outgoing = OutgoingRecords(context.settings, topics, dedup.scheme_id)
         self._judge = Judge(self.name, context, self._outgoing, dedup, self._failed)
         self._threads.callback(self._judge.close)
         check()
@@ -201,13 +201,13 @@ class PartitionTask:
             client.producer(context.settings, self._store.owner),
             context.call_timeout,
             context.remaining,
-            topics=self._outgoing.topics,
+            topics=list(topics),
         )
         self._close_producer = self._producer.close
         self._producer.note = self._note
-        return metadata
+        return topics
 
-    def _resume_facts(self, group: Group, restored: RestoreResult, metadata: TopicMetadata) -> resume.ResumeFacts:
+    def _resume_facts(self, group: Group, restored: RestoreResult, topics: Mapping[str, Topic]) -> resume.ResumeFacts:
         """Collect what resume.py decides by. Other partitions and the output matter only if an offset is missing."""
         committed = group.committed(self.partitions)
         others, output_has_records = {}, False
@@ -216,23 +216,25 @@ class PartitionTask:
             output_has_records = self._context.call_once(
                 "looking at the output", lambda: has_had_records(self._context.settings, self._topics.output)
             )
-        input_id = metadata.ids.get(self._topics.input, "")
+        settings = self._context.settings
         return resume.ResumeFacts(
             partitions=self.partitions,
             committed=committed,
-            group_has_others=any(commit.note is None or commit.note.input_id == input_id for commit in others.values()),
+            group_has_others=any(
+                commit.note is None or commit.note.input_id == self._input_id for commit in others.values()
+            ),
             beginnings=group.beginnings(self.partitions),
             restored=restored,
             originals=len(self),
-            topic_ids=metadata.ids,
+            input_id=self._input_id,
+            changelog_id=self._changelog_id,
             output_has_records=output_has_records,
             now_ms=self._context.now_ms(),
-            changelog_retention_ms=metadata.changelog_retention_ms,
+            changelog_retention_ms=changelog_retention_ms(settings, topics[settings.topics.input]),
         )
 
     def _note(self) -> str:
-        ids, topics, now = self._topic_ids, self._topics, self._context.now_ms()
-        return resume.Note(ids.get(topics.input, ""), ids.get(topics.changelog, ""), now, topics.output).text()
+        return resume.Note(self._input_id, self._changelog_id, self._context.now_ms(), self._topics.output).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
@@ -269,7 +271,7 @@ class PartitionTask:
         ]
         odd_times = self._judge.odd_times(items, batch)
         source = self._topics.input
-        summary = TaskSummary(source, self._topic_ids.get(source, ""), len(self) + len(batch.delta))
+        summary = TaskSummary(source, self._input_id, len(self) + len(batch.delta))
         changelog = self._store.records(batch.delta, summary.header(), offsets_header(positions))
         clock(CommitStep.APPLY)
         self._store.apply(batch)
@@ -489,9 +491,8 @@ class TaskSlot:
             return
         task, self.task = self.task, None
         task.close(wait=False)
-        if self._store is not None and not self._store.rollback():
-            log.warning("task %s: its index is restored from the changelog", self.name)
-            self._drop_store()
+        if self._store is not None:
+            self._store.rollback()
         self._context.observer.task_lost(self.name, reason)
 
     def close(self) -> Future[None]:

@@ -130,9 +130,9 @@ class Worker:
                 self._stop.wait(_POLL_MS / 1000)
                 self._stand_by()
                 return
-            metadata = self._context.topic_metadata()  # raises TopicError for topics that would lose records
-            self._watch.expect(metadata.ids)
-            self._bound_originals(metadata.partitions[self._settings.topics.input])
+            topics = self._context.check_topics()  # raises TopicError for topics that would lose records
+            self._watch.expect({name: topic.id for name, topic in topics.items()})
+            self._bound_originals(topics[self._settings.topics.input].partitions)
             self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
             self._applied_change = self._reported_change = -1
         if waiting:

@@ -232,12 +232,13 @@ def test_gaps_are_seen_skipped_and_closed() -> None:
     assert (ready(), order.has_gap) == ([("e", False)], False)
     order.skip_to(9)
     order.add_merged(SequenceRange(6, 8), "fgh")
+    order.add_block(SequenceRange(8, 8), "h")  # read twice, because its offset was unknown
     order.add_block(SequenceRange(9, 9), "i")
     assert (ready(), order.has_gap) == ([("fgh", True), ("i", False)], False)
 
 
 def test_offsets_of_another_input_topic_are_dropped() -> None:
     restored, summary = RestoreResult(), TaskSummary("news.raw", "id-2", 6)
-    restored.add_headers([TaskSummary("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})])
-    restored.add_headers([offsets_header({0: 7}), summary.header()])
+    restored.add_block([TaskSummary("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})])
+    restored.add_block([offsets_header({0: 7}), summary.header()])
     assert (restored.offsets, restored.task_summary) == ({0: 7}, summary)

@@ -226,7 +226,7 @@ def _changelog(patch: pytest.MonkeyPatch) -> None:
 
 def _topics(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "kafka.topics.create_topics", lambda: ["other"])
-    _answer(patch, "kafka.topics.check_topics", lambda: SimpleNamespace(partitions={"news.raw": 3, "other": 3}))
+    _answer(patch, "kafka.topics.check_topics", lambda: {"news.raw": Topic(3, {}), "other": Topic(3, {})})
 
 
 def _no_new_topics(patch: pytest.MonkeyPatch) -> None:

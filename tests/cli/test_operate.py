@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import NamedTuple
 from unittest.mock import MagicMock
 
@@ -53,9 +52,8 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
 def test_create_names_new_topics_and_unused_options(
     monkeypatch: pytest.MonkeyPatch, created: list[str], options: str, printed: str, remark: str
 ) -> None:
-    metadata = SimpleNamespace(partitions={"news.raw": 1, "news.unique": 1})
     monkeypatch.setattr(topics, "create_topics", lambda *_, **__: created)
-    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
+    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: {"news.raw": topics.Topic(1, {})})
     result = done("topics", "create", *options.split())
     assert result.stdout == printed
     assert remark in result.stderr
@@ -63,8 +61,8 @@ def test_create_names_new_topics_and_unused_options(
 
 
 def test_check_names_each_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = SimpleNamespace(partitions={"news.raw": 1, "news.unique": 3})
-    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: metadata)
+    found = {"news.raw": topics.Topic(1, {}), "news.unique": topics.Topic(3, {})}
+    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: found)
     assert run("topics", "check") == "news.raw: 1 partition, ok\nnews.unique: 3 partitions, ok\n"
 
 

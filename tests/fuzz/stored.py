@@ -119,7 +119,7 @@ def _headers(data: bytes) -> None:
     parts = data.split(b"\0")
     names = ("offsets", "standing", "migration")
     result = RestoreResult()
-    result.add_headers(list(zip(names, parts, strict=False)))
+    result.add_block(list(zip(names, parts, strict=False)))
     assert all(isinstance(offset, int) for offset in result.offsets.values())
 
 

@@ -318,7 +318,7 @@ REFUSED: list[Case] = [
     *((lambda _, n=size: consume(cut_to(n)), CORRUPT, "shorter than its header") for size in (26, 40, 60)),
     *((lambda _, k=key: consume(marker_with(k)), CORRUPT, "marker") for key in (None, b"", b"\0\0\0")),
     (lambda _: huge_frame(), CorruptBlock, "another length"),
-    *((lambda _, h=(name, value): RestoreResult().add_headers([h]), CorruptBlock, name)
+    *((lambda _, h=(name, value): RestoreResult().add_block([h]), CorruptBlock, name)
       for name in ("offsets", "standing", "migration") for value in HEADERS),
     (lambda _: SequenceRange.parse(b"1-" + b"9" * 5000), CorruptBlock, ""),
     (lambda tmp: in_file(tmp / "a.csv", b'id,title\n1,"' + b"x" * MEGABYTE, lambda path: list(read_lines(path))),

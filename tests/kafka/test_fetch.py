@@ -2,7 +2,7 @@
 
 import struct
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,12 +14,11 @@ from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.kafka import fetch
 from stream_dedup.kafka.fetch import FastPartitionRecords
 from tests.model import log
 from tests.model.log import signed
-from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import Make, assert_exactly_once, feed, made_up, run_until
 
 PLACE = TopicPartition("news", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -205,8 +204,8 @@ def test_a_record_is_cut_for_its_key_and_its_headers_too(key: bytes, headers: li
 
 
 @pytest.mark.kafka
-def test_every_codec_is_read(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name))
+def test_every_codec_is_read(make: Make) -> None:
+    settings = make()
     some = list(made_up(60))
     sent = []
     for i, codec in enumerate([None, "gzip", "snappy", "lz4", "zstd"]):

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from kafka import TopicPartition
 from kafka.structs import MemberState
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import StreamError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.assignor import CooperativeAssignor
@@ -20,34 +18,29 @@ from stream_dedup.kafka.record_batch import Record, content_bytes
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.worker import Worker
-from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import Make, assert_exactly_once, feed, made_up, make_settings, run_until
 
 pytestmark = pytest.mark.kafka
-Names = Callable[[str], str]
 
 
-def test_a_rebalance_is_not_forgotten_between_two_polls(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rebalance_is_not_forgotten_between_two_polls(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """kafka-python 3.0.12 hangs when a poll ends between JoinGroup and SyncGroup; see group.py."""
     monkeypatch.setattr("stream_dedup.worker.worker._POLL_MS", 1)
     for _ in range(3):  # without the workaround one in eight passes
-        settings = ready(make_settings(kafka.bootstrap, topic_name))
+        settings = make()
         feed(settings, made_up(10))
         run_until(settings, 10, seconds=15)
 
 
-def test_a_batch_is_bounded_however_much_input_waits(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}), partitions=3)
+def test_a_batch_is_bounded_however_much_input_waits(make: Make) -> None:
+    settings = make(3, worker={"batch_items": 50})
     sent = [one for partition in range(3) for one in feed(settings, made_up(150, seed=partition), partition)]
     watching = run_until(settings, len(sent))
     assert watching.judged == 450
     assert max(len(report.verdicts) for report in watching.reports) == 50
 
 
-def test_the_group_is_not_polled_while_offsets_are_sent(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_group_is_not_polled_while_offsets_are_sent(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll may join a rebalance, after which the group would refuse the offsets."""
     send_offsets, poll = TaskProducer.send_offsets, Group.poll
     sending: list[bool] = []
@@ -67,7 +60,7 @@ def test_the_group_is_not_polled_while_offsets_are_sent(
 
     monkeypatch.setattr(TaskProducer, "send_offsets", slow)
     monkeypatch.setattr(Group, "poll", watched)
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
+    settings = make(worker={"batch_items": 20})
     sent = feed(settings, made_up(600))
     run_until(settings, 600)
     assert not any(polled_while_sending)
@@ -75,9 +68,7 @@ def test_the_group_is_not_polled_while_offsets_are_sent(
     assert_exactly_once(settings, sent)
 
 
-def test_records_polled_before_a_failure_are_processed_first(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_polled_before_a_failure_are_processed_first(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     poll, failing = Group.poll, threading.Event()
 
     def fails(self: Group, milliseconds: int) -> Any:
@@ -90,7 +81,7 @@ def test_records_polled_before_a_failure_are_processed_first(
         return records, snapshot
 
     monkeypatch.setattr(Group, "poll", fails)
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 20}))
+    settings = make(worker={"batch_items": 20})
     sent = feed(settings, made_up(60))
     with pytest.raises(StreamError, match="cannot be read"):
         Worker(settings).run(threading.Event())
@@ -117,9 +108,9 @@ def polls(settings: Settings) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("place", ["value", "header"])
-def test_a_poll_is_bounded_by_bytes(kafka: EmbeddedKafka, topic_name: Names, place: str) -> None:
+def test_a_poll_is_bounded_by_bytes(make: Make, place: str) -> None:
     """Texts that compress well: all 10 MB are in the first fetch, and the poll of it returned them all."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_bytes": BATCH_BYTES}), PARTITIONS)
+    settings = make(PARTITIONS, worker={"batch_bytes": BATCH_BYTES})
     content = b"a" * RECORD_BYTES
     for partition in range(PARTITIONS):
         records = [(str(n).encode(), content if place == "value" else b"") for n in range(COUNT // PARTITIONS)]

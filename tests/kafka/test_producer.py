@@ -14,14 +14,13 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import Refused, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound
-from tests.worker.support import make_settings, read_all, ready
+from tests.worker.support import Make, read_all
 
 BATCH = 2000
 LZ4 = DefaultRecordBatchBuilder.CODEC_LZ4
@@ -177,10 +176,8 @@ class _Silent:
 
 
 @pytest.mark.kafka
-def test_a_real_broker_gets_every_record_once_and_in_order(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str]
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+def test_a_real_broker_gets_every_record_once_and_in_order(make: Make, topic_name: Callable[[str], str]) -> None:
+    settings = make(2)
     rng = random.Random(5)
     topic = settings.topics.output
     sent = [

@@ -1,26 +1,23 @@
 """A live topic is read in the order of time, from a given time on, without a trace; failures are reported."""
 
 import gc
-import time
 from collections.abc import Callable
-from contextlib import closing
 
 import pytest
-from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings, load_settings
 from tests.broker import EmbeddedKafka
-from tests.worker.support import START, article, feed, make_settings, ready
+from tests.worker.support import START, Make, administrator, article, feed, make_settings, ready, wait_until
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def settings(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> Settings:
-    return ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
+def settings(make: Make) -> Settings:
+    return make(3)
 
 
 def spread(settings: Settings, count: int) -> list[bytes]:
@@ -33,10 +30,7 @@ def spread(settings: Settings, count: int) -> list[bytes]:
 
 def read_to_end(reader: LiveReader) -> list[bytes | None]:
     received: list[bytes | None] = []
-    deadline = time.monotonic() + 60
-    while not reader.caught_up:
-        assert time.monotonic() < deadline
-        received += [record.key for record in reader.poll()]
+    wait_until(lambda: received.extend(record.key for record in reader.poll()) or reader.caught_up, "all is read")
     return received
 
 
@@ -46,11 +40,7 @@ def test_all_partitions_come_in_the_order_of_time(settings: Settings) -> None:
         assert reader.begin(0) == 3000
         assert read_to_end(reader) == keys
         feed(settings, [(b"later", b"{}")])
-        received: list[bytes | None] = []
-        deadline = time.monotonic() + 60
-        while not received and time.monotonic() < deadline:
-            received = [record.key for record in reader.poll()]
-        assert received == [b"later"], "it follows the topic"
+        wait_until(lambda: [record.key for record in reader.poll()] == [b"later"], "it follows the topic")
 
 
 def test_it_begins_at_a_given_time_and_leaves_no_trace(settings: Settings) -> None:
@@ -61,7 +51,7 @@ def test_it_begins_at_a_given_time_and_leaves_no_trace(settings: Settings) -> No
         assert reader.begin(since=START + 10_000) == 0
         assert reader.caught_up
         assert not reader.is_empty
-        with closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)) as admin:
+        with administrator(settings) as admin:
             groups = str(admin.list_groups())
     assert settings.kafka.group_id not in groups
     with LiveReader(settings, settings.topics.output) as reader:
@@ -101,12 +91,6 @@ def test_no_broker() -> None:
 @pytest.mark.slow
 def test_an_outage_is_reported(topic_name: Callable[[str], str]) -> None:
     """A poll alone returns nothing, as on a quiet topic."""
-
-    def keep_polling(reader: LiveReader) -> None:
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            reader.poll()
-
     with EmbeddedKafka() as own:
         settings = ready(make_settings(own.bootstrap, topic_name))
         feed(settings, [(b"k", b"{}")])
@@ -115,5 +99,5 @@ def test_an_outage_is_reported(topic_name: Callable[[str], str]) -> None:
             assert read_to_end(reader) == [b"k"]
             own.kill()
             with pytest.raises(StreamError, match="the brokers no longer answer"):
-                keep_polling(reader)
+                wait_until(lambda: reader.poll() and False, "the outage is noticed", 90)
     gc.collect()

@@ -2,22 +2,19 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka import client
-from stream_dedup.kafka.topics import check_topics, create_topics
+from stream_dedup.kafka.topics import changelog_retention_ms, check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
-from tests.broker import VERSION, EmbeddedKafka
-from tests.worker.support import make_settings
+from tests.broker import VERSION
+from tests.worker.support import Make, administrator
 
 pytestmark = pytest.mark.kafka
-Names = Callable[[str], str]
 
 
 def create(settings: Settings, **topics: tuple[int, dict[str, Any]]) -> None:
@@ -26,7 +23,7 @@ def create(settings: Settings, **topics: tuple[int, dict[str, Any]]) -> None:
         names[role]: {"num_partitions": count, "configs": {k: str(v) for k, v in config.items()}}
         for role, (count, config) in topics.items()
     }
-    with closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)) as admin:
+    with administrator(settings) as admin:
         admin.create_topics(made, wait_for_metadata=True)
 
 
@@ -37,24 +34,24 @@ def problems(settings: Settings) -> list[str]:
 
 
 @pytest.mark.parametrize("scope", ["global", "partition"])
-def test_created_topics_pass(kafka: EmbeddedKafka, topic_name: Names, scope: str) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
+def test_created_topics_pass(make: Make, scope: str) -> None:
+    settings = make(0, worker={"scope": scope})
     names = settings.topics
     assert create_topics(settings, partitions=3) == [
         names.input, names.output, names.duplicates, names.dead_letters, names.changelog,
     ]  # fmt: skip
-    metadata = check_topics(settings)
-    assert metadata.partitions[names.output] == 3
-    assert metadata.partitions[names.changelog] == (2 if scope == "global" else 6)
-    assert metadata.limits[names.output] == metadata.limits[names.input] + client.HEADER_ROOM
+    found = check_topics(settings)
+    assert found[names.output].partitions == 3
+    assert found[names.changelog].partitions == (2 if scope == "global" else 6)
+    assert found[names.output].limit == found[names.input].limit + client.HEADER_ROOM
     assert create_topics(settings) == [], "what exists is left alone"
 
 
 @pytest.mark.parametrize("version", [(2, 4), (2, 8), (3, 2), (3, 3)])
 def test_brokers_that_are_too_old_are_refused(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
+    make: Make, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
 ) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name)
+    settings = make(0)
     connection = client.connection
     monkeypatch.setattr(client, "connection", lambda settings: connection(settings) | {"api_version": version})
     if version == (3, 3):
@@ -65,8 +62,8 @@ def test_brokers_that_are_too_old_are_refused(
             ask(settings)
 
 
-def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name)
+def test_every_missing_topic_is_reported(make: Make) -> None:
+    settings = make(0)
     lines = problems(settings)
     assert len(lines) == 5
     assert lines[0].strip() == (
@@ -75,8 +72,8 @@ def test_every_missing_topic_is_reported(kafka: EmbeddedKafka, topic_name: Names
     )
 
 
-def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name)
+def test_every_way_of_losing_data_is_reported(make: Make) -> None:
+    settings = make(0)
     late = f"message.timestamp.{'difference' if VERSION < (3, 6) else 'after'}.max.ms"
     create(
         settings,
@@ -103,7 +100,10 @@ def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: 
     for line, (topic, mending) in zip(lines, expected, strict=True):
         assert line.strip().startswith(topic)
         assert mending in line
-    assert f"kafka-configs.sh --bootstrap-server {kafka.bootstrap} --alter --entity-type topics" in lines[0]
+    assert (
+        f"kafka-configs.sh --bootstrap-server {settings.kafka.bootstrap_servers} --alter --entity-type topics"
+        in lines[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,17 +115,17 @@ def test_every_way_of_losing_data_is_reported(kafka: EmbeddedKafka, topic_name: 
     ],
 )
 def test_the_changelog_retains_window_and_input_and_the_reported_command_mends_it(
-    kafka: EmbeddedKafka, topic_name: Names, configs: dict[str, Any], days: int
+    make: Make, configs: dict[str, Any], days: int
 ) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name)
+    settings = make(0)
     create(settings, input=(1, configs))
     create_topics(settings)
-    needed = check_topics(settings).changelog_retention_ms
+    needed = changelog_retention_ms(settings, check_topics(settings)[settings.topics.input])
     assert needed == days * 24 * 3600 * 1000
 
     def retain(milliseconds: str) -> None:
         changed = {"retention.ms": milliseconds}
-        with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+        with administrator(settings) as admin:
             admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.changelog, changed)])
 
     retain(str(needed - 1))
@@ -137,10 +137,8 @@ def test_the_changelog_retains_window_and_input_and_the_reported_command_mends_i
 
 
 @pytest.mark.parametrize(("scope", "former", "needed"), [("global", 1, 2), ("partition", 3, 6)])
-def test_a_changelog_with_one_partition_per_index_is_refused(
-    kafka: EmbeddedKafka, topic_name: Names, scope: str, former: int, needed: int
-) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name, worker={"scope": scope})
+def test_a_changelog_with_one_partition_per_index_is_refused(make: Make, scope: str, former: int, needed: int) -> None:
+    settings = make(0, worker={"scope": scope})
     create(settings, changelog=(former, {"cleanup.policy": "delete"}))
     create_topics(settings, partitions=3)
     found = [line for line in problems(settings) if f"{former} partition" in line and "scope" in line]

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.kafka.topics import TopicMetadata
+from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.worker.records import OutgoingRecords, place_of
@@ -79,12 +79,8 @@ def run(settings: Settings, make: Callable[[int], Made], count: int) -> Case:
     """Judge records in batches, as a worker without faults."""
     topics = settings.topics
     names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
-    metadata = TopicMetadata(
-        partitions=dict.fromkeys(names, PARTITIONS), limits=dict.fromkeys(names, 2**20), compacted=frozenset(),
-        ids={}, changelog_retention_ms=0,
-    )  # fmt: skip
     dedup, decode = Deduplicator(settings), Decoder(settings.item)
-    router = OutgoingRecords(settings, metadata, dedup.scheme_id)
+    router = OutgoingRecords(settings, dict.fromkeys(names, Topic(PARTITIONS, {})), dedup.scheme_id)
     ends = dict.fromkeys(range(PARTITIONS), 0)
     fed: list[Any] = []
     came: dict[str, list[Any]] = defaultdict(list)

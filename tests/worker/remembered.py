@@ -30,7 +30,7 @@ class Remembering:
         self._owner = f"{settings.kafka.group_id}-global"
         self._scheme = Scheme(settings.fingerprint).id
         # Without offsets in the changelog or the group, a worker would not know where to resume.
-        self._start = offsets_header(dict.fromkeys(range(check_topics(settings).partitions[settings.topics.input]), 0))
+        self._start = offsets_header(dict.fromkeys(range(check_topics(settings)[settings.topics.input].partitions), 0))
         self._producer = TaskProducer(client.producer(settings, self._owner), _PATIENCE, no_deadline)
 
     def __enter__(self) -> "Remembering":

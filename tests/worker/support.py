@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from multiprocessing import forkserver
@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
@@ -32,6 +33,7 @@ from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.state_store import StateStore
 from stream_dedup.worker.worker import Worker
 
+Make = Callable[..., Settings]  # the fixture `make`
 # A round of the soak has 100,000 records, read while the machine is busy.
 _READ_SECONDS = 120.0
 START = 1_700_000_000_000  # the made-up items' first timestamp, ms
@@ -81,6 +83,20 @@ def under_another_scheme(settings: Settings, changelog: str) -> Settings:
     return made
 
 
+def variables(settings: Settings) -> dict[str, str]:
+    """Environment variables with which a command uses this cluster and these topics."""
+    return {
+        f"STREAM_DEDUP_{table}__{name}".upper(): str(value)
+        for table in ("kafka", "topics")
+        for name, value in getattr(settings, table).model_dump(exclude_unset=True).items()
+    }
+
+
+def administrator(settings: Settings) -> Any:
+    """A KafkaAdminClient for a `with` block."""
+    return closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers))
+
+
 @dataclass(frozen=True)
 class Sent:
     """A record as it was fed to the input topic."""
@@ -102,10 +118,8 @@ def feed(
 ) -> list[Sent]:
     """Send (key, value) pairs to the input topic, a millisecond apart in event time."""
     config = {"batch_size": 2**18, "linger_ms": 20, "max_request_size": 2**25, "compression_type": compression}
-    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, **config)
-    own = list(headers.items())
-    try:
-        futures = []
+    own, futures = list(headers.items()), []
+    with closing(KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, **config)) as producer:
         for i, (key, value) in enumerate(records):
             future = producer.send(settings.topics.input, value, key, own, partition=partition, timestamp_ms=START + i)
             futures.append((future, key, value, START + i))
@@ -114,8 +128,6 @@ def feed(
             Sent(future.get(0).partition, future.get(0).offset, key, value, own, moment)
             for future, key, value, moment in futures
         ]
-    finally:
-        producer.close()
 
 
 def article(name: str, text: str, title: str = "A headline of its own", source: str = "post.example") -> bytes:
@@ -148,15 +160,15 @@ def read_all(
     partitions: Iterable[int] = (),
 ) -> list[Any]:
     """Read every record of a topic, or of some partitions, up to the present end; `start` has first offsets."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=settings.kafka.bootstrap_servers,
-        isolation_level="read_committed" if committed else "read_uncommitted",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        max_partition_fetch_bytes=2**25,
-        max_poll_records=5000,
-    )
-    try:
+    config = {
+        "bootstrap_servers": settings.kafka.bootstrap_servers,
+        "isolation_level": "read_committed" if committed else "read_uncommitted",
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "max_partition_fetch_bytes": 2**25,
+        "max_poll_records": 5000,
+    }
+    with closing(KafkaConsumer(**config)) as consumer:
         numbers = list(partitions) or sorted(consumer.partitions_for_topic(topic))
         places = [TopicPartition(topic, one) for one in numbers]
         consumer.assign(places)
@@ -171,8 +183,6 @@ def read_all(
             for some in consumer.poll(200).values():
                 records += some
         return records
-    finally:
-        consumer.close()
 
 
 def context(settings: Settings, deduplicator: Callable[[Settings], Deduplicator] = Deduplicator) -> WorkerContext:
@@ -220,11 +230,9 @@ def final_outcome(settings: Settings, count: int) -> Outcome:
     The coordinator answers a commit before it writes the markers, so the last records become visible a moment later.
     """
     deadline = time.monotonic() + 10
-    while True:
-        came = outcome(settings)
-        if len(came.every) >= count or time.monotonic() > deadline:
-            return came
+    while len((came := outcome(settings)).every) < count and time.monotonic() < deadline:
         time.sleep(0.2)
+    return came
 
 
 def from_scratch(
@@ -432,12 +440,32 @@ def run_until(
     return watching
 
 
-def run_worker(settings: Settings, observer: Any, seconds: float = 60, **worker: Any) -> None:
-    """Run a worker in this process until the observer sets its `stop`, for some seconds at most."""
-    timer = threading.Timer(seconds, observer.stop.set)
+@contextmanager
+def running(settings: Settings, watching: Watching | None = None, **worker: Any) -> Iterator[Watching]:
+    """Run a worker in a thread; yields its observer, which also has the error that ends it."""
+    watching = watching or Watching()
+
+    def run() -> None:
+        with suppress(StreamDedupError):
+            Worker(settings, observer=watching, **worker).run(watching.stop)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield watching
+    finally:
+        watching.stop.set()
+        thread.join(60)
+
+
+def run_worker(settings: Settings, ending: Any, seconds: float = 60, **worker: Any) -> None:
+    """Run a worker in this process until `ending`, its observer unless another is given, sets its `stop`, for some
+    seconds at most.
+    """
+    timer = threading.Timer(seconds, ending.stop.set)
     timer.start()
     try:
-        Worker(settings, observer=observer, **worker).run(observer.stop)
+        Worker(settings, **{"observer": ending, **worker}).run(ending.stop)
     finally:
         timer.cancel()
 

@@ -7,7 +7,6 @@ values are compressed inside. deploy/prometheus/rules.test.yml shows that the al
 import base64
 import gzip
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -15,11 +14,9 @@ import pytest
 import zstandard
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.worker import Worker
-from tests.worker.support import Watching, assert_exactly_once, feed, header, made_up, make_settings, ready
+from tests.worker.support import Make, Watching, assert_exactly_once, feed, header, made_up, run_worker
 
 pytestmark = pytest.mark.kafka
 
@@ -30,15 +27,10 @@ Records = list[tuple[bytes, bytes]]
 def run_watched(settings: Settings, count: int) -> CollectorRegistry:
     """Run a worker until it has judged `count` records; return its metrics as of then."""
     ending = Watching(count)
-    timer = threading.Timer(60, ending.stop.set)
-    timer.start()
-    try:
-        with Watch(settings, "1.2.3", ending) as watch:
-            Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(ending.stop)
-            return watch.registry
-    finally:
-        timer.cancel()
+    with Watch(settings, "1.2.3", ending) as watch:
+        run_worker(settings, ending, observer=watch, deduplicator=watch.deduplicator)
         assert ending.judged >= count, f"judged {ending.judged} of {count}"
+        return watch.registry
 
 
 def changed(prefix: str, change: Callable[[dict[str, str]], object], seed: int) -> Records:
@@ -95,10 +87,8 @@ def seeds() -> dict[str, int]:
     return {name: 100 + number for number, name in enumerate(CHANGES)}
 
 
-def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str], seeds: dict[str, int]
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, observe={"enabled": False}))
+def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(make: Make, seeds: dict[str, int]) -> None:
+    settings = make(observe={"enabled": False})
     usual: Sequence[tuple[bytes, bytes]] = list(made_up(60))
     records: Records = [*usual]
     for name, (change, _) in CHANGES.items():
@@ -128,10 +118,8 @@ def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(
     assert "the record has: kop, inhalt; name them in [item] fields" in details[b"all-renamed-0"]
 
 
-def test_after_the_new_name_is_set_beside_the_old_one_texts_are_found_again(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str], seeds: dict[str, int]
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, observe={"enabled": False}))
+def test_after_the_new_name_is_set_beside_the_old_one_texts_are_found_again(make: Make, seeds: dict[str, int]) -> None:
+    settings = make(observe={"enabled": False})
     feed(settings, [*made_up(10), *changed("renamed", renamed, seeds["text-renamed"])])
     before = run_watched(settings, 10 + EACH)
     mended = load_settings(

@@ -4,7 +4,7 @@ import json
 import re
 import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
 from tests.soak.stage import Changelog
-from tests.worker.support import fails, feed, final_outcome, made_up, make_settings, open_store, ready, run_until
+from tests.worker.support import Make, fails, feed, final_outcome, made_up, open_store, run_until, variables
 from tests.worker.test_migration import clock
 from tests.worker.test_refused import _Raw
 from tests.worker.test_restore import ids
@@ -40,36 +40,29 @@ def write_foreign(settings: Settings) -> int:
         {"key": owner, "value": b'{"id": 1}', "headers": [("offsets", b'{"0": 999}'), ("sequence", b"")]},
         {"key": b"", "value": b"", "headers": [(_Raw("?"), b"1")]},
     ]
-    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
+    with closing(KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)) as producer:
         for partition in (0, 1):
             for record in foreign:
                 producer.send(settings.topics.changelog, partition=partition, **record)
         producer.flush()
-    finally:
-        producer.close()
     return len(foreign)
 
 
-def verify(settings: Settings, path: Path) -> tuple[int, str]:
-    """The exit code and the output of `state verify`."""
-    path.write_text(
-        f'[kafka]\nbootstrap_servers = "{settings.kafka.bootstrap_servers}"\n'
-        f'[topics]\nchangelog = "{settings.topics.changelog}"\n'
-    )
-    result = CliRunner().invoke(app, ["state", "verify", "--config", str(path)])
+def state(settings: Settings, *command: str) -> tuple[int, str]:
+    """The exit code and the output of a `state` command."""
+    result = CliRunner(env=variables(settings)).invoke(app, ["state", *command])
     return result.exit_code, result.output
 
 
 @pytest.fixture
-def settings(kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+def settings(make: Make, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     monkeypatch.setattr(entries, "MAX_BLOCKS", 5)  # so that some blocks are merged
-    return ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 10}))
+    return make(worker={"batch_items": 10})
 
 
 @pytest.mark.slow
 def test_records_of_other_programs_are_skipped_counted_and_listed(
-    settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store(settings)  # a standby, which follows meanwhile
     try:
@@ -96,12 +89,11 @@ def test_records_of_other_programs_are_skipped_counted_and_listed(
     said = [record.getMessage() for record in caplog.records if "another program" in record.getMessage()]
     assert re.search(rf"{settings.topics.changelog}-[01] has a record of another program at offset \d+, with", said[0])
     assert len(said) == 5, "once in each process: three workers and two stores"
-    code, shown = verify(settings, tmp_path / "settings.toml")
+    code, shown = state(settings, "verify")
     assert (code, shown.count("a record of another program")) == (0, 2 * count)
     assert f" 0 damaged, {2 * count} records of other programs" in shown
     assert f"{settings.topics.changelog}-1 at offset 1, key 'another program'" in shown
-    inspected = CliRunner().invoke(app, ["state", "inspect", "--config", str(tmp_path / "settings.toml"), "--json"])
-    assert json.loads(inspected.output)["skipped"] == 2 * count
+    assert json.loads(state(settings, "inspect", "--json")[1])["skipped"] == 2 * count
 
 
 def test_a_bomb_of_another_program_is_not_unpacked(settings: Settings) -> None:
@@ -124,15 +116,13 @@ def test_a_bomb_of_another_program_is_not_unpacked(settings: Settings) -> None:
         store.close()
 
 
-def test_a_damaged_block_is_named_and_migrate_keeps_what_was_remembered(
-    settings: Settings, topic_name: Names, tmp_path: Path
-) -> None:
+def test_a_damaged_block_is_named_and_migrate_keeps_what_was_remembered(settings: Settings, topic_name: Names) -> None:
     items = list(made_up(30))
     feed(settings, items)
     run_until(settings, 30, clock=clock)
     assert Changelog(settings, 1).damage(0, is_ours=True)
     fails(settings, rf"{settings.topics.changelog}-0 at offset \d+: .*checksum.*{CURE}", ChangelogError)
-    code, shown = verify(settings, tmp_path / "settings.toml")
+    code, shown = state(settings, "verify")
     assert code == 1
     assert re.search(rf"{settings.topics.changelog}-0 at offset \d+: .*checksum", shown)
     assert "1 damaged" in shown

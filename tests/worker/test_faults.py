@@ -6,27 +6,16 @@ next one joins the group as soon as its predecessor is dead, and takes over when
 
 import random
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
-from tests.worker.support import (
-    Member,
-    assert_exactly_once,
-    feed,
-    from_scratch,
-    made_up,
-    make_settings,
-    open_store,
-    ready,
-)
+from tests.worker.support import Make, Member, assert_exactly_once, feed, from_scratch, made_up, open_store
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 ITEMS = 20_000
@@ -39,8 +28,8 @@ def restored(settings: Settings) -> Deduplicator:
     return store.dedup
 
 
-def test_killed_at_each_step_and_at_random_moments(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50, "session_timeout": "1s"}))
+def test_killed_at_each_step_and_at_random_moments(make: Make) -> None:
+    settings = make(worker={"batch_items": 50, "session_timeout": "1s"})
     sent = feed(settings, made_up(ITEMS))
     chance = random.Random(7)
     # At each step of the third batch: two are done, one is not.

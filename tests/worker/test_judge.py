@@ -12,7 +12,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka.record_batch import Record
-from stream_dedup.kafka.topics import TopicMetadata
+from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.judge import FailedRecords, Judge
@@ -42,8 +42,7 @@ class _Bench:
         self.dedup = _Watched(settings)
         topics = settings.topics
         names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
-        metadata = TopicMetadata(dict.fromkeys(names, 1), dict.fromkeys(names, 2**20))
-        outgoing = OutgoingRecords(settings, metadata, self.dedup.scheme_id)
+        outgoing = OutgoingRecords(settings, dict.fromkeys(names, Topic(1, {})), self.dedup.scheme_id)
         self.judge = Judge("global", context(settings), outgoing, self.dedup, FailedRecords())
 
     def kinds(self, records: Sequence[Record], next_records: Sequence[Record] = ()) -> list[Kind]:
@@ -97,8 +96,9 @@ def test_an_item_on_which_the_code_fails_ahead_loses_one_item(bench: _Bench, cap
     some = records(20)
     some[15] = Record("raw", 0, 15, START, b"k", b'{"id": "k", "title": "T", "text": "%s"}' % POISON.encode(), [])
     bench.kinds(some[:10], some[10:])
-    kinds = bench.kinds(some[10:])
-    assert [i for i, kind in enumerate(kinds, 10) if kind is Kind.BAD] == [15]
+    items, batch = bench.judge(some[10:])
+    assert [i for i, verdict in enumerate(batch.verdicts, 10) if verdict.kind is Kind.BAD] == [15]
+    assert str(items[5]) == "internal: judging it failed: RuntimeError('poison')"
     assert "trying them one by one" in caplog.text
 
 

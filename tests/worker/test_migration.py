@@ -6,24 +6,23 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, MigrationError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.worker import Worker
 from tests.worker.support import (
     START,
+    Make,
     article,
     assert_exactly_once,
     feed,
     from_scratch,
     made_up,
-    make_settings,
     outcome,
-    ready,
     run_until,
+    running,
     under_another_scheme,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
@@ -38,8 +37,8 @@ def renamed(name: bytes, count: int, seed: int) -> list[tuple[bytes | None, byte
     return [(name + key, value.replace(b'"id": "', b'"id": "' + name)) for key, value in made_up(count, seed)]
 
 
-def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    old = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 100}))
+def test_new_workers_decide_as_if_they_had_seen_everything(make: Make, topic_name: Names) -> None:
+    old = make(worker={"batch_items": 100})
     new = under_another_scheme(old, topic_name("new-changelog"))
     sent = feed(old, renamed(b"a-", 800, 1))
     phases: list[str] = []
@@ -51,18 +50,14 @@ def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka,
         if progress.phase == "wait" and progress.read >= let_through:
             is_caught_up.set()
 
-    stop = threading.Event()
-    former = threading.Thread(target=Worker(old, clock=clock).run, args=(stop,))
-    former.start()
     done: list[MigrationProgress] = []
     moving = threading.Thread(target=lambda: done.append(Migration(new, report, clock).run()))
-    moving.start()
     last = b"last", article("last", "A ferry brought forty goats to the island, where nobody had expected them.")
-    sent += feed(old, [*renamed(b"b-", 400, 1), last])  # copies of the first, while the migration runs
-    let_through = sum(kind != "duplicate" for kind, _ in from_scratch(old, sent).values())
-    assert is_caught_up.wait(60)
-    stop.set()
-    former.join(30)
+    with running(old, clock=clock):
+        moving.start()
+        sent += feed(old, [*renamed(b"b-", 400, 1), last])  # copies of the first, while the migration runs
+        let_through = sum(kind != "duplicate" for kind, _ in from_scratch(old, sent).values())
+        assert is_caught_up.wait(60)
     moving.join(60)
     assert done[0].read == let_through
     assert phases[-1] == "done"
@@ -75,8 +70,8 @@ def test_new_workers_decide_as_if_they_had_seen_everything(kafka: EmbeddedKafka,
     assert {key: came[key] for key in after} == {key: expected[key] for key in after}
 
 
-def test_copies_of_shadow_mode_are_not_judged(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    old = ready(make_settings(kafka.bootstrap, topic_name, policy={"shadow": True}))
+def test_copies_of_shadow_mode_are_not_judged(make: Make, topic_name: Names) -> None:
+    old = make(policy={"shadow": True})
     new = under_another_scheme(old, topic_name("new-changelog"))
     sent = feed(old, [*made_up(200), (b"bad", b"{")])
     run_until(old, 201)
@@ -94,9 +89,9 @@ def test_copies_of_shadow_mode_are_not_judged(kafka: EmbeddedKafka, topic_name: 
 
 
 def test_an_interrupted_migration_resumes_and_workers_refuse_its_changelog(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+    make: Make, topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 100}))
+    old = make(worker={"batch_items": 100})
     new = under_another_scheme(old, topic_name("new-changelog"))
     sent = feed(old, made_up(700))
     run_until(old, 700)

@@ -19,14 +19,8 @@ def source(partition: int, *offsets: int, written: int | None = None) -> Source:
     """A partition of the output whose readable records are these, and `written` in all."""
     fetched = len(offsets)
     waiting = deque(record(offset) for offset in offsets)
-    return Source(
-        TopicPartition("output", partition),
-        0,
-        waiting,
-        fetched,
-        end=fetched,
-        written=fetched if written is None else written,
-    )
+    place, written = TopicPartition("output", partition), fetched if written is None else written
+    return Source(place, 0, waiting, fetched, end=fetched, written=written)
 
 
 def order(*sources: Source) -> list[int]:

@@ -1,13 +1,11 @@
 """Every record comes out once for any number of partitions, with and without keys, also when topics grow."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TransactionFailed
@@ -16,16 +14,17 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.group import Group
 from tests.worker.support import (
+    Make,
     Member,
     Sent,
+    administrator,
     feed,
     final_outcome,
     header,
     made_up,
-    make_settings,
     outcome,
-    ready,
     run_until,
+    wait_until,
 )
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -36,15 +35,12 @@ QUICK = {"metadata_ms": 3000}
 
 def grow(settings: Settings, **partitions: int) -> None:
     """Add partitions to topics, named by their roles."""
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
+    with administrator(settings) as admin:
         admin.create_partitions({getattr(settings.topics, role): count for role, count in partitions.items()})
-    finally:
-        admin.close()
 
 
-def six_in_four_out(kafka: EmbeddedKafka, topic_name: Names, **worker: Any) -> Settings:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker=worker), partitions=4)
+def six_in_four_out(make: Make, **worker: Any) -> Settings:
+    settings = make(4, worker=worker)
     grow(settings, **({"input": 6, "changelog": 12} if settings.worker.scope == "partition" else {"input": 6}))
     return settings
 
@@ -89,16 +85,9 @@ def test_large_header_names_are_unchanged(settings: Settings) -> None:
         assert record.headers[: len(own)] == own
 
 
-def wait_for(settings: Settings, count: int, seconds: float = 120) -> None:
+def wait_for(settings: Settings, count: int) -> None:
     """Wait until this many records have come out."""
-    deadline = time.monotonic() + seconds
-    while True:
-        came = outcome(settings)
-        found = len(places(came.every))
-        if found >= count:
-            return
-        assert time.monotonic() < deadline, f"{found} of {count} came out in {seconds:.0f} s"
-        time.sleep(0.3)
+    wait_until(lambda: len(places(outcome(settings).every)) >= count, f"{count} came out", 120)
 
 
 @pytest.mark.slow
@@ -130,11 +119,9 @@ def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: 
     assert not lost, "growth is not a failure"
 
 
-def test_a_partition_that_not_every_broker_knows_yet_is_worth_another_try(
-    kafka: EmbeddedKafka, topic_name: Names
-) -> None:
+def test_a_partition_that_not_every_broker_knows_yet_is_worth_another_try(make: Make) -> None:
     """The client leaves it out of its answer and fails with a KeyError; after TransactionFailed the worker goes on."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    settings = make(2)
     group = Group(settings, no_deadline)
     try:
         assert group.beginnings([0, 1]) == {0: 0, 1: 0}

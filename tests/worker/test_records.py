@@ -13,7 +13,7 @@ from kafka.partitioner import DefaultPartitioner
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.kafka.record_batch import Outgoing
-from stream_dedup.kafka.topics import TopicMetadata
+from stream_dedup.kafka.topics import Topic
 from stream_dedup.settings import PolicySettings, Settings, load_settings
 from stream_dedup.worker.records import OutgoingRecords, partition_of, was_held_back
 
@@ -29,11 +29,11 @@ UPDATE = Verdict("4", Kind.UPDATE, Stage.BODY, True, Original("1", 5, 0, 9), Evi
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
 
-def outgoing(
-    partitions: dict[str, int] | None = None, limit: int = MIB, settings: Settings = SETTINGS
-) -> OutgoingRecords:
+def outgoing(partitions: dict[str, int] | None = None, settings: Settings = SETTINGS, **output: str) -> OutgoingRecords:
+    """For topics with Kafka's default limit of a MiB; `output`: the configuration of that topic."""
     counts = {"in": 4, "out": 4, "dup": 4, "dead": 4} | (partitions or {})
-    return OutgoingRecords(settings, TopicMetadata(counts, dict.fromkeys(counts, MIB)), 0xABC)
+    topics = {name: Topic(count, output if name == "out" else {}) for name, count in counts.items()}
+    return OutgoingRecords(settings, topics, 0xABC)
 
 
 def one(maker: OutgoingRecords, *arguments: Any) -> Outgoing:
@@ -169,8 +169,7 @@ def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> No
 
 
 def test_a_record_without_a_key_is_refused_for_a_compacted_output() -> None:
-    counts = dict.fromkeys(("in", "out", "dup", "dead"), 4)
-    router = OutgoingRecords(SETTINGS, TopicMetadata(counts, dict.fromkeys(counts, MIB), frozenset(["out"])), 0xABC)
+    router = outgoing(**{"cleanup.policy": "compact"})
     refused = router.refuse(record(key=None))
     assert refused is not None
     assert refused.reason == "refused"

@@ -4,21 +4,31 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka import fetch, producer
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
 from stream_dedup.settings import Settings
-from tests.worker.support import Watching, article, feed, header, made_up, make_settings, outcome, ready, run_until
+from tests.worker.support import (
+    Make,
+    Watching,
+    administrator,
+    article,
+    feed,
+    header,
+    made_up,
+    outcome,
+    run_until,
+)
+from tests.worker.test_partitions import places
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
-Names = Callable[[str], str]
 
 
 def compact(settings: Settings) -> None:
@@ -26,15 +36,13 @@ def compact(settings: Settings) -> None:
 
 
 def alter_output(settings: Settings, name: str, value: object) -> None:
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
+    with administrator(settings) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, settings.topics.output, {name: str(value)})])
-    finally:
-        admin.close()
 
 
-def places(records: Sequence[Any]) -> Counter[str | None]:
-    return Counter(header(record, "dedup-source") for record in records)
+def noise(size: int) -> str:
+    """A text that does not compress, and resembles no other."""
+    return os.urandom(size).hex(" ", 4)
 
 
 def keyless(settings: Settings, sent: Sequence[Any]) -> set[str]:
@@ -54,22 +62,18 @@ def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(settin
 
 @pytest.mark.slow
 def test_all_records_of_a_producer_s_batch_that_the_broker_refuses_cost_one_reopening(
-    kafka: EmbeddedKafka, topic_name: Names, monkeypatch: pytest.MonkeyPatch
+    make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker does not know that the output is compacted; its records fill several batches of three partitions."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
+    settings = make(3)
     compact(settings)
     monkeypatch.setattr("stream_dedup.kafka.topics.Topic.is_compacted", False)
-    some = [
-        (
-            b"%d" % i if i % 5 else None,
-            article(str(i), os.urandom(40_000).hex(" ", 4), f"Headline {os.urandom(4).hex()}"),
-        )
-        for i in range(60)
-    ]
-    sent = [
-        record for partition in range(3) for record in feed(settings, some[20 * partition :][:20], partition=partition)
-    ]
+    sent = []
+    for partition in range(3):
+        values = [
+            article(str(i), noise(40_000), f"Headline {noise(4)}") for i in range(20 * partition, 20 * partition + 20)
+        ]
+        sent += feed(settings, [(b"%d" % i if i % 5 else None, value) for i, value in enumerate(values)], partition)
     recorder = run_until(settings, 60)
     # The records of a partition fill two batches of the producer at most.
     assert 2 <= recorder.openings <= 1 + 2 * 3 < len(keyless(settings, sent))
@@ -131,9 +135,9 @@ class _Raw(str):
 def raw(settings: Settings, topic: str) -> list[Any]:
     """The records of partition 0 of a topic, whose header names kafka-python takes for damage."""
     place = TopicPartition(topic, 0)
-    consumer = KafkaConsumer(bootstrap_servers=settings.kafka.bootstrap_servers, isolation_level="read_committed")
-    fetch.install(consumer)
-    try:
+    config = {"bootstrap_servers": settings.kafka.bootstrap_servers, "isolation_level": "read_committed"}
+    with closing(KafkaConsumer(**config)) as consumer:
+        fetch.install(consumer)
         consumer.assign([place])
         consumer.seek_to_beginning(place)
         records: list[Any] = []
@@ -141,15 +145,13 @@ def raw(settings: Settings, topic: str) -> list[Any]:
         while consumer.position(place) < end:
             records += consumer.poll(500).get(place, [])
         return records
-    finally:
-        consumer.close()
 
 
 def test_a_record_with_a_header_name_that_is_not_utf8_is_a_dead_letter_with_its_bytes(
-    settings: Settings, kafka: EmbeddedKafka
+    settings: Settings,
 ) -> None:
     feed(settings, made_up(5))
-    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers)
     value, headers = article("x", "A text of its own."), [("before", b"1"), (_Raw("?"), b"\x00\xff"), ("ü", b"2")]
     producer.send(settings.topics.input, value, b"odd", headers, partition=0, timestamp_ms=77).get(10)
     producer.close()

@@ -1,35 +1,28 @@
 """A restore reads the remembered originals, not all that was ever written, and notices missing entries."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog import reader as changelog
-from stream_dedup.changelog.records import (
-    RestoreResult,
-    index_partitions,
-)
+from stream_dedup.changelog.records import RestoreResult, index_partitions
 from stream_dedup.dedup.batch import Delta
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.settings import Settings
+from stream_dedup.worker import restore
 from stream_dedup.worker.state_store import StateStore
 from tests.benchmarks.memory import deltas
 from tests.worker.remembered import Remembering
-from tests.worker.support import make_settings, open_store, ready
+from tests.worker.support import Make, administrator, open_store, wait_until
 
 pytestmark = pytest.mark.kafka
-Names = Callable[[str], str]
 
 
 @pytest.fixture
-def writer(kafka: EmbeddedKafka, topic_name: Names) -> Iterator[Remembering]:
-    with Remembering(ready(make_settings(kafka.bootstrap, topic_name))) as made:
+def writer(make: Make) -> Iterator[Remembering]:
+    with Remembering(make()) as made:
         yield made
 
 
@@ -64,13 +57,13 @@ def test_a_trickle_costs_a_restore_no_more_than_its_merged_blocks(
     writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched: list[Any] = []
-    take = changelog.ChangelogReader._accept
+    take = restore.ChangelogReader._accept
 
-    def counted(self: changelog.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
+    def counted(self: restore.ChangelogReader, place: TopicPartition, records: Sequence[Any]) -> None:
         fetched.extend(records)
         take(self, place, records)
 
-    monkeypatch.setattr(changelog.ChangelogReader, "_accept", counted)
+    monkeypatch.setattr(restore.ChangelogReader, "_accept", counted)
     every = one_row_each(writer.settings, 205)
     for delta in every:
         writer.write(delta)
@@ -96,18 +89,12 @@ def test_a_lost_entry_is_refused(writer: Remembering, is_merged: bool, small: No
 def test_a_standby_that_lacks_an_entry_reads_anew(
     writer: Remembering, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changelog, "_GAP_SECONDS", 0.5)
+    monkeypatch.setattr(restore, "_GAP_SECONDS", 0.5)
     entries = [entry for delta in one_row_each(writer.settings, 5) for entry in writer.builder.build(delta)]
     writer.commit([*entries[:2], *entries[3:]])
     store = open_store(writer.settings)
-    deadline = time.monotonic() + 30
-
-    def follow() -> None:
-        while time.monotonic() < deadline:
-            store.follow()
-
     with pytest.raises(Outdated, match="lacks the entries from 3 on"):
-        follow()
+        wait_until(store.follow, "the gap is noticed")
     store.close()
 
 
@@ -144,9 +131,7 @@ def test_sequence_numbers_are_not_reused_when_all_has_expired(writer: Rememberin
     for delta in every:
         writer.write(delta)
     standby = open_store(writer.settings)
-    deadline = time.monotonic() + 30
-    while len(standby.dedup) < 38 and time.monotonic() < deadline:
-        standby.follow()
+    wait_until(lambda: standby.follow() or len(standby.dedup) == 38, "the standby has read all")
     delete_before(writer.settings, -1, 2)
     store = open_store(writer.settings)
     store.complete(lambda done, total: None)
@@ -173,7 +158,7 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
     store, other = open_store(writer.settings), open_store(writer.settings)
     store.complete(lambda done, total: None)
     place = store.places.merged if is_merged else store.places.blocks
-    store._reader.skip_to({place: 900}, store._builder.next, ())
+    store.reader.skip_to({place: 900}, store._builder.next, ())
     with pytest.raises(Outdated, match=f"-{place.partition} ends at offset .*, and 900 was to be read next"):
         store.complete(lambda done, total: None)
     other.complete(lambda done, total: None)
@@ -188,9 +173,5 @@ def test_a_store_that_no_longer_fits_its_changelog_is_outdated(
 
 def delete_before(settings: Settings, blocks: int, merged: int) -> None:
     places = index_partitions(settings.topics.changelog, 0)
-    admin = KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers)
-    try:
-        wanted = {place: offset for place, offset in zip(places, (blocks, merged), strict=True) if offset}
-        admin.delete_records(wanted)
-    finally:
-        admin.close()
+    with administrator(settings) as admin:
+        admin.delete_records({place: offset for place, offset in zip(places, (blocks, merged), strict=True) if offset})

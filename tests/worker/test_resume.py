@@ -19,7 +19,7 @@ from stream_dedup.worker.resume import (
 )
 
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
-INPUT, CHANGELOG = SETTINGS.topics.input, SETTINGS.topics.changelog
+INPUT = SETTINGS.topics.input
 HOUR, DAY = 3_600_000, 24 * 3_600_000
 NOW = 1_700_000_000_000
 CURRENT = Note("input-1", "changelog-1", NOW - HOUR, SETTINGS.topics.output)
@@ -41,7 +41,8 @@ def facts(
         "group_has_others": False,
         "beginnings": dict.fromkeys(partitions, 0),
         "originals": 0,
-        "topic_ids": {INPUT: "input-1", CHANGELOG: "changelog-1"},
+        "input_id": "input-1",
+        "changelog_id": "changelog-1",
         "output_has_records": False,
         "now_ms": NOW,
         "changelog_retention_ms": 15 * DAY,
@@ -65,12 +66,10 @@ def test_a_first_start_begins_at_the_beginning_and_the_group_wins_over_the_chang
     assert resume_offsets(SETTINGS, facts({0: committed(5)}, restored=written({0: 4, 1: 9}))) == {0: 5, 1: 9}
 
 
-def test_blocks_and_commits_without_topic_ids_are_trusted() -> None:
+def test_blocks_and_commits_without_notes_are_trusted() -> None:
     before = RestoreResult(blocks=3, offsets={0: 4, 1: 9})
     assert resume_offsets(SETTINGS, facts(restored=before)) == {0: 4, 1: 9}
     assert resume_offsets(SETTINGS, facts({0: Committed(3), 1: Committed(2)}, restored=before)) == {0: 3, 1: 2}
-    no_ids = facts({0: committed(3), 1: committed(2)}, topic_ids={INPUT: "", CHANGELOG: ""})
-    assert resume_offsets(SETTINGS, no_ids) == {0: 3, 1: 2}, "brokers without ids"
 
 
 @pytest.mark.parametrize(

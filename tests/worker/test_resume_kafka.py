@@ -1,37 +1,35 @@
 """Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, deleted ranges, a lost changelog."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import KafkaAdminClient, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.worker import Worker
 from tests.worker.support import (
     START,
+    Make,
     Member,
-    Watching,
     assert_exactly_once,
     fails,
     feed,
     made_up,
-    make_settings,
     outcome,
     read_all,
     ready,
     run_until,
+    running,
     wait_until,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
@@ -40,9 +38,8 @@ Records = Iterable[tuple[bytes | None, bytes | None]]
 
 @pytest.fixture
 def admin(kafka: EmbeddedKafka) -> Iterator[Any]:
-    client = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    yield client
-    client.close()
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as client:
+        yield client
 
 
 @pytest.fixture
@@ -58,10 +55,7 @@ def others(count: int, seed: int = 7) -> list[tuple[bytes, bytes]]:
 
 def recreate(admin: Any, topic: str, partitions: int = 1, **configs: str) -> None:
     admin.delete_topics([topic])
-    deadline = time.monotonic() + 30
-    while admin.describe_topics([topic])[0]["error_code"] == 0:
-        assert time.monotonic() < deadline, f"{topic} is still there"
-        time.sleep(0.05)
+    wait_until(lambda: admin.describe_topics([topic])[0]["error_code"], f"{topic} is gone", 30)
     admin.create_topics({topic: {"num_partitions": partitions, "configs": configs}}, wait_for_metadata=True)
 
 
@@ -69,45 +63,15 @@ def delete_to(admin: Any, topic: str, offset: int, partition: int = 0) -> None:
     admin.delete_records({TopicPartition(topic, partition): offset})
 
 
-def reset_offsets(admin: Any, settings: Settings, offsets: Mapping[int, int], topic: str = "") -> None:
+def reset_offsets(admin: Any, settings: Settings, offsets: Mapping[int, int]) -> None:
     """Set the group's offsets, as kafka-consumer-groups.sh --reset-offsets does."""
-    places = {TopicPartition(topic or settings.topics.input, one): offset for one, offset in offsets.items()}
-    admin.alter_group_offsets(
-        settings.kafka.group_id, {place: OffsetAndMetadata(offset, "", -1) for place, offset in places.items()}
-    )
+    new = {TopicPartition(settings.topics.input, one): OffsetAndMetadata(at, "", -1) for one, at in offsets.items()}
+    admin.alter_group_offsets(settings.kafka.group_id, new)
 
 
 def end_of_topic(settings: Settings, admin: Any, topic: str, partition: int = 0) -> int:
-    from kafka.admin import OffsetSpec
-
     place = TopicPartition(topic, partition)
     return int(admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset)
-
-
-@contextmanager
-def running(settings: Settings) -> Iterator[tuple[Watching, Callable[[], BaseException | None]]]:
-    """Run a worker in a thread; yield its observer, and a function that waits for its end and returns its error."""
-    watching, stop, ended = Watching(), threading.Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            Worker(settings, observer=watching).run(stop)
-        except BaseException as error:  # noqa: BLE001 - the test checks it
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def end(seconds: float = 60) -> BaseException | None:
-        thread.join(seconds)
-        return ended[0] if ended else None
-
-    try:
-        assert watching.opened.wait(60)
-        yield watching, end
-    finally:
-        stop.set()
-        thread.join(60)
 
 
 # -- a recreated or another input topic --------------------------------------------------------------------------------
@@ -141,7 +105,7 @@ def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
     )
     sent = feed(settings, made_up(30))
     expected = f"{settings.kafka.group_id} writes to {settings.topics.output}, and here .* is {own['output']}"
-    with running(settings) as (first, _):
+    with running(settings) as first:
         first.wait_judged(30)
         message = fails(second, expected, TopicError)
         assert "give this one a [kafka] group_id and a [topics] changelog of its own" in message
@@ -160,13 +124,12 @@ def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
 @pytest.mark.usefixtures("quick_watch")
 def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(settings: Settings, admin: Any) -> None:
     feed(settings, made_up(30))
-    with running(settings) as (watching, end):
+    with running(settings) as watching:
         watching.wait_judged(30)
         recreate(admin, settings.topics.input)
         feed(settings, others(40))
-        error = end()
-    assert isinstance(error, TopicError)
-    assert "was deleted and created anew" in str(error)
+        wait_until(lambda: TopicError in map(type, watching.errors), "the worker ends")
+    assert "was deleted and created anew" in str(watching.errors[-1])
     fails(settings, "was deleted and created anew", TopicError)
 
 
@@ -189,11 +152,9 @@ def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
     fails(other, f"{settings.topics.output} has had records.*there are no offsets of .* to resume at")
 
 
-def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_again(
-    kafka: EmbeddedKafka, topic_name: Names
-) -> None:
+def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_again(make: Make) -> None:
     """The aborted transaction has left unreadable records in output and changelog."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    settings = make(2)
     sent = feed(settings, made_up(30), partition=1)
     with Member(settings, {"kill": [CommitStep.COMMIT, 1]}) as member:
         member.go().wait_killed()
@@ -205,23 +166,21 @@ def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_a
 
 
 def feed_in_transaction(settings: Settings, records: Records, partition: int = 0, *, abort: bool = False) -> None:
-    producer = KafkaProducer(
-        bootstrap_servers=settings.kafka.bootstrap_servers, transactional_id=f"feeder-{settings.topics.input}"
-    )
-    try:
+    feeder = f"feeder-{settings.topics.input}"
+    with closing(
+        KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, transactional_id=feeder)
+    ) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         for i, (key, value) in enumerate(records):
             producer.send(settings.topics.input, value, key, partition=partition, timestamp_ms=START + i)
         producer.flush()
         producer.abort_transaction() if abort else producer.commit_transaction()
-    finally:
-        producer.close()
 
 
-def test_a_deleted_commit_marker_stops_no_worker(kafka: EmbeddedKafka, topic_name: Names, admin: Any) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
-    with running(settings) as (watching, _):
+def test_a_deleted_commit_marker_stops_no_worker(make: Make, admin: Any) -> None:
+    settings = make(2)
+    with running(settings) as watching:
         feed_in_transaction(settings, made_up(20), partition=1)
         watching.wait_judged(20)
         time.sleep(1)  # the marker may come with a fetch of its own
@@ -233,34 +192,30 @@ def test_a_deleted_commit_marker_stops_no_worker(kafka: EmbeddedKafka, topic_nam
 
 
 @pytest.mark.slow
-def test_a_rewind_does_not_go_back_before_a_marker(kafka: EmbeddedKafka, topic_name: Names, admin: Any) -> None:
+def test_a_rewind_does_not_go_back_before_a_marker(make: Make, admin: Any) -> None:
     """Markers alone come to a partition, and are deleted; then a second member causes a rebalance."""
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
-    with running(settings) as (watching, _):
+    settings = make(2)
+    with running(settings) as watching:
         feed(settings, made_up(5), partition=1)
         watching.wait_judged(5)
         feed_in_transaction(settings, others(10), partition=1, abort=True)
         wait_until(lambda: watching.lag.get(1) == 0, "the consumer's position has passed them")
         delete_to(admin, settings.topics.input, end_of_topic(settings, admin, settings.topics.input, 1), partition=1)
-        second = threading.Event()
-        joined = threading.Thread(target=Worker(settings).run, args=(second,))
-        joined.start()
-        time.sleep(3)
-        feed(settings, others(5, seed=8), partition=1)
-        watching.wait_judged(10)
-        second.set()
-        joined.join(30)
+        with running(settings):
+            time.sleep(3)
+            feed(settings, others(5, seed=8), partition=1)
+            watching.wait_judged(10)
         assert watching.errors == []
 
 
 @pytest.mark.slow
 def test_positions_past_markers_are_committed_after_a_while(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any, monkeypatch: pytest.MonkeyPatch
+    make: Make, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stream_dedup.worker.worker._MARKERS_SECONDS", 0.5)
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+    settings = make(2)
     place = TopicPartition(settings.topics.input, 1)
-    with running(settings) as (watching, _):
+    with running(settings) as watching:
         feed(settings, made_up(5), partition=1)
         watching.wait_judged(5)
         feed_in_transaction(settings, others(10), partition=1, abort=True)
@@ -281,10 +236,8 @@ def test_positions_past_markers_are_committed_after_a_while(
     run_until(settings, 5)
 
 
-def test_the_cure_for_a_deleted_range_names_its_partition_alone(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+def test_the_cure_for_a_deleted_range_names_its_partition_alone(make: Make, admin: Any) -> None:
+    settings = make(2)
     sent = feed(settings, made_up(30))
     sent += feed(settings, others(10), partition=1)
     run_until(settings, 40)
@@ -316,7 +269,7 @@ def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_
     settings: Settings, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     feed(settings, made_up(30))
-    with running(settings) as (watching, _):
+    with running(settings) as watching:
         watching.wait_judged(30)
         known = watching.judged
         remake_changelog(admin, settings)
@@ -333,9 +286,9 @@ def test_a_changelog_recreated_under_a_running_worker_is_reported_and_the_index_
 
 
 def test_a_changelog_that_has_lost_its_beginning_is_reported_at_the_take_over(
-    kafka: EmbeddedKafka, topic_name: Names, admin: Any, caplog: pytest.LogCaptureFixture
+    make: Make, admin: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+    settings = make(worker={"batch_items": 50})
     feed(settings, made_up(300))
     run_until(settings, 300)
     delete_to(admin, settings.topics.changelog, end_of_topic(settings, admin, settings.topics.changelog) - 2)
@@ -358,15 +311,8 @@ def test_a_foreign_transaction_in_the_changelog_is_reported_soon(
         foreign.init_transactions()
         foreign.begin_transaction()
         foreign.send(settings.topics.changelog, b"x", b"y", partition=partition).get(10)
-        stop, began = threading.Event(), time.monotonic()
-        worker = threading.Thread(target=Worker(settings).run, args=(stop,))
-        worker.start()
-        try:
+        with running(settings):
             wait_until(lambda: any("open transaction" in one for one in warnings(caplog)), "it is reported", 30)
-            print(f"reported after {time.monotonic() - began:.1f} s")
-        finally:
-            stop.set()
-            worker.join(30)
         [message] = [one for one in warnings(caplog) if "open transaction" in one]
         assert f"{settings.topics.changelog}-{partition} stands still" in message
         assert "find-hanging" in message

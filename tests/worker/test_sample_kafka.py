@@ -1,22 +1,19 @@
 """A sample from the topics of a real worker has its decisions as pairs, and evaluate reads the labels."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.sample import from_kafka
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
-from tests.worker.support import feed, header, made_up, make_settings, outcome, ready, run_until
+from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until, variables
 
 pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
@@ -28,17 +25,15 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
 
 
-def run(*args: str, keys: str = "") -> str:
-    result = CliRunner().invoke(app, args, input=keys, catch_exceptions=False)
+def run(*args: str, keys: str = "", **env: str) -> str:
+    result = CliRunner(env=env).invoke(app, args, input=keys, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 @pytest.mark.slow
-def test_labels_of_a_sample_give_the_precision(
-    kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
-) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name), partitions=2)
+def test_labels_of_a_sample_give_the_precision(make: Make, tmp_path: Path) -> None:
+    settings = make(2)
     records: list[tuple[bytes, bytes]] = list(made_up(150))
     # The key is the id, and the value has several lines.
     for name, source in ((b"k-1", "a.example"), (b"k-2", "b.example")):
@@ -49,19 +44,8 @@ def test_labels_of_a_sample_give_the_precision(
     run_until(settings, len(sent))
     came = outcome(settings)
     held = {record.key.decode(): header(record, "dedup-original") for record in came.duplicates}
-    config = tmp_path / "settings.toml"
-    tables = {
-        name: {k: v for k, v in settings.model_dump(mode="json")[name].items() if v} for name in ("kafka", "topics")
-    }
-    config.write_text(
-        "\n".join(
-            f"[{name}]\n" + "\n".join(f"{k} = {json.dumps(v)}" for k, v in table.items())
-            for name, table in tables.items()
-        ),
-        "utf-8",
-    )
     folder = tmp_path / "sample"
-    printed = run("sample", str(folder), "--config", str(config), "--count", "1000", keys="sn" * len(held))
+    printed = run("sample", str(folder), "--count", "1000", keys="sn" * len(held), **variables(settings))
     assert f"{len(held)} pairs drawn from {len(held)} decisions." in printed
     assert "estimated with weights: 1.000" in " ".join(printed.split())
     pairs: list[dict[str, Any]] = [
@@ -80,9 +64,8 @@ def test_labels_of_a_sample_give_the_precision(
 
     # Pairs whose records the input topic has deleted are not drawn, but counted.
     middle = sent[100].offset
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    admin.delete_records({TopicPartition(settings.topics.input, 1): middle})
-    admin.close()
+    with administrator(settings) as admin:
+        admin.delete_records({TopicPartition(settings.topics.input, 1): middle})
     later = from_kafka(settings, 5, 1)
     assert later.lost > 0
     assert later.decisions + later.lost == len(held)

@@ -1,40 +1,35 @@
 """A standby's state store: it follows the changelog, and reads the rest when the standby takes over."""
 
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings
-from stream_dedup.worker.worker import Worker
 from tests.worker.support import (
+    Make,
     Watching,
     assert_exactly_once,
     feed,
     made_up,
-    make_settings,
     open_store,
-    ready,
     run_until,
+    running,
+    wait_until,
 )
 
 pytestmark = pytest.mark.kafka
-Names = Callable[[str], str]
 
 
-def test_it_follows_committed_entries_and_completes_the_rest(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+def test_it_follows_committed_entries_and_completes_the_rest(make: Make) -> None:
+    settings = make(worker={"batch_items": 50})
     feed(settings, made_up(200))
     run_until(settings, 200)
     store = open_store(settings)
-    deadline = time.monotonic() + 20
-    while not len(store.dedup) and time.monotonic() < deadline:
-        store.follow()
+    wait_until(lambda: store.follow() or len(store.dedup), "it has followed")
     followed = len(store.dedup)
-    assert followed > 0
     feed(settings, made_up(200, seed=2))
     run_until(settings, 200)
     progress: list[tuple[int, int]] = []
@@ -56,40 +51,27 @@ class _Standby(Watching):
         self.standing_by += not tasks
 
 
-def test_a_standby_has_read_the_changelog_before_it_takes_over(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+def test_a_standby_has_read_the_changelog_before_it_takes_over(make: Make) -> None:
+    settings = make(worker={"batch_items": 50})
     made: list[Deduplicator] = []
 
     def deduplicator(settings: Settings) -> Deduplicator:
         made.append(Deduplicator(settings))
         return made[-1]
 
-    active, standby = _Standby(), _Standby()
-    stops = [threading.Event(), threading.Event()]
-    workers = [
-        threading.Thread(target=Worker(settings, observer=active).run, args=(stops[0],)),
-        threading.Thread(target=Worker(settings, observer=standby, deduplicator=deduplicator).run, args=(stops[1],)),
-    ]
-    workers[0].start()
-    try:
+    standby = _Standby()
+    with ExitStack() as stack:
+        active = stack.enter_context(running(settings))
         assert active.opened.wait(30)
-        workers[1].start()
+        stack.enter_context(running(settings, standby, deduplicator=deduplicator))
         sent = feed(settings, made_up(500))
-        deadline = time.monotonic() + 30
-        while (active.judged < 500 or not made or not len(made[0])) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        while standby.standing_by < 3 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: active.judged >= 500 and made and len(made[0]), "the standby has read something")
+        wait_until(lambda: standby.standing_by >= 3, "it stands by")
         assert not standby.opened.is_set()
         time.sleep(1)
         followed = len(made[0])
-        stops[0].set()
+        active.stop.set()
         assert standby.opened.wait(30)
         assert len(made) == 1, "it keeps the index that it had"
         assert standby.remembered == followed
-    finally:
-        for stop, worker in zip(stops, workers, strict=True):
-            stop.set()
-            if worker.ident:
-                worker.join(20)
     assert_exactly_once(settings, sent)

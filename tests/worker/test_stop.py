@@ -2,22 +2,20 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks.restore import fill_changelog
 from tests.operate.stage import Load, Member, lost_and_repeated
-from tests.worker.support import feed, made_up, make_settings, outcome, read_all, ready, run_until
+from tests.worker.support import Make, feed, made_up, outcome, read_all, run_until
 
 pytestmark = pytest.mark.kafka
-Names = Callable[[str], str]
 SECONDS = 10.0  # container runtimes kill after them
 ORIGINALS = 100_000
 
@@ -40,14 +38,14 @@ def test_it_ends_within_ten_seconds_of_sigterm(settings: Settings, tmp_path: Pat
     assert not repeated
 
 
-def test_a_merging_index_does_not_delay_the_stop(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_a_merging_index_does_not_delay_the_stop(make: Make) -> None:
     class Merging(Deduplicator):
         def close(self) -> None:
             over.wait(60)  # as long as a merge of a large index on a starved machine
             super().close()
 
     over = threading.Event()
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"scope": "partition"}), partitions=3)
+    settings = make(3, worker={"scope": "partition"})
     feed(settings, made_up(60), partition=None)
     began, stop = [0.0], threading.Event()
 

@@ -18,6 +18,7 @@ from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.worker.commit import CommitStep, StepClock, commit
 from stream_dedup.worker.group import Changes, is_member
+from tests.worker.support import wait_until
 
 CONFIG = {"transactional_id": "group-global", "batch_size": 1000, "max_request_size": 1000}
 MEMBERSHIP = ConsumerGroupMetadata("group", 3, "member", None, MemberState.STABLE)
@@ -171,10 +172,7 @@ def test_p5_a_constructor_that_hangs_is_abandoned_and_closed_later() -> None:
     with pytest.raises(Stalled, match="fencing"):
         TaskProducer(CONFIG, 0.2, no_deadline, lambda _: client)
     client.hold.set()
-    deadline = time.monotonic() + 5
-    while "close" not in client.calls and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert client.calls == ["init", "close"]
+    wait_until(lambda: client.calls == ["init", "close"], "it is closed", 5)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import gc
 import json
 import signal
 import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
@@ -18,13 +18,7 @@ from stream_dedup.errors import InputError, StreamDedupError, StreamError, Topic
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
 from stream_dedup.worker.trial import Ended, Trial, run_trial
-from tests.worker.support import (
-    article,
-    feed,
-    made_up,
-    outcome,
-    run_until,
-)
+from tests.worker.support import administrator, article, feed, made_up, outcome, run_until
 
 pytestmark = pytest.mark.kafka
 LONG_AGO = ("--since", "9999d")  # the test feed is dated 2023
@@ -67,9 +61,7 @@ def trial_verdicts(settings: Settings) -> dict[bytes | None, Verdict]:
 def traces(settings: Settings) -> dict[str, Any]:
     """Everything a program could leave on the brokers: groups, topics and records."""
     bootstrap = settings.kafka.bootstrap_servers
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
-    try:
+    with administrator(settings) as admin, closing(KafkaConsumer(bootstrap_servers=bootstrap)) as consumer:
         own = sorted(topic for topic in admin.list_topics() if topic in settings.topics.model_dump().values())
         places = [TopicPartition(topic, one) for topic in own for one in consumer.partitions_for_topic(topic)]
         return {
@@ -77,9 +69,6 @@ def traces(settings: Settings) -> dict[str, Any]:
             "topics": sorted(admin.list_topics()),
             "ends": consumer.end_offsets(places),
         }
-    finally:
-        consumer.close()
-        admin.close()
 
 
 def test_verdicts_equal_a_worker_s_and_no_trace_is_left(settings: Settings) -> None:
@@ -94,11 +83,9 @@ def test_verdicts_equal_a_worker_s_and_no_trace_is_left(settings: Settings) -> N
     came = outcome(settings)
     theirs = came.verdicts()
     for key, verdict in verdicts.items():
-        original = verdict.original.id if verdict.original and not verdict.forward else None
         # An update that is let through names its original too.
-        if verdict.kind is Kind.UPDATE and verdict.original:
-            original = verdict.original.id
-        assert theirs[key] == (str(verdict.kind), original)
+        has_original = verdict.original and (not verdict.forward or verdict.kind is Kind.UPDATE)
+        assert theirs[key] == (str(verdict.kind), verdict.original.id if has_original else None)
     assert len(verdicts) == len(sent)
     output = json.loads(result.stdout)
     assert output["items"] == len(sent)

@@ -7,28 +7,28 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka.admin import KafkaAdminClient
 
+from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
 from tests.worker.support import (
     START,
+    Make,
     Watching,
+    administrator,
     article,
     assert_exactly_once,
     fails,
     feed,
     header,
     made_up,
-    make_settings,
     outcome,
     ready,
     run_until,
     run_worker,
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
@@ -66,13 +66,12 @@ def test_each_record_goes_to_its_topic_untouched(settings: Settings) -> None:
 
 
 def test_in_shadow_mode_the_output_holds_everything_and_the_other_topics_are_unchanged(
-    kafka: EmbeddedKafka, topic_name: Names
+    make: Make,
 ) -> None:
     records = [*made_up(120), (b"bad", b"{"), (b"item-3", None)]
     came, counted = {}, {}
     for shadow in (False, True):
-        mine: Names = lambda role, shadow=shadow: topic_name(f"{shadow}-{role}")  # noqa: E731
-        settings = ready(make_settings(kafka.bootstrap, mine, policy={"shadow": shadow}))
+        settings = make(policy={"shadow": shadow})
         sent = feed(settings, records)
         reports = run_until(settings, len(sent)).reports
         came[shadow] = outcome(settings)
@@ -147,26 +146,7 @@ def test_broken_input_never_stops_the_worker(settings: Settings) -> None:
     assert all(record.value == values[record.key] for record in came.dead_letters)
 
 
-def test_a_judge_that_fails_on_one_item_loses_one_item(settings: Settings) -> None:
-    from stream_dedup.dedup.deduplicator import Deduplicator
-
-    class Stumbling(Deduplicator):
-        def prepare(self, items: Any) -> Any:
-            if any(getattr(item, "id", "") == "item-3" for item in items):
-                raise IndexError("a bug of ours")
-            return super().prepare(items)
-
-    sent = feed(settings, made_up(20))
-    run_until(settings, 20, deduplicator=Stumbling)
-    came = assert_exactly_once(settings, sent)
-    [dead] = came.dead_letters
-    assert (dead.key, header(dead, "dedup-reason")) == (b"item-3", "internal")
-    assert "a bug of ours" in (header(dead, "dedup-detail") or "")
-
-
 def test_a_judge_that_always_fails_ends_the_worker_and_loses_nothing(settings: Settings) -> None:
-    from stream_dedup.dedup.deduplicator import Deduplicator
-
     class Broken(Deduplicator):
         def judge(self, items: Any, latest: int | None = None) -> Any:
             raise IndexError("a bug of ours")
@@ -179,8 +159,8 @@ def test_a_judge_that_always_fails_ends_the_worker_and_loses_nothing(settings: S
     assert_exactly_once(settings, sent)
 
 
-def test_a_transaction_holds_no_more_than_batch_bytes(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_bytes": 2**16}))
+def test_a_transaction_holds_no_more_than_batch_bytes(make: Make) -> None:
+    settings = make(worker={"batch_bytes": 2**16})
     sent = feed(
         settings, [(b"%d" % i, article(str(i), " ".join(f"w{i}x{n}" for n in range(1_200)))) for i in range(50)]
     )
@@ -201,11 +181,10 @@ def test_a_clock_far_ahead_does_not_move_the_window(settings: Settings) -> None:
     assert [record.timestamp for record in [*came.output, *came.duplicates]] == [START, START + 1, START + 2]
 
 
-def test_per_key_order_is_kept_when_partition_counts_differ(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, policy={"updates": "forward"}), partitions=2)
-    admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    admin.create_partitions({settings.topics.input: 3})
-    admin.close()
+def test_per_key_order_is_kept_when_partition_counts_differ(make: Make) -> None:
+    settings = make(2, policy={"updates": "forward"})
+    with administrator(settings) as admin:
+        admin.create_partitions({settings.topics.input: 3})
     words = [[f"w{key}x{i}" for i in range(400)] for key in range(5)]
     versions = [(b"key-%d" % (i % 5), article(f"key-{i % 5}", " ".join(words[i % 5][i:]), f"T{i}")) for i in range(40)]
     feed(settings, versions, partition=None)
@@ -217,8 +196,8 @@ def test_per_key_order_is_kept_when_partition_counts_differ(kafka: EmbeddedKafka
         assert [record.value for record in mine] == [value for one, value in versions if one == key]
 
 
-def test_a_graceful_stop_finishes_the_transaction(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+def test_a_graceful_stop_finishes_the_transaction(make: Make) -> None:
+    settings = make(worker={"batch_items": 50})
     sent = feed(settings, made_up(500))
 
     class Stopping(Watching):
@@ -235,8 +214,8 @@ def test_a_graceful_stop_finishes_the_transaction(kafka: EmbeddedKafka, topic_na
     assert_exactly_once(settings, sent)
 
 
-def test_errors_that_no_retry_can_cure_end_the_worker(kafka: EmbeddedKafka, topic_name: Names) -> None:
-    settings = make_settings(kafka.bootstrap, topic_name)
+def test_errors_that_no_retry_can_cure_end_the_worker(make: Make, topic_name: Names) -> None:
+    settings = make(0)
     watching = Watching()
     with pytest.raises(TopicError, match="does not exist"):
         run_worker(settings, watching)

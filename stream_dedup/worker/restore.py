@@ -1,12 +1,12 @@
 """Read an index's changelog back from Kafka: every `Delta`, in the order in which it was committed.
 
 The worker writes changelog records in the transaction of the batch, so a block exists exactly if its batch was
-committed. An index has two partitions, of blocks and of merged blocks (entries.py). Each record has headers
-(records.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other programs
-are skipped (records.py).
+committed. An index has two partitions, of blocks and of merged blocks (changelog/entries.py). Each record has headers
+(changelog/records.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other
+programs are skipped.
 
-A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet (entries.py,
-`BLOCKS_HEADER`), and from there on blocks are read too. So a restore reads what is remembered, not everything that was
+A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet
+(`BLOCKS_HEADER`), and from there on blocks are read too. So a restore reads what is remembered, not everything that was
 written.
 
 Reading (kafka-python's rule P8): the next writer fences the previous one first. The end is the last offset, committed
@@ -18,9 +18,8 @@ only the last ones left to read.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
-
-import numpy as np
 
 from stream_dedup.changelog.block import decode
 from stream_dedup.changelog.entries import MAX_BLOCKS, EntryBuilder, Resequencer
@@ -33,9 +32,15 @@ from stream_dedup.changelog.records import (
     placed,
     span_of,
 )
-from stream_dedup.dedup.batch import Delta
-from stream_dedup.errors import ChangelogError, Outdated, Stalled
-from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
+from stream_dedup.kafka import client
+from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
+from stream_dedup.kafka.record_batch import MOST_BYTES
+from stream_dedup.kafka.topics import log_end_offsets
+from stream_dedup.worker.context import WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -49,45 +54,35 @@ _STALL_SECONDS = 60.0
 _GAP_SECONDS = 5.0
 # The previous writer's own commit takes less than a second; log a wait that is longer.
 _LOG_SECONDS = 2.0
+_KEY_BYTES = 100  # of another program's record, in the log
 
 
 class ChangelogReader:
-    """Passes every delta of an index to `restore`, oldest first, as far as it is asked to read.
+    """Restores every delta of an index into `dedup`, oldest first, as far as it is asked to read.
 
-    `make_consumer` returns a KafkaConsumer without a group, read_committed. Every use of the consumer goes through
-    `call`, which may bound it. `release` gives the consumer up; the next use makes another and goes on from the same
-    position. `ends()` returns the log end offsets of both partitions. `builder` learns the state that the next writer
-    needs. `skipped` gets each record of another program, which is passed over. Raises ChangelogError for blocks that
-    are damaged or of another owner, Outdated if the changelog no longer has the next entries, and whatever `call`
-    raises.
+    `task`: the name of its thread, in which the client works. `release` gives the client up; the next use makes another
+    and goes on from the same position. `builder` learns the state that the next writer needs. `restored`: what has been
+    read so far. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if the changelog no
+    longer has the next entries, other StreamErrors of the client.
     """
 
     def __init__(
         self,
-        make_consumer: Callable[[], Any],
+        context: WorkerContext,
+        task: str,
         partitions: IndexPartitions,
-        owner: bytes,
-        scheme_id: int,
-        signature_dtype: np.dtype[np.void],
-        restore: Callable[[Delta], None],
+        owner: str,
+        dedup: Deduplicator,
         builder: EntryBuilder,
-        ends: Callable[[], Mapping[TopicPartition, int]],
-        call: Callable[[Callable[[], Any]], Any] = lambda function: function(),
-        skipped: Callable[[Any], None] = lambda record: None,
     ) -> None:
         self.restored = RestoreResult()
         self.partitions = partitions
         self._resequencer: Resequencer[Any] = Resequencer()
-        self._restore, self._builder = restore, builder
-        self._owner = owner
-        self._scheme = scheme_id, signature_dtype
-        self._ends, self._call, self._skipped = ends, call, skipped
-        self._make_consumer = make_consumer
+        self._context, self._task, self._owner = context, task, owner
+        self._dedup, self._builder = dedup, builder
+        self._thread: Bounded | None = None
         self._consumer: Any = None
-        self._first_offsets: dict[TopicPartition, int] = {}  # at the first connection
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
-        self._unknown_positions: set[TopicPartition] = set()
-        self._non_empty: set[TopicPartition] = set()  # the partitions with a committed record
         self._blocks_start = 0  # the offset of blocks, as the last merged block says, behind those that are merged
         self._oldest_number = 0  # of the oldest block, where older ones were deleted; -1: the next block read is it
         self._gap_since: float | None = None
@@ -95,19 +90,15 @@ class ChangelogReader:
         self._merged_end = 0  # of the merged blocks, when the reading began
         self._is_following = False  # both partitions are read, not the merged blocks alone
 
-    @property
-    def knows_position(self) -> bool:
-        """Whether the next offset to read is known in both partitions."""
-        return not self._unknown_positions
-
     def connect(self) -> None:
         """Make the consumer, if there is none, and seek to the next offsets to read."""
         if self._consumer is not None:
             return
-        self._consumer = consumer = self._call(self._make_consumer)
+        config = client.changelog_reader(self._context.settings)
+        self._consumer = consumer = self._call(lambda: client.make_consumer(config, MOST_BYTES))
         first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
-            self._first_offsets, self._positions = first_offsets, dict(first_offsets)
+            self._positions = dict(first_offsets)
             self.restored.begin = max(first_offsets.values())
         for place, first in first_offsets.items():
             if self._positions[place] < first:
@@ -120,13 +111,13 @@ class ChangelogReader:
             self._merged_end = ends[self.partitions.merged]
             self._follow_once_merged_are_read()
 
-    def advance(self, milliseconds: int) -> int:
-        """Poll once, for at most this time; returns the number of records read.
+    def advance(self) -> int:
+        """Poll once, for some milliseconds: entries that are there arrive at once. Returns the number of records read.
 
         Raises Outdated if an entry is missing although everything was read: read the changelog again from the start.
         """
         self.connect()
-        polled = self._poll(milliseconds)
+        polled = self._poll()
         for place, records in polled.items():
             self._accept(place, records)
         self._restore_ready()
@@ -134,13 +125,14 @@ class ChangelogReader:
         self._check_gap()
         return sum(map(len, polled.values()))
 
-    def read_to(self, ends: Mapping[TopicPartition, int], progress: Callable[[int, int], None]) -> None:
-        """Read until both ends are passed. `progress(done, total)` is called several times a second and may raise to
-        stop the reading.
+    def read_to_end(self, progress: Callable[[int, int], None]) -> None:
+        """Read everything that was written before the call. `progress(done, total)` is called with numbers of offsets
+        several times a second, and may raise to stop the reading.
 
         Raises Stalled when reading makes no progress, Outdated if more was read than the partition has, ChangelogError
         if an entry is missing.
         """
+        ends = self._ends()
         self.connect()
         for place, end in ends.items():
             if self._positions[place] > end:
@@ -153,7 +145,7 @@ class ChangelogReader:
             total = max(total, remaining)
             progress(total - remaining, total)
             before = self._is_following, dict(self._positions)
-            self.advance(_POLL_MS)
+            self.advance()
             if before != (self._is_following, self._positions):
                 moved_at, is_logged = time.monotonic(), False
                 continue
@@ -165,26 +157,20 @@ class ChangelogReader:
                 is_logged = True
         if self._resequencer.has_gap:
             self._close_gap()
-        self._set_next_number(ends)
+        # A standby may know entries that have expired, so the next writer uses none of their numbers. None was ever
+        # higher than the offsets used so far, since each entry takes one.
+        self._builder.skip_to(sum(ends.values()) + 1)
         progress(total, total)
 
-    def skip_to(
-        self, ends: Mapping[TopicPartition, int | None], number: int, headers: Iterable[tuple[str, bytes]]
-    ) -> None:
+    def skip_to(self, ends: Mapping[TopicPartition, int], number: int, headers: Iterable[tuple[str, bytes]]) -> None:
         """Take everything before these ends for read: the task itself wrote it, last with these headers.
 
-        None: the end is unknown. A partition that is not named has nothing new. `number`: of the next entry.
+        A partition that is not named has nothing new, or its end is unknown: what is read of it twice is known by its
+        numbers. `number`: of the next entry.
         """
-        for place, end in ends.items():
-            self._non_empty.add(place)
-            if end is None:
-                self._unknown_positions.add(place)
-            else:
-                self._positions[place] = end
-                self._unknown_positions.discard(place)
+        self._positions |= ends
         self._resequencer.skip_to(number)
-        self.restored.blocks += 1  # at least; it only matters that it is not 0
-        self.restored.add_headers(headers)
+        self.restored.add_block(headers)
 
     def lag(self) -> int:
         """The number of committed offsets that are not read yet; asks the broker."""
@@ -192,15 +178,12 @@ class ChangelogReader:
         consumer = self._consumer
         return self._remaining(self._call(lambda: consumer.end_offsets(list(self.partitions))))
 
-    def release(self) -> Callable[[], None]:
-        """Give the consumer up; the returned function closes it and is not bounded. The state stays."""
+    def release(self) -> None:
+        """Give the client up, and close it in its thread. The state stays."""
         consumer, self._consumer = self._consumer, None
-
-        def close() -> None:
-            if consumer is not None:
-                consumer.close(autocommit=False)
-
-        return close
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end(lambda: consumer and consumer.close(autocommit=False))
 
     @property
     def blocks_start(self) -> int:
@@ -208,6 +191,29 @@ class ChangelogReader:
         return self._positions[self.partitions.blocks]
 
     # -- reading -----------------------------------------------------------------------------------------
+
+    def _call(self, function: Callable[[], Any]) -> Any:
+        """Make a call of the client. A failure closes it; the next call makes a new one."""
+        if self._thread is None:
+            self._thread = self._context.thread(f"{self._task}-reader")
+        try:
+            return self._context.call(self._thread, "reading the changelog", function)
+        except StreamError as error:
+            self.release()
+            if isinstance(error.__cause__, (OffsetOutOfRangeError, LogTruncationError)):
+                raise Outdated(f"{self.partitions.blocks.topic}: {error}") from error
+            if isinstance(error.__cause__, CorruptRecordError):
+                raise CorruptBlock(f"{error}; its bytes on the broker are damaged. {CURE}") from error
+            raise
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        """The log end offsets of both partitions, committed or not."""
+
+        def ends() -> Mapping[TopicPartition, int]:
+            with closing(client.make(KafkaAdminClient, client.connection(self._context.settings))) as admin:
+                return log_end_offsets(admin, self.partitions)
+
+        return self._context.call_once("looking for the changelog's end", ends)
 
     @property
     def _assigned(self) -> Sequence[TopicPartition]:
@@ -227,11 +233,11 @@ class ChangelogReader:
         ends: Mapping[TopicPartition, int] = self._call(assign)
         return ends
 
-    def _poll(self, milliseconds: int) -> Mapping[TopicPartition, Sequence[Any]]:
+    def _poll(self) -> Mapping[TopicPartition, Sequence[Any]]:
         consumer, assigned = self._consumer, self._assigned
         polled: Mapping[TopicPartition, Sequence[Any]]
         polled, positions = self._call(
-            lambda: (consumer.poll(milliseconds), {place: consumer.position(place) for place in assigned})
+            lambda: (consumer.poll(_POLL_MS), {place: consumer.position(place) for place in assigned})
         )
         self._positions |= positions
         return polled
@@ -241,15 +247,13 @@ class ChangelogReader:
         blocks, merged = self.partitions
         if self._is_following or self._positions[merged] < self._merged_end:
             return
-        first = self._first_offsets[blocks]
+        first = self._positions[blocks]  # nothing of it has been read
         consumer = self._consumer
         end = self._call(lambda: consumer.end_offsets([blocks]))[blocks]
         # Beyond the end it is of another topic's copy: all blocks are read, which costs time only.
         start = self._blocks_start if self._blocks_start <= end else 0
         if start < first:
             start, self._oldest_number = first, -1
-        elif start:
-            self._non_empty.add(blocks)  # merged blocks repeat those before, and none has expired since
         self._positions[blocks] = start
         self._is_following = True
         self._assign()
@@ -259,9 +263,8 @@ class ChangelogReader:
     def _accept(self, place: TopicPartition, records: Iterable[Any]) -> None:
         for record in records:
             if not is_block(record):
-                self._skipped(record)
+                self._report_foreign(record)
                 continue
-            self._non_empty.add(place)
             self._check_owner(record)
             with placed(record):
                 span = span_of(record)
@@ -274,12 +277,21 @@ class ChangelogReader:
                 self._oldest_number = span.first
             self._resequencer.add_block(span, record)
 
+    def _report_foreign(self, record: Any) -> None:
+        """Log the first record of another program."""
+        if self._context.is_first("foreign"):
+            log.warning(
+                "%s-%d has a record of another program at offset %d, with the key %r: it is skipped, and so are others "
+                "like it. Only workers should have the right to write there; `stream-dedup state verify` lists them",
+                record.topic, record.partition, record.offset, (record.key or b"")[:_KEY_BYTES],
+            )  # fmt: skip
+
     def _check_owner(self, record: Any) -> None:
-        if record.key != self._owner:
+        if record.key != self._owner.encode():
             raise ChangelogError(
                 f"the changelog {record.topic}-{record.partition} has a block of "
                 f"{(record.key or b'').decode(errors='replace')!r} at offset {record.offset}, and this is "
-                f"{self._owner.decode()!r}; each group needs a changelog of its own, in scope partition one with two "
+                f"{self._owner!r}; each group needs a changelog of its own, in scope partition one with two "
                 "partitions per index: set [topics] changelog, or the former [kafka] group_id"
             )
 
@@ -288,24 +300,14 @@ class ChangelogReader:
         for span, is_merged, is_redundant, record in self._resequencer.ready():
             if not is_redundant:
                 with placed(record):
-                    delta = decode(record.value or b"", *self._scheme)
-                self._restore(delta)
+                    delta = decode(record.value or b"", self._dedup.scheme_id, self._dedup.scheme.signature_dtype)
+                self._dedup.restore(delta)
                 with placed(record):
-                    self.restored.add_block(record)
+                    self.restored.add_block(record.headers)
             if is_merged:
                 self._builder.read_merged(span)
             else:
                 self._builder.read_block(span, delta)
-
-    def _set_next_number(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Make sure that the next writer uses no number of an expired entry, which a standby may know.
-
-        No number was ever higher than the offsets used so far, since each entry takes one.
-        """
-        if not self._builder.next:
-            self._builder.begin(sum(ends.values()) + 1)
-        elif any(ends[place] > 0 and place not in self._non_empty for place in self.partitions):
-            self._builder.skip_to(sum(ends.values()) + 1)
 
     # -- stalls and gaps ---------------------------------------------------------------------------------
 
