@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import Line, LineReader, item_of
@@ -67,6 +66,7 @@ _STEP = 256
 # Steps in a range at most: the word set of a row takes 4 KB.
 _MOST_STEPS = 16
 _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_NO_CODES = np.empty(0, np.uint64)
 # Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly.
 _BINS = 2**12
 
@@ -327,17 +327,21 @@ def bucket_pairs(ranges: Iterable[Codes], bucket_limit: int, capacity: int) -> I
 
     ranges: entries, key * 2^32 + row, ascending within a range; no bucket lies in two ranges. O(pairs log pairs).
     """
-    hot, left_out, filled = 0, 0, 0
-    codes = np.empty(max(capacity, bucket_limit), np.uint64)
-    for packed in ranges:
-        at = bucket = 0
-        while at < len(packed):
-            filled, at, bucket, more_hot, more_left = pairs_of_buckets(packed, at, bucket, bucket_limit, codes, filled)
-            hot, left_out = hot + more_hot, left_out + more_left
-            if at < len(packed):
-                yield Run(distinct(codes[:filled]), hot, left_out)
-                hot = left_out = filled = 0
-    yield Run(distinct(codes[:filled]), hot, left_out)
+    most, waiting, filled, hot, left_out = max(capacity, bucket_limit), list[Codes](), 0, 0, 0
+    for entries in ranges:
+        keys = entries >> _SHIFT
+        before = np.arange(len(keys)) - np.searchsorted(keys, keys)  # the entries before each one in its bucket
+        hot += int(np.count_nonzero(before == bucket_limit + 1))
+        left_out += int(np.maximum(before - bucket_limit, 0).sum())
+        later = np.flatnonzero(before)
+        for back in range(1, min(int(before.max(initial=0)), bucket_limit) + 1):
+            later = later[before[later] >= back]
+            if filled + len(later) > most:
+                yield Run(distinct(np.concatenate([_NO_CODES, *waiting])), hot, left_out)
+                waiting, filled, hot, left_out = [], 0, 0, 0
+            waiting.append(entries[later] << _SHIFT | entries[later - back] & _LOW)
+            filled += len(later)
+    yield Run(distinct(np.concatenate([_NO_CODES, *waiting])), hot, left_out)
 
 
 def sorted_ranges(corpus: Corpus, table: int, capacity: int) -> Iterator[Codes]:
@@ -372,31 +376,6 @@ def distinct(codes: Codes) -> Codes:
     return codes[first]
 
 
-@njit(nogil=True, cache=True)
-def pairs_of_buckets(packed, at, bucket, limit, codes, filled):  # type: ignore[no-untyped-def]
-    """Write the pair codes of equal neighbours of packed[at:] to codes[filled:] until those of an entry do not fit.
-
-    `bucket`: the index where the bucket of packed[at - 1] begins. Returns (filled, at, bucket, buckets that passed the
-    limit, pairs left out); the first three go into the next call.
-    """
-    hot, left_out = 0, 0
-    shift = uint64(32)
-    while at < packed.size:
-        if at == 0 or packed[at] >> shift != packed[at - 1] >> shift:
-            bucket = at
-        first = max(bucket, at - limit)
-        if filled + at - first > codes.size:
-            break
-        hot += at - bucket == limit + 1
-        left_out += first - bucket
-        later = packed[at] << shift
-        for j in range(first, at):
-            codes[filled] = later | (packed[j] & uint64(0xFFFFFFFF))
-            filled += 1
-        at += 1
-    return filled, at, bucket, hot, left_out
-
-
 def rows_of(codes: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The later and the earlier row of each pair code."""
     return (codes >> _SHIFT).astype(np.int64), (codes & _LOW).astype(np.int64)
@@ -425,7 +404,7 @@ def near_duplicates(corpus: Corpus, decision: DecisionSettings, slices: Sequence
 
     O(candidates · bytes of a signature). Several threads may call it at once.
     """
-    codes = distinct(np.concatenate([np.empty(0, np.uint64), *slices]))
+    codes = distinct(np.concatenate([_NO_CODES, *slices]))
     later, earlier = rows_of(codes)
     later, of_later = np.unique(later, return_inverse=True)
     earlier, of_earlier = np.unique(earlier, return_inverse=True)

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import LineReader
@@ -90,34 +89,27 @@ OUTPUT_ROWS = 2**16
 # -- clusters, and what stays of each ---------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
-def unite(roots, a, b):  # type: ignore[no-untyped-def]
+def unite(roots: NDArray[np.int64], a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
     """Join the rows a[p] and b[p] for each p in the forest `roots` (n,) int64, which begins as arange(n).
 
-    Union-find with path halving. The smaller row becomes the root instead of the larger tree's, so the name of a
-    cluster does not depend on the order of the pairs. Source: Tarjan, van Leeuwen, "Worst-case analysis of set union
-    algorithms", JACM 1984.
+    The smaller of two roots becomes the root of both, so the name of a cluster does not depend on the order of the
+    pairs. Each pass halves the paths. Source: Shiloach, Vishkin, "An O(log n) parallel connectivity algorithm",
+    Journal of Algorithms 1982.
     """
-    for p in range(a.size):
-        x, y = a[p], b[p]
-        while roots[x] != x:
-            roots[x] = roots[roots[x]]
-            x = roots[x]
-        while roots[y] != y:
-            roots[y] = roots[roots[y]]
-            y = roots[y]
-        if x < y:
-            roots[y] = x
-        else:
-            roots[x] = y
+    rows = np.concatenate([a, b])
+    while True:
+        while (roots[rows] != (up := roots[roots[rows]])).any():
+            roots[rows] = up
+        x, y = roots[a], roots[b]
+        if (x == y).all():
+            return
+        np.minimum.at(roots, np.maximum(x, y), np.minimum(x, y))
 
 
-@njit(nogil=True, cache=True)
-def cluster_of(roots):  # type: ignore[no-untyped-def]
-    """The first row of each row's cluster, (n,). Flattens the forest in place and returns it. O(n)."""
-    # A root is smaller than its descendants, so it is flattened before them.
-    for row in range(roots.size):
-        roots[row] = roots[roots[row]]
+def cluster_of(roots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first row of each row's cluster, (n,). Flattens the forest in place and returns it. O(n log n)."""
+    while (roots != (up := roots[roots])).any():
+        roots[:] = up
     return roots
 
 
