@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,10 +37,8 @@ from stream_dedup.batch.outputs import (
     Output,
     TableWriter,
     check_free,
-    check_inputs,
-    check_outputs,
+    checked_outputs,
     file_errors,
-    target,
 )
 from stream_dedup.batch.pair_search import (
     Arrays,
@@ -113,19 +111,6 @@ def cluster_of(roots: NDArray[np.int64]) -> NDArray[np.int64]:
     return roots
 
 
-class Choice(StrEnum):
-    """What the representative is chosen by: the one item of a cluster that stays in an archive.
-
-    Whatever the choice, ties are broken by time, then by the order of the input. An item without a date counts as of
-    the latest date before it.
-    """
-
-    EARLIEST = "earliest"  # its date
-    FIRST = "first"  # the order of the input, whatever the dates are
-    LONGEST = "longest"  # the distinct shingles of its body
-    SOURCE = "source"  # the place of its source in a list; sources that are not in it come last
-
-
 class Merits(NamedTuple):
     """What items are compared by, (n,) int64 each, smaller is better: rank, then time, then row."""
 
@@ -134,20 +119,25 @@ class Merits(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """A choice as a user names it; `sources` are sites, the preferred one first."""
+    """What the representative is chosen by, the one item of a cluster that stays in an archive, as a user names it.
 
-    choice: Choice
+    earliest: its date. first: the order of the input, whatever the dates are. longest: the distinct shingles of its
+    body. source: the place of its site in `sources`, the preferred one first; others come last. Whatever the choice,
+    ties are broken by time, then by the order of the input. An item without a date counts as of the latest before it.
+    """
+
+    choice: str
     sources: tuple[str, ...]
 
     def merits(self, signatures: NDArray[np.void], scheme: Scheme) -> Merits:
         """What the items with these signatures are compared by. O(n · sources)."""
         rank = np.zeros(len(signatures), np.int64)
         time = signatures["time"].astype(np.int64)
-        if self.choice is Choice.FIRST:
+        if self.choice == "first":
             time[:] = 0
-        elif self.choice is Choice.LONGEST:
+        elif self.choice == "longest":
             rank -= signatures["body_size"]
-        elif self.choice is Choice.SOURCE:
+        elif self.choice == "source":
             rank[:] = len(self.sources)
             for place, name in enumerate(self.sources):
                 rank[signatures["source"] == np.uint64(scheme.identity(name))] = place
@@ -165,11 +155,12 @@ def parse_keep(text: str, scheme: Scheme) -> Keep:
     """
     name, colon, names = text.partition(":")
     sources = tuple(dict.fromkeys(site for one in names.split(",") if (site := site_of(one))))
-    if name not in set(Choice) or bool(colon) != (name == Choice.SOURCE) or bool(sources) != (name == Choice.SOURCE):
+    is_known = name in ("earliest", "first", "longest", "source")
+    if not is_known or not bool(colon) == bool(sources) == (name == "source"):
         raise UsageError(f"keep = {text!r} is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,...'")
-    if name == Choice.LONGEST and scheme.is_given:
+    if name == "longest" and scheme.is_given:
         raise UsageError("keep = 'longest' compares texts, which family = 'given' does not read; keep 'earliest'")
-    return Keep(Choice(name), sources)
+    return Keep(name, sources)
 
 
 def representatives(roots: NDArray[np.int64], merits: Merits) -> NDArray[np.int64]:
@@ -261,11 +252,7 @@ def find_pairs(
     started = time.monotonic()
     names, scheme = [str(path) for path in inputs], Scheme(settings.fingerprint)
     chosen = requested_keep(keep, clusters, scheme)
-    targets = {"--output": target(Path(pairs))}
-    if clusters is not None:
-        targets["--clusters"] = target(Path(clusters))
-    check_inputs(names)
-    check_outputs(names, {option: (to, ROW_FORMATS) for option, to in targets.items()})
+    targets = checked_outputs(names, {"--output": (pairs, ROW_FORMATS), "--clusters": (clusters, ROW_FORMATS)})
     if not force:
         check_free(targets)
     to = targets["--output"]
