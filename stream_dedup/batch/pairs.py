@@ -24,8 +24,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,16 +45,15 @@ from stream_dedup.batch.pair_search import (
     Arrays,
     BadLine,
     BatchMaker,
-    Codes,
     Corpus,
+    Growing,
     bucket_pairs,
     map_in_order,
     near_duplicates,
     pair_rows,
+    read_corpus,
     row_ranges,
     sorted_ranges,
-    spill,
-    spilled_parts,
 )
 from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import InputError, UsageError
@@ -261,7 +261,7 @@ def find_pairs(
     ahead = 2 * threads
     share = max(1, memory // ahead)  # bytes for each piece of work that is in memory
     bad = 0
-    with file_errors(), ThreadPoolExecutor(threads) as executor:
+    with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
         make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
         reader = LineReader(names, file_format, most=settings.worker.max_record_bytes)
         bytes_total = reader.bytes_total
@@ -273,32 +273,37 @@ def find_pairs(
                 bad_line(names[line.input], line)
             progress(PairsProgress(PairsStep.PART, reader.bytes_read, bytes_total))
 
-        corpus = Corpus(scheme)
-        for part in spilled_parts(reader, make, executor, ahead, max(1, share // 4), temporary, report):
-            corpus.append(part)
+        def new_file() -> IO[bytes]:
+            """Without a name, so that the system frees it whatever ends the process."""
+            return files.enter_context(tempfile.TemporaryFile(dir=temporary))
+
+        columns, codes, verified = Growing(new_file), Growing(new_file), Growing(new_file)
+        corpus = read_corpus(reader, make, executor, ahead, max(1, share // 4), columns, scheme, report)
         if corpus.size >= 2**32:
             raise InputError(f"{corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
 
-        codes: list[Codes] = []
+        ends = [0]  # of the runs of codes
         capacity = max(1, share // _BYTES_PER_CODE)
         hot = left_out = 0
         for table in range(corpus.tables):
             for run in bucket_pairs(sorted_ranges(corpus, table, capacity), bucket_limit, capacity):
-                codes.append(spill({"codes": run.codes}, temporary)["codes"])
+                codes.append({"codes": run.codes})
+                ends.append(ends[-1] + len(run.codes))
                 hot, left_out = hot + run.hot, left_out + run.left_out
             progress(PairsProgress(PairsStep.TABLE, table + 1, corpus.tables))
 
-        verified: list[Arrays] = []
-        compared = 0
+        compared = count = 0
         compare = partial(near_duplicates, corpus, settings.decision)
         roots = np.arange(corpus.size)
         bytes_per_pair = _BYTES_PER_PAIR + (_BYTES_PER_BODY if scheme.is_exact else 0)
-        ranges = list(row_ranges(codes, corpus.size, max(1, share // bytes_per_pair)))
+        all_codes = codes.mapped()["codes"]
+        runs = [all_codes[first:end] for first, end in pairwise(ends)]
+        ranges = list(row_ranges(runs, corpus.size, max(1, share // bytes_per_pair)))
         decided = map_in_order(executor, compare, (slices for _, slices in ranges), ahead)
-        for (end, _), (count, found) in zip(ranges, decided, strict=True):
-            compared += count
+        for (end, _), (candidates, found) in zip(ranges, decided, strict=True):
+            compared, count = compared + candidates, count + len(found["later"])
             unite(roots, found["later"], found["earlier"])
-            verified.append(spill(found, temporary))
+            verified.append(found)
             progress(PairsProgress(PairsStep.COMPARE, end, corpus.size))
         cluster_of(roots)
 
@@ -306,12 +311,12 @@ def find_pairs(
             # The pairs are opened and discarded last, and published last: once they are there, everything is.
             outputs = [stack.enter_context(Output(to, in_place=False)) for to in reversed(targets.values())]
             absent = _write_clusters(outputs[0], corpus, roots, chosen, scheme) if clusters is not None else ()
-            _write_pairs(outputs[-1], corpus, verified)
+            _write_pairs(outputs[-1], corpus, verified.mapped(), count)
     sizes = np.bincount(roots, minlength=1)
     return PairsResult(
         items=corpus.size,
         bad=bad,
-        pairs=sum(len(found["later"]) for found in verified),
+        pairs=count,
         clusters=int(np.count_nonzero(sizes > 1)),
         clustered=int(sizes[sizes > 1].sum()),
         compared=compared,
@@ -332,12 +337,11 @@ def requested_keep(keep: str | None, clusters: object, scheme: Scheme) -> Keep |
     return parse_keep(keep, scheme)
 
 
-def _write_pairs(output: Output, corpus: Corpus, verified: list[Arrays]) -> None:
+def _write_pairs(output: Output, corpus: Corpus, verified: Arrays, count: int) -> None:
     writer = TableWriter(output, PAIR_COLUMNS)
-    for arrays in verified:
-        for start in range(0, len(arrays["later"]), OUTPUT_ROWS):
-            chunk = {name: column[start : start + OUTPUT_ROWS] for name, column in arrays.items()}
-            writer.write(pair_rows(chunk, corpus.ids(chunk["earlier"]), corpus.ids(chunk["later"])))
+    for start in range(0, count, OUTPUT_ROWS):
+        chunk = {name: column[start : start + OUTPUT_ROWS] for name, column in verified.items()}
+        writer.write(pair_rows(chunk, corpus.ids(chunk["earlier"]), corpus.ids(chunk["later"])))
     writer.publish()
 
 

@@ -146,13 +146,13 @@ def make_items(places: Places, settings: Settings, record_batches: Iterable[Any]
         lines = (Line(value, number, line) for line, value in values if not is_blank(value))
         for chunk in batches(lines, attrgetter("size"), _BATCH_ITEMS, _BATCH_BYTES):
             arrays, bad = make(chunk)
-            signatures = arrays[SIGNATURES].view(scheme.signature_dtype).ravel()
+            signatures = arrays[SIGNATURES]
             columns: dict[str, Any] = {
                 "row": signatures["offset"].astype(np.int64) + first_row,
                 "place": [index] * len(signatures),
                 "id": [name.decode() for name in rows_of_bytes(arrays, "ids")],
                 "time": np.ascontiguousarray(signatures["time"]),
-                "signature": [signature.tobytes() for signature in arrays[SIGNATURES]],
+                "signature": [signature.tobytes() for signature in signatures],
                 "keys": [keys.tobytes() for keys in arrays["keys"].T],
                 "words": rows_of_bytes(arrays, "words"),
             }
