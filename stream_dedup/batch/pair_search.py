@@ -389,25 +389,16 @@ def near_duplicates(corpus: Corpus, decision: DecisionSettings, slices: Sequence
     earlier, of_earlier = np.unique(earlier, return_inverse=True)
     no_keys = np.empty((len(later), 0), np.uint32)
     new = Fingerprints(corpus.signatures(later), no_keys, corpus.words(later), corpus.hamming, corpus.bodies(later))
-    pairs = Candidates(new, corpus.signatures(earlier), of_later, of_earlier, corpus.bodies(earlier))
-    is_pair, found = decide(pairs, decision, has_words=corpus.has_words)
+    similar = compare(new, corpus.signatures(earlier), of_later, of_earlier, corpus.bodies(earlier))
+    is_pair, found = decide(similar, decision, has_words=corpus.has_words)
     found |= {"later": later[of_later[is_pair]], "earlier": earlier[of_earlier[is_pair]]}
     return len(codes), found
 
 
-class Candidates(NamedTuple):
-    """Candidate pairs: the later items, the signatures of the earlier ones, which make pair p, and earlier bodies."""
-
-    later: Fingerprints
-    earlier: NDArray[np.void]
-    of_later: NDArray[np.int64]
-    of_earlier: NDArray[np.int64]
-    bodies: list[bytes]
-
-
-def decide(pairs: Candidates, decision: DecisionSettings, *, has_words: bool) -> tuple[NDArray[np.bool_], Arrays]:
-    """Which candidates are near-duplicates, and their stages and measures."""
-    similar = compare(*pairs)
+def decide(
+    similar: NDArray[np.void], decision: DecisionSettings, *, has_words: bool
+) -> tuple[NDArray[np.bool_], Arrays]:
+    """Which candidates are near-duplicates, and their stages and measures. similar: as `compare` returns it."""
     judged = judge_pairs(similar, thresholds(decision, has_words=has_words))
     is_pair = judged.is_repeat | judged.is_same
     similar, is_exact = similar[is_pair], judged.is_repeat[is_pair]

@@ -111,13 +111,6 @@ def cluster_of(roots: NDArray[np.int64]) -> NDArray[np.int64]:
     return roots
 
 
-class Merits(NamedTuple):
-    """What items are compared by, (n,) int64 each, smaller is better: rank, then time, then row."""
-
-    rank: NDArray[np.int64]
-    time: NDArray[np.int64]
-
-
 class Keep(NamedTuple):
     """What the representative is chosen by, the one item of a cluster that stays in an archive, as a user names it.
 
@@ -129,8 +122,11 @@ class Keep(NamedTuple):
     choice: str
     sources: tuple[str, ...]
 
-    def merits(self, signatures: NDArray[np.void], scheme: Scheme) -> Merits:
-        """What the items with these signatures are compared by. O(n · sources)."""
+    def merits(self, signatures: NDArray[np.void], scheme: Scheme) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rank and the time of the items with these signatures, (n,) each.
+
+        They are compared by rank, then time, then row; smaller is better. O(n · sources).
+        """
         rank = np.zeros(len(signatures), np.int64)
         time = signatures["time"].astype(np.int64)
         if self.choice == "first":
@@ -141,7 +137,7 @@ class Keep(NamedTuple):
             rank[:] = len(self.sources)
             for place, name in enumerate(self.sources):
                 rank[signatures["source"] == np.uint64(scheme.identity(name))] = place
-        return Merits(rank, time)
+        return rank, time
 
     def absent(self, ranks: set[int]) -> tuple[str, ...]:
         """The listed sources that no item has, given all ranks that occur: misspelt, perhaps."""
@@ -163,13 +159,13 @@ def parse_keep(text: str, scheme: Scheme) -> Keep:
     return Keep(name, sources)
 
 
-def representatives(roots: NDArray[np.int64], merits: Merits) -> NDArray[np.int64]:
+def representatives(roots: NDArray[np.int64], rank: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
     """The row of each row's representative, (n,). roots: as `cluster_of` returns them. O(n log n).
 
-    >>> representatives(np.array([0, 0, 2]), Merits(np.array([0, 0, 0]), np.array([9, 5, 7]))).tolist()
+    >>> representatives(np.array([0, 0, 2]), np.array([0, 0, 0]), np.array([9, 5, 7])).tolist()
     [1, 1, 2]
     """
-    order = np.lexsort((merits.time, merits.rank, roots))  # stable, so of equal items the first one stays
+    order = np.lexsort((time, rank, roots))  # stable, so of equal items the first one stays
     clusters, first = np.unique(roots[order], return_index=True)
     return order[first][np.searchsorted(clusters, roots)]
 
@@ -355,7 +351,7 @@ def _write_clusters(
     if keep:
         merits = [keep.merits(corpus.signatures(rows), scheme) for rows in chunks]
         rank, times = (np.concatenate(column) for column in zip(*merits, strict=True))
-        kept, absent = representatives(roots, Merits(rank, times)), keep.absent(set(np.unique(rank).tolist()))
+        kept, absent = representatives(roots, rank, times), keep.absent(set(np.unique(rank).tolist()))
     for rows in chunks:
         columns: dict[str, list[Any]] = {"id": corpus.ids(rows), "cluster": corpus.ids(roots[rows])}
         if keep:

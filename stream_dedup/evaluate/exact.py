@@ -347,17 +347,9 @@ def measured_curve(
         if pairs:
             expected = np.full(pairs, np.nan) if scheme.layout else proposed(jaccard[inside], scheme)
             _, number = np.unique(cluster[inside], return_inverse=True)
-            trials = np.bincount(number).astype(np.float64)
-            points.append(
-                Point(
-                    round(float(edges[k]), 4),
-                    round(float(edges[k + 1]), 4),
-                    pairs,
-                    float(jaccard[inside].mean()),
-                    float(is_proposed[inside].mean()),
-                    float(expected.mean()),
-                    wilson(float(is_proposed[inside].mean()), effective_size(trials)),
-                    effective_size(trials),
-                )
-            )
+            clusters = effective_size(np.bincount(number).astype(np.float64))
+            low, high = edges[k : k + 2].round(4).tolist()
+            mean, measured, predicted = (float(of.mean()) for of in (jaccard[inside], is_proposed[inside], expected))
+            interval = wilson(measured, clusters)
+            points.append(Point(low, high, pairs, mean, measured, predicted, interval, clusters))
     return points
