@@ -122,12 +122,6 @@ def _family(pid: int) -> list[int]:
     return found
 
 
-def record(name: str, figures: dict[str, Any]) -> None:
-    """Add the figures of a run to the results, under its name."""
-    print(name, json.dumps(figures), flush=True)
-    measured.record("spark", {name: figures})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure Spark on archives.")
     parser.add_argument("--corpus", type=Path, nargs="*", default=[])
@@ -152,7 +146,8 @@ def main() -> None:
             for name, options in engines.items():
                 figures = measure(path, Path(folder), [*common, *options])
                 limit = f", bucket limit {given.bucket_limit}" if kind == "flood" else ""
-                record(f"{kind} {count}{limit}, {name}", figures)
+                print(kind, count, name, json.dumps(figures), flush=True)
+                measured.record("spark", {f"{kind} {count}{limit}, {name}": figures})
                 found.append([figures.get(key) for key in ("items", "pairs", "clusters", "compared", "left_out")])
             assert all(one == found[0] for one in found), found
 
