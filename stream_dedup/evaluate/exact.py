@@ -278,7 +278,7 @@ def _stream(
     """Run the stream with the Jaccard rule: (held back, bytes of a body)."""
     decision = settings.decision.model_copy(update={"rule": "jaccard", "body": threshold})
     plain = settings.model_copy(update={"decision": decision})
-    held = np.zeros(len(items), np.bool_)
+    held: list[bool] = []
     originals, whole = 0, 0
     with closing(Deduplicator(plain)) as dedup:
         for start in range(0, len(items), _BATCH):
@@ -292,11 +292,9 @@ def _stream(
             dedup.apply(batch)
             originals += len(batch.delta)
             whole += sum(map(len, batch.delta.bodies))
-            held[start : start + len(part)] = [
-                not verdict.forward and bool(verdict.original) for verdict in batch.verdicts
-            ]
-            progress(start + len(part))
-    return held, Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))
+            held += [not verdict.forward and bool(verdict.original) for verdict in batch.verdicts]
+            progress(len(held))
+    return np.array(held, np.bool_), Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -170,11 +171,8 @@ def find_pairs_on_spark(
 def read_files(spark: SparkSession, inputs: Sequence[str], file_format: FileFormat | None = None) -> DataFrame:
     """The records of files, each with its place; `Archive` takes them. Raises InputError, UsageError."""
     with _explained():
-        frames = [_read(spark, number, name, file_format or format_of(name)) for number, name in enumerate(inputs)]
-        lines = frames[0]
-        for frame in frames[1:]:
-            lines = lines.union(frame)
-        return lines
+        frames = (_read(spark, number, name, file_format or format_of(name)) for number, name in enumerate(inputs))
+        return reduce(DataFrame.union, frames)
 
 
 def _read(spark: SparkSession, number: int, name: str, file_format: FileFormat) -> DataFrame:
