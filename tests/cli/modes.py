@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from stream_dedup.kafka.topics import Topic
+
 REACHED = "reached.txt"
 """The file to which stand-ins write what arrives at them."""
 
