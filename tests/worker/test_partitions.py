@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TransactionFailed
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.settings import Settings
@@ -91,9 +90,9 @@ def wait_for(settings: Settings, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_topics_grow_while_members_are_killed(kafka: EmbeddedKafka, topic_name: Names) -> None:
+def test_topics_grow_while_members_are_killed(make: Make) -> None:
     """The input grows from 6 to 8 partitions, the output from 4 to 7, under a running member and between kills."""
-    settings = six_in_four_out(kafka, topic_name, batch_items=50, session_timeout="1s")
+    settings = six_in_four_out(make, batch_items=50, session_timeout="1s")
     sent = feed(settings, mixed(2_000), partition=None)
     with ExitStack() as stack:
         # Kill members at each step of the commit protocol, before and after the topics grow, and once when idle.
