@@ -29,6 +29,8 @@ FIELDS = ("id", "title", "text", "source", "url", "published")
 
 AUTO = "auto"
 PLAIN = "plain"
+ENVELOPE = "envelope"
+"""The shape of what holds a record: a CloudEvent, a JSON Feed document. It has no values; see envelope.py."""
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     PLAIN: {
@@ -99,6 +101,9 @@ Rivals = tuple[Callable[[Any], Any], Any]
 # hundred, so that a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
 _EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
+# The members that tell an envelope. All CloudEvents have the first one; a document of JSON Feed has the others.
+_ENVELOPES = ("specversion", "items", "version")
+_JSON_FEED = b"//jsonfeed.org/version/"
 _DECODE = msgspec.json.Decoder().decode
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -190,7 +195,10 @@ class FieldReader:
         # The fields that tell shapes apart: one that [item] fields maps is the same in every shape.
         deciding = tuple(name for name in FIELDS if name in self.fields and name not in settings.fields)
         tops = list(dict.fromkeys(path[0] for paths in maps.values() for each in paths.values() for path in each))
-        at = {top: f"f{i}" for i, top in enumerate(tops)}
+        # Who maps a field to one of these names has records of another kind.
+        self._may_be_packed = not set(_ENVELOPES) & set(tops)
+        tops += _ENVELOPES if self._may_be_packed else ()
+        at = {top: top if top in _ENVELOPES else f"f{i}" for i, top in enumerate(tops)}
         # Fields whose path is a single name in the base map are decoded at once.
         eager = {each[0][0] for each in base.values() if len(each) == 1 and len(each[0]) == 1}
         members = [
@@ -225,6 +233,8 @@ class FieldReader:
             if value[:3] != BOM_UTF8:
                 raise
             root = decode(value[3:])
+        if self._may_be_packed and (root.specversion is not None or (root.items is not None and _is_feed(root))):
+            return ENVELOPE, ()
         if self._plain is not None:
             values = self._plain(root)
             kinds = tuple(map(type, values))
@@ -258,6 +268,10 @@ class FieldReader:
             for top, value in zip(self._tops, msgspec.structs.astuple(root), strict=True)
         ]
         return self._shape(tuple(filled))
+
+
+def _is_feed(root: Any) -> bool:
+    return root.version is not None and _JSON_FEED in bytes(root.version).replace(b"\\/", b"/")
 
 
 def _is_filled(value: Any) -> bool:
