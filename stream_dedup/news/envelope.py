@@ -102,7 +102,8 @@ record, as `stream-dedup feeds` does
     count = f"{len(found):,} entries" if found else "no entry"
     raise BadItem(
         "entries",
-        f"the {kind} has {count}, and a record holds one item; publish one entry a record, as `stream-dedup feeds` does",
+        f"the {kind} has {count}, and a record holds one item; publish one entry a record, as `stream-dedup feeds` "
+        "does",
     )
 
 
