@@ -96,6 +96,7 @@ _DOUBTFUL = re.compile(
 _XML_NAMES = frozenset(("amp", "lt", "gt", "quot", "apos"))
 # Errors after which libxml2 leaves out the rest of a document, or of a text.
 _LOSSES = frozenset(("ERR_RESOURCE_LIMIT", "ERR_NAME_TOO_LONG", "ERR_CDATA_NOT_FINISHED", "ERR_COMMENT_NOT_FINISHED"))
+OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
 _BARE = "stream-dedup-windows"
 
 
@@ -176,7 +177,7 @@ def _check(root: Any, text: str, parser: Any) -> None:
     if loss is not None:
         raise BadItem("xml", f"it cannot be read to its end: {loss}")
     if kind.lower() == "opml":
-        raise BadItem("xml", "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE")
+        raise BadItem("xml", OPML)
     if kind not in _ROOTS and next(root.iter(*_OUTERMOST), None) is None:
         raise BadItem("xml", f"<{kind}> is neither a feed (RSS, Atom) nor NITF or NewsML")
     if len(root) and re.search(rf"</(?:[\w.-]+:)?{re.escape(kind)}\s*>", text) is None:
