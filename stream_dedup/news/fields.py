@@ -225,6 +225,7 @@ class FieldReader:
 
         A value is a string or a number if there is one, else the JSON value as it is; None or "" if the field is empty.
         """
+        root: Any
         decode = self._decode if len(value) < 2 * _MOST_CONTAINERS else self._decode_large
         try:
             root = decode(value)
