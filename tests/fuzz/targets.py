@@ -214,7 +214,7 @@ def targets() -> list[Target]:
     ]
     out += [
         Target("decode xml", feeds[:3], xml, _decoder(), share=0.3),
-        Target("decode events", events, JSON + [b'"specversion":', b'"data":', b'"items":'], _decoder()),
+        Target("decode events", events, [*JSON, b'"specversion":', b'"data":', b'"items":'], _decoder()),
         Target("documents", [b"\n".join(feeds[:3]), feeds[3], b"[" + b",\n".join(events) + b"]", *events],
                [*xml, b"[{", b"\n"], _lines("a.json"), (InputError,), 0.1),
         Target("decode text", texts, _MARKUP, _decoder(format="text")),
