@@ -101,8 +101,9 @@ class Summary(msgspec.Struct):
 
     `shapes`: preset -> items. `filled`: field -> items that have it; `samples`: its first value. `names`: items whose
     id comes from the record or its key. `sources`: their number, counted up to 4,096; `largest`: those with the most
-    items. `lent`: field -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the fields of the
-    first records, those with the longest values first.
+    items. `lent`: field -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct
+    reasons of bad items, each with its first position. `paths`: the fields of the first records, those with the longest
+    values first.
     """
 
     dates: Dates
