@@ -121,14 +121,13 @@ def _json_rows(source: Source, documents: Iterable[bytes]) -> Iterator[Row]:
         if isinstance(document, CutLine):
             raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
         try:
-            for value in _objects(document.strip(_LEAD)):
-                line = msgspec.json.format(value, indent=-1)  # in one line, and otherwise as it was
-                if line.startswith(b"{"):
-                    yield limited(line, source.most)
-                else:
-                    yield Row(line[:_HEAD], None, BadItem("type", "an element of the list is no JSON object"))
+            # In one line each, and otherwise as they were.
+            lines = [msgspec.json.format(value, indent=-1) for value in _objects(document.strip(_LEAD))]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{_what(source)}, and is none: {error}; if it holds several, {_CURE}") from None
+        for line in lines:
+            no_object = BadItem("type", "an element of the list is no JSON object")
+            yield limited(line, source.most) if line.startswith(b"{") else Row(line[:_HEAD], None, no_object)
 
 
 def _objects(document: bytes) -> Sequence[bytes | msgspec.Raw]:

@@ -63,6 +63,12 @@ _LACKS = {
     "id": "No item has an id, so a new version of an article is not known as one (its place stands in, such as 0:17)",
     "source": "No item has a source or url, so a site's own series cannot be told from copies on other sites",
 }
+# The fields that only the envelopes of CloudEvents have, and what is wrong if they are alike.
+_LENT = {
+    "id": "The ids are those of the CloudEvents, so a new version of an article counts as another article",
+    "source": "All items have the source of their CloudEvents, so copies on other sites look like a site's own series",
+    "published": "All items have one date, that of their CloudEvents, so no original is ever too old",
+}
 
 
 class Dates(msgspec.Struct):
@@ -403,16 +409,10 @@ def _absent(found: Summary, settings: ItemSettings, paths: Sequence[str]) -> Ite
 
 
 def _lent(found: Summary, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Warn of what an envelope tells all items alike, or of each record and not of its article."""
-    dates, enough = found.dates, found.looked >= _FEW
-    wrong = {
-        "id": "The ids are those of the CloudEvents, so a new version of an article counts as another article",
-        "source": "All items have the source of their CloudEvents, so copies on other sites look like a site's own",
-        "published": "All items have one date, that of their CloudEvents, so no original is ever too old",
-    }
-    applies = {"id": True, "source": found.sources == 1, "published": dates.earliest == dates.latest}
-    for name, text in wrong.items():
-        if enough and applies[name] and found.lent.get(name, 0) == found.looked:
+    """Warn of what an envelope says of all items alike, or of each record and not of its article."""
+    alike = {"id": True, "source": found.sources == 1, "published": found.dates.earliest == found.dates.latest}
+    for name, text in _LENT.items():
+        if alike[name] and _FEW <= found.looked == found.lent.get(name):
             yield f"envelope-{name}", f"{text}{_cure(paths, ['source', 'url'] if name == 'source' else [name])}"
 
 

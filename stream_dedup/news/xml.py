@@ -36,43 +36,30 @@ _PREFIXES = {
 _TEXTS = frozenset(("title", "description", "summary", "content", "content:encoded"))
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 # Elements of NITF that stand by themselves, and no element of HTML does: as div, words before and after do not join.
-_BLOCKS = frozenset(
-    ("hl2", "byline", "dateline", "abstract", "tagline", "bq", "credit", "note", "media", "media-caption",
-    "media-producer"),
-)  # fmt: skip
+_BLOCK = re.compile("hl2|byline|dateline|abstract|tagline|bq|credit|note|media|media-caption|media-producer")
 # By root or item element of the IPTC's formats: where the fields of ninjs stand, as paths of local names. The first
 # path that finds something counts; `@name` is an attribute.
 _IPTC = {
     "nitf": {
-        "uri": ("head/docdata/doc-id/@id-string",),
-        "headline": ("body/body.head/hedline/hl1", "head/title"),
-        "body_html": ("body/body.content",),
-        "source": ("head/docdata/doc.copyright/@holder", "head/pubdata/@name", "body/body.head/distributor"),
-        "versioncreated": ("head/docdata/date.issue/@norm", "head/pubdata/@date.publication"),
+        "uri": "head/docdata/doc-id/@id-string", "headline": "body/body.head/hedline/hl1|head/title",
+        "body_html": "body/body.content",
+        "source": "head/docdata/doc.copyright/@holder|head/pubdata/@name|body/body.head/distributor",
+        "versioncreated": "head/docdata/date.issue/@norm|head/pubdata/@date.publication",
     },
     "newsItem": {
-        "uri": ("@guid",),
-        "headline": ("contentMeta/headline", "itemMeta/title"),
-        "body_html": (
-            "contentSet/inlineXML//body.content", "contentSet/inlineXML//body", "contentSet/inlineXML",
-            "contentSet/inlineData", "contentMeta/description",
-        ),
-        "source": (
-            "contentMeta/infoSource/name", "contentMeta/infoSource/@literal", "contentMeta/infoSource/@uri",
-            "itemMeta/provider/name", "itemMeta/provider/@literal", "itemMeta/provider/@uri",
-            "itemMeta/provider/@qcode",
-        ),
-        "versioncreated": ("itemMeta/versionCreated", "contentMeta/contentCreated"),
+        "uri": "@guid", "headline": "contentMeta/headline|itemMeta/title",
+        "body_html": "contentSet/inlineXML//body.content|contentSet/inlineXML//body|contentSet/inlineXML"
+        "|contentSet/inlineData|contentMeta/description",
+        "source": "contentMeta/infoSource/name|contentMeta/infoSource/@literal|contentMeta/infoSource/@uri"
+        "|itemMeta/provider/name|itemMeta/provider/@literal|itemMeta/provider/@uri|itemMeta/provider/@qcode",
+        "versioncreated": "itemMeta/versionCreated|contentMeta/contentCreated",
     },
     "NewsItem": {
-        "uri": ("Identification/NewsIdentifier/PublicIdentifier",),
-        "headline": (".//NewsLines/HeadLine",),
-        "body_html": (".//DataContent//body.content", ".//DataContent//body", ".//DataContent"),
-        "source": (
-            ".//AdministrativeMetadata/Source/Party/@FormalName",
-            ".//AdministrativeMetadata/Provider/Party/@FormalName",
-        ),
-        "versioncreated": ("NewsManagement/ThisRevisionCreated", "NewsManagement/FirstCreated"),
+        "uri": "Identification/NewsIdentifier/PublicIdentifier", "headline": ".//NewsLines/HeadLine",
+        "body_html": ".//DataContent//body.content|.//DataContent//body|.//DataContent",
+        "source": ".//AdministrativeMetadata/Source/Party/@FormalName"
+        "|.//AdministrativeMetadata/Provider/Party/@FormalName",
+        "versioncreated": "NewsManagement/ThisRevisionCreated|NewsManagement/FirstCreated",
     },
 }  # fmt: skip
 _ROOTS = frozenset(("rss", "RDF", "feed"))
@@ -126,9 +113,8 @@ def entries(value: bytes) -> list[Entry]:
     if _ENTITY in text[: first.start()]:
         raise BadItem("xml", "it declares entities, which could unpack to anything; write the characters themselves")
     parser = etree.XMLParser(
-        encoding="utf-8", recover=True, resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True,
-        remove_pis=True,
-    )  # fmt: skip
+        encoding="utf-8", recover=True, resolve_entities=False, remove_comments=True, remove_pis=True
+    )
     # With `recover` a document that cannot be repaired has no root. What precedes the root is of no use: a declaration
     # of another encoding, a DOCTYPE, what a web server printed.
     root = etree.fromstring(_DOUBTFUL.sub(_repaired, text[first.start() :]).encode("utf-8", "replace"), parser)
@@ -203,8 +189,10 @@ def _name(element: Any, own: str) -> str:
 def _entry(element: Any, channel: str | None) -> Entry:
     paths = _IPTC.get(_local(element))
     if paths is not None:
-        fields = {field: next(filter(None, (_at(element, path) for path in each)), "") for field, each in paths.items()}
-        return {field: text for field, text in fields.items() if text}
+        found = (
+            (field, filter(None, (_at(element, path) for path in each.split("|")))) for field, each in paths.items()
+        )
+        return {field: text for field, texts in found if (text := next(texts, ""))}
     own = element.tag.rpartition("}")[0]
     entry: Entry = {"id": element.get(_ABOUT)} if element.get(_ABOUT) else {}
     for child in element.iterchildren(etree.Element):
@@ -249,7 +237,7 @@ def _markup(element: Any) -> str:
         return (element.text or "").strip()
     for child in element.iterdescendants(etree.Element):
         local = _local(child)
-        child.tag = "div" if local in _BLOCKS else local
+        child.tag = "div" if _BLOCK.fullmatch(local) else local
     etree.cleanup_namespaces(element)
     # As HTML, not as XML: a browser reads `<script/>` as a script without an end.
     inner = (etree.tostring(child, encoding="unicode", method="html") for child in element)
