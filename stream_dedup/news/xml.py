@@ -72,7 +72,7 @@ _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([A-Za-z0-9._:
 _ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?125|koi8|gb|big5|shift|euc|mac")
 # Windows' encoding is a superset of these, and what those who declare them mean.
 _WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
-_CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], " ")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 # What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities. Sections
 # whose content means itself are passed over, to the end if they are not closed, so the search stays linear.
 _DOUBTFUL = re.compile(
@@ -84,6 +84,8 @@ _XML_NAMES = frozenset(("amp", "lt", "gt", "quot", "apos"))
 # Errors after which libxml2 leaves out the rest of a document, or of a text.
 _LOSSES = frozenset(("ERR_RESOURCE_LIMIT", "ERR_NAME_TOO_LONG", "ERR_CDATA_NOT_FINISHED", "ERR_COMMENT_NOT_FINISHED"))
 OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
+# The namespaces of the document, which lxml writes into each tag that it takes out.
+_DECLARATIONS = re.compile(r'(<[\w.-]+)(?: xmlns(?::[\w.-]+)?="[^"<>]*")+')
 _BARE = "stream-dedup-windows"
 
 
@@ -106,7 +108,7 @@ def entries(value: bytes) -> list[Entry]:
     Raises BadItem (reason `xml`) for what is neither a feed nor a document of a known format, for declared entities,
     and for what would lose an entry.
     """
-    text = _text_of(value).strip().translate(_CONTROL)
+    text = _CONTROL.sub(" ", _text_of(value).strip())
     first = next((found for found in _ELEMENT.finditer(text) if found[0] == "<"), None)
     if first is None:
         raise BadItem("xml", "not XML: it has no element")
@@ -238,10 +240,9 @@ def _markup(element: Any) -> str:
     for child in element.iterdescendants(etree.Element):
         local = _local(child)
         child.tag = "div" if _BLOCK.fullmatch(local) else local
-    etree.cleanup_namespaces(element)
     # As HTML, not as XML: a browser reads `<script/>` as a script without an end.
-    inner = (etree.tostring(child, encoding="unicode", method="html") for child in element)
-    return f"{escape(element.text or '', quote=False)}{''.join(inner)}".strip()
+    inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
+    return f"{escape(element.text or '', quote=False)}{_DECLARATIONS.sub(r'\1', inner)}".strip()
 
 
 def _at(element: Any, path: str) -> str:
