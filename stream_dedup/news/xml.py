@@ -243,7 +243,7 @@ def _markup(element: Any) -> str:
         child.tag = "div" if _BLOCK.fullmatch(local) else local
     # As HTML, not as XML: a browser reads `<script/>` as a script without an end.
     inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
-    return f"{escape(element.text or '', quote=False)}{_DECLARATIONS.sub(r'\1', inner)}".strip()
+    return (escape(element.text or "", quote=False) + _DECLARATIONS.sub(r"\1", inner)).strip()
 
 
 def _at(element: Any, path: str) -> str:
