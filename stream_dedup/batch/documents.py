@@ -17,7 +17,7 @@ from stream_dedup.news.envelope import is_feed, items_of
 from stream_dedup.news.xml import OPML, entries
 
 MOST = 64 * 2**20
-"""Bytes of a document. Ten thousand articles fit; reading them takes seven times as much memory (XML of 63 MiB: 431)."""
+"""Bytes of a document. Ten thousand articles fit; reading takes seven times as much memory (XML of 63 MiB: 431)."""
 
 _LEAD = BOM_UTF8 + b" \t\r\n"
 _UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
