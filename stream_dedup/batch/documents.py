@@ -35,10 +35,12 @@ def rows_of(source: Source, head: bytes) -> Iterator[Row] | None:
 
     Raises InputError, as does the iterator, where a document is too large, no JSON, or a list of feeds (OPML).
     """
-    first, end, _ = head.lstrip(_LEAD).partition(b"\n")
+    first, end, more = head.lstrip(_LEAD).partition(b"\n")
+    first = first.rstrip()
     if head.startswith(_UTF16) or first.startswith(b"<"):
         return xml_rows(source)
-    if first.startswith(b"[") or (first.startswith(b"{") and end and first.rstrip().endswith(_OPEN)):
+    is_list = first.startswith(b"[") and not (first.endswith(b"]") and more.strip())  # else it is a line of several
+    if is_list or (first.startswith(b"{") and end and first.endswith(_OPEN)):
         return _json_rows(source, [_whole(source)])
     if is_feed(first):
         return _json_rows(source, source._replace(most=MOST).lines())

@@ -365,7 +365,7 @@ def _one_of(field: str, values: list[Any]) -> Any:
         return plain_value(field, alternate[0]) if alternate else values
     if len(values) == 1:
         return plain_value(field, values[0])
-    if field == "title" and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
+    if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text" and all(isinstance(value, dict) for value in values):  # one text in several types
         found = [value for value in (plain_value(field, each) for each in values) if isinstance(value, str)]
