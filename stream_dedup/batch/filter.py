@@ -46,7 +46,7 @@ import msgspec
 from stream_dedup.batch.lines import Line, LineReader, Position, item_of
 from stream_dedup.batch.outputs import LineWriter, Output, check_free, checked_outputs, file_errors
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
-from stream_dedup.batch.tables import CsvRow, FileFormat
+from stream_dedup.batch.tables import WRITABLE, CsvRow, FileFormat
 from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -126,7 +126,7 @@ def filter_files(
     started = time.monotonic()
     names = [str(path) for path in inputs]
     directory = Path(state) if state is not None else None
-    wanted = {"--output": (output, list(FileFormat)), "--duplicates": (duplicates, [FileFormat.JSONL])}
+    wanted = {"--output": (output, WRITABLE), "--duplicates": (duplicates, [FileFormat.JSONL])}
     targets = checked_outputs(names, wanted, directory)
     with file_errors(), ExitStack() as stack:
         dedup = stack.enter_context(closing(Deduplicator(settings)))

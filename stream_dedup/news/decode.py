@@ -18,6 +18,7 @@ from publicsuffixlist import PublicSuffixList
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
+from stream_dedup.news.envelope import Headers, Opener
 from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, Values, alternatives, names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.settings import ItemSettings
@@ -50,6 +51,7 @@ _MAGIC = {
 _UNPACK = (
     "publish it plain, and let the producer compress whole batches instead (compression.type), which all readers unpack"
 )
+_PACKED: tuple[str, Values] = ("", ())  # what a reader returns of an envelope
 
 
 class TextReader:
@@ -73,12 +75,15 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
     """The fields found in a record.
 
     shape: the preset that was applied. fields: the raw value of each field in fields.FIELDS, None if it is missing.
-    time_reason: why `published` cannot be read (dates.REASONS), else None.
+    time_reason: why `published` cannot be read (dates.REASONS), else None. value: the JSON object that was read; it
+    differs from the record where that was XML or an envelope. around: the fields that only the envelope has.
     """
 
     shape: str
     fields: dict[str, Any]
     time_reason: str | None
+    value: bytes = b""
+    around: frozenset[str] = frozenset()
 
 
 class Decoder:
@@ -102,15 +107,22 @@ class Decoder:
         self._settings = settings
         self._is_given = settings.fingerprint is not None
         self._read = READERS[settings.format](settings)
+        self._open = Opener() if settings.format != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
-        self, value: bytes | None, key: bytes | None, time: int | None, partition: int = -1, offset: int = -1
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        time: int | None,
+        partition: int = -1,
+        offset: int = -1,
+        headers: Headers = (),
     ) -> Item | Tombstone | BadItem:
         """Decode one record. `time` is the record's timestamp in ms; None: use the item's `published` field.
 
-        The id is the item's id field, else the record's key, else its position. No content of a record makes this
-        raise.
+        The id is the item's id field, else its envelope's, else the record's key, else its position. No content of a
+        record makes this raise. headers: those of a Kafka record, which may hold a CloudEvent's attributes.
         """
         name = key.decode("utf-8", "replace") if key else ""
         if value is None:
@@ -119,7 +131,10 @@ class Decoder:
             return Tombstone(name, NO_TIME if time is None else time, partition, offset)
         try:
             headline = body = fingerprint = bits = None
-            shape, values = self._read(value)
+            # Nearly all records are bare objects: they pay for two comparisons.
+            shape, values = self._read(value) if value[:1] == b"{" and not headers else _PACKED
+            if not values:
+                value, shape, values, _ = self._find(value, headers)
             self.shapes[shape] += 1
             if self._is_given:
                 own_id, source, url, published, bits = values
@@ -142,7 +157,7 @@ class Decoder:
             return _unreadable(value, error, name)
         return Item(name, title, text, source, time, partition, offset, fingerprint)
 
-    def read(self, value: bytes) -> DecodedRecord:
+    def read(self, value: bytes, headers: Headers = ()) -> DecodedRecord:
         """Find the fields of a record without interpreting them, for reports to people; markup stays.
 
         Raises BadItem if the value is not of the format.
@@ -153,12 +168,32 @@ class Decoder:
         ('rss', '1', None, 'not a date')
         """
         try:
-            shape, values = self._read(value)
+            value, shape, values, around = self._find(value, headers)
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
             raise _unreadable(value, error) from None
         found = dict(zip(self._read.fields, values, strict=True))
         fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
-        return DecodedRecord(shape, fields, why_unreadable(fields["published"]))
+        return DecodedRecord(shape, fields, why_unreadable(fields["published"]), value, around)
+
+    def _find(self, value: bytes, headers: Headers) -> tuple[bytes, str, Values, frozenset[str]]:
+        """The JSON object of an item, its shape, its values, and the fields that are its envelope's."""
+        around: Mapping[str, str] = {}
+        if self._open is not None and (value[:1] != b"{" or headers):
+            value, around = self._open(value, headers)
+        shape, values = self._read(value)
+        if not values and self._open is not None:
+            value, outer = self._open.unwrap(value)
+            around = {**outer, **around}
+            shape, values = self._read(value)
+            if not values:
+                raise BadItem("type", "an envelope within an envelope; publish the inner one")
+        if not around:
+            return value, shape, values, frozenset()
+        found = dict(zip(self._read.fields, values, strict=True))
+        if found["url"]:  # says more of the site than an event's source does
+            found["source"] = found["source"] or found["url"]
+        lent = {name: text for name, text in around.items() if found[name] in (None, "")}
+        return value, shape, tuple((found | lent).values()), frozenset(lent)
 
 
 def nothing_found(settings: ItemSettings, names: list[str]) -> str:
@@ -188,7 +223,7 @@ def _unreadable(value: bytes, error: Exception, name: str = "") -> BadItem:
     if packing is not None:
         return BadItem("compressed", f"the value is {packing}; {_UNPACK}", name)
     if isinstance(error, UnicodeDecodeError):
-        return BadItem("encoding", f"not UTF-8: {error.reason}", name)
+        return BadItem("encoding", f"not {error.encoding.upper()}: {error.reason}", name)
     if isinstance(error, msgspec.ValidationError):
         return BadItem("type", str(error), name)
     if isinstance(error, RecursionError):

@@ -29,6 +29,8 @@ FIELDS = ("id", "title", "text", "source", "url", "published")
 
 AUTO = "auto"
 PLAIN = "plain"
+ENVELOPE = "envelope"
+"""The shape of what holds a record: a CloudEvent, a JSON Feed document. It has no values; see envelope.py."""
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     PLAIN: {
@@ -42,9 +44,9 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "source": "publisher.name|publisher", "url": "url|mainEntityOfPage", "published": "datePublished|dateCreated",
     },
     "ninjs": {  # IPTC ninjs 1.x | 2.x and later
-        "id": "uri", "title": "headline|headlines.0.value",
-        "text": "body_text|body_html|bodies.0.value|description_text|descriptions.0.value",
-        "source": "source|infosources.0.name", "url": "link|links.0.href", "published": "versioncreated|versionCreated",
+        "id": "uri", "title": "headline|headlines", "text": "body_text|body_html|bodies|description_text|descriptions",
+        "source": "source|infosources.0.name|infoSources.0.name|infosource.0.name", "url": "link|links.0.href",
+        "published": "versioncreated|versionCreated",
     },
     "json_feed": {  # https://www.jsonfeed.org/version/1.1/
         "id": "id|url", "title": "title", "text": "content_html|content_text|summary", "source": "source",
@@ -99,6 +101,8 @@ Rivals = tuple[Callable[[Any], Any], Any]
 # hundred, so that a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
 _EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
+# The members that tell an envelope. All CloudEvents have the first one; a document of JSON Feed has the others.
+_ENVELOPES = ("specversion", "items", "version")
 _DECODE = msgspec.json.Decoder().decode
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -190,7 +194,10 @@ class FieldReader:
         # The fields that tell shapes apart: one that [item] fields maps is the same in every shape.
         deciding = tuple(name for name in FIELDS if name in self.fields and name not in settings.fields)
         tops = list(dict.fromkeys(path[0] for paths in maps.values() for each in paths.values() for path in each))
-        at = {top: f"f{i}" for i, top in enumerate(tops)}
+        # Who maps a field to one of these names has records of another kind.
+        self._may_be_packed = not set(_ENVELOPES) & set(tops)
+        tops += _ENVELOPES if self._may_be_packed else ()
+        at = {top: top if top in _ENVELOPES else f"f{i}" for i, top in enumerate(tops)}
         # Fields whose path is a single name in the base map are decoded at once.
         eager = {each[0][0] for each in base.values() if len(each) == 1 and len(each[0]) == 1}
         members = [
@@ -218,6 +225,7 @@ class FieldReader:
 
         A value is a string or a number if there is one, else the JSON value as it is; None or "" if the field is empty.
         """
+        root: Any
         decode = self._decode if len(value) < 2 * _MOST_CONTAINERS else self._decode_large
         try:
             root = decode(value)
@@ -225,6 +233,8 @@ class FieldReader:
             if value[:3] != BOM_UTF8:
                 raise
             root = decode(value[3:])
+        if self._may_be_packed and (root.specversion is not None or (root.items is not None and _is_feed(root))):
+            return ENVELOPE, ()
         if self._plain is not None:
             values = self._plain(root)
             kinds = tuple(map(type, values))
@@ -258,6 +268,10 @@ class FieldReader:
             for top, value in zip(self._tops, msgspec.structs.astuple(root), strict=True)
         ]
         return self._shape(tuple(filled))
+
+
+def _is_feed(root: Any) -> bool:
+    return root.version is not None and b"jsonfeed.org" in bytes(root.version)
 
 
 def _is_filled(value: Any) -> bool:
@@ -351,7 +365,9 @@ def _one_of(field: str, values: list[Any]) -> Any:
         return plain_value(field, alternate[0]) if alternate else values
     if len(values) == 1:
         return plain_value(field, values[0])
-    if field == "text" and all(isinstance(value, dict) for value in values):  # feedparser: one text in several types
+    if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
+        return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
+    if field == "text" and all(isinstance(value, dict) for value in values):  # one text in several types
         found = [value for value in (plain_value(field, each) for each in values) if isinstance(value, str)]
         return fullest(found) if found else values
     return values
