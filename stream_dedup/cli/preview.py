@@ -104,7 +104,7 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
     from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
     from stream_dedup.news.decode import Decoder
 
-    decode = Decoder(settings.item)
+    decode = Decoder(settings.item, settings.registry)
 
     def decoded(record: Any) -> tuple[Any, ...]:
         place = record.partition, record.offset

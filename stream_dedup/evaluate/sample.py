@@ -210,7 +210,7 @@ class Found:
 
 def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambda seen: None) -> Found:
     """Draw from the duplicates topic, and read the originals at their offsets in the input topic."""
-    topics, decode = settings.topics, Decoder(settings.item)
+    topics, decode = settings.topics, Decoder(settings.item, settings.registry)
     strata, lost = Strata[tuple[Any, Place]](count, seed, settings), 0
     with TopicReader(settings) as reader:
         beginnings = reader.beginnings(topics.input)
@@ -257,8 +257,9 @@ def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
     """Return the record as a line that contains id and time, which came from key and timestamp, as fields."""
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
-    fields = msgspec.json.decode(value.removeprefix(BOM_UTF8))
-    paths = paths_of(settings.item, Decoder(settings.item).read(value).shape)
+    record = Decoder(settings.item, settings.registry).read(value)
+    fields = msgspec.json.decode(record.value.removeprefix(BOM_UTF8))
+    paths = paths_of(settings.item, record.shape)
     for name, content in (("id", item.id), ("published", _iso(item.time))):
         at = fields
         *outer, last = paths[name][0]

@@ -98,7 +98,7 @@ class Warned(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct):
     """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
 
-    `shapes`: preset -> items. `filled`: field -> items that have it; `samples`: its first value. `names`: items whose
+    `shapes`: preset -> items; `schemas`: schema of a registry -> items. `filled`: field -> items that have it; `samples`: its first value. `names`: items whose
     id comes from the record or its key. `sources`: their number, counted up to 4,096; `largest`: those with the most
     items. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the fields of the
     first records, those with the longest values first.
@@ -110,6 +110,7 @@ class Summary(msgspec.Struct):
     tombstones: int = 0
     looked: int = 0
     shapes: dict[str, int] = {}
+    schemas: dict[str, int] = {}
     filled: dict[str, int] = {}
     samples: dict[str, str] = {}
     names: int = 0
@@ -172,6 +173,7 @@ class Survey:
         self._reasons: dict[str, tuple[str, int]] = {}  # reason -> first position, count
         self._previous: dict[int, int] = {}  # partition -> time of its last item
         self._shapes: Counter[str] = Counter()
+        self._schemas: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
         self._paths: Counter[str] = Counter()  # field of a record -> characters in all
 
@@ -210,6 +212,7 @@ class Survey:
             self._found,
             dates=msgspec.structs.replace(self._found.dates, examples=list(self._found.dates.examples)),
             shapes=dict(self._shapes.most_common()),
+            schemas=dict(self._schemas.most_common(_LARGEST)),
             filled=dict(self._found.filled),
             samples=dict(self._found.samples),
             sources=len(self._sources),
@@ -270,6 +273,8 @@ class Survey:
         found = self._found
         found.looked += 1
         self._shapes[record.shape] += 1
+        if record.schema:
+            self._schemas[record.schema] += 1
         for name, content in record.fields.items():
             if is_filled(content):
                 found.filled[name] += 1
@@ -293,6 +298,8 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
     rows = [("items", count)]
     if summary.looked:
         rows.append(("read as", _counted(summary.shapes.items())))
+        if summary.schemas:
+            rows.append(("schemas", _counted(summary.schemas.items())))
         rows.append(("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)))
         dates = summary.dates
         if dates.latest is not None or dates.missing or dates.unreadable or dates.future:

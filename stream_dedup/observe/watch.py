@@ -91,7 +91,7 @@ class Incoming(Observer):
             self._logged &= {warning.kind for warning in summary.warnings}
         if survey is None:
             survey = self._survey = Survey(
-                Decoder(settings.item).read,
+                Decoder(settings.item, settings.registry).read,
                 settings,
                 is_record=True,
                 place=lambda partition, offset: f"{settings.topics.input}/{partition}/{offset}",
