@@ -46,7 +46,7 @@ import msgspec
 from stream_dedup.batch.lines import Line, LineReader, Position, item_of
 from stream_dedup.batch.outputs import LineWriter, Output, check_free, check_inputs, check_outputs, file_errors, target
 from stream_dedup.batch.state import Begin, Commit, FilterState, Source, settings_digest
-from stream_dedup.batch.tables import CsvRow, FileFormat
+from stream_dedup.batch.tables import WRITABLE, CsvRow, FileFormat
 from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -126,7 +126,7 @@ def filter_files(
     started = time.monotonic()
     names = [str(path) for path in inputs]
     targets = {"--output": target(Path(output))}
-    formats = {"--output": list(FileFormat), "--duplicates": [FileFormat.JSONL]}
+    formats = {"--output": WRITABLE, "--duplicates": [FileFormat.JSONL]}
     if duplicates is not None:
         targets["--duplicates"] = target(Path(duplicates))
     directory = Path(state) if state is not None else None

@@ -20,6 +20,7 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 import zstandard
 
+from stream_dedup.batch.documents import rows_of, xml_rows
 from stream_dedup.batch.packing import CHUNK, Packing, recognise, unpacked
 from stream_dedup.batch.tables import (
     TOO_LARGE,
@@ -235,7 +236,14 @@ def size_of(name: str) -> int | None:
 
 
 def json_rows(source: Source) -> Iterator[Row]:
-    """The lines of JSON Lines."""
+    """The lines of JSON Lines, or what a document holds that the first line shows, in place of them."""
+    if not source.is_declared:
+        head = b""
+        while len(head) < CHUNK and b"\n" not in head.lstrip() and (chunk := next(source.chunks, b"")):
+            head += chunk
+        source = source._replace(chunks=chain([head], source.chunks))
+        if (rows := rows_of(source, head)) is not None:
+            return rows
     lines = source.lines()
     if not source.is_declared:
         cure = "say --format csv" if source.name == _display_name(STDIN) else "give it the suffix .csv"
@@ -271,5 +279,6 @@ READERS: dict[FileFormat, tuple[Callable[[Source], Iterator[Row]], bytes]] = {
     FileFormat.CSV: (csv_rows, b""),
     FileFormat.TSV: (csv_rows, b""),
     FileFormat.PARQUET: (parquet_rows, b"PAR1"),
+    FileFormat.XML: (xml_rows, b""),
 }
 """What reads each format, and the bytes that its files begin with, if they always do; such a file is never packed."""

@@ -43,6 +43,12 @@ class FileFormat(StrEnum):
     CSV = "csv"
     TSV = "tsv"
     PARQUET = "parquet"
+    XML = "xml"
+
+
+WRITABLE = (FileFormat.JSONL, FileFormat.CSV, FileFormat.TSV, FileFormat.PARQUET)
+"""The formats of outputs."""
+_XML_NAMES = ("rss", "atom", "rdf", "nitf", "newsml")
 
 
 def format_of(path: str | Path) -> FileFormat:
@@ -53,6 +59,7 @@ def format_of(path: str | Path) -> FileFormat:
     """
     suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in (".gz", ".zst")]
     last = suffixes[-1][1:] if suffixes else ""
+    last = FileFormat.XML if last in _XML_NAMES else last
     return FileFormat(last) if last in list(FileFormat) else FileFormat.JSONL
 
 
@@ -94,6 +101,11 @@ class CutLine(bytes):
 
 def _too_large(size: int) -> BadItem:
     return BadItem(TOO_LARGE, f"it has {size} bytes, more than [worker] max_record_bytes; it was not read")
+
+
+def limited(value: bytes, most: int) -> Row:
+    """A row with this JSON object; one of more than `most` bytes is a bad item, of which only the beginning is kept."""
+    return Row(value) if len(value) <= most else Row(value[:_KEPT], None, _too_large(len(value)))
 
 
 class Source(NamedTuple):

@@ -107,7 +107,7 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
     decode = Decoder(settings.item, settings.registry)
 
     def decoded(record: Any) -> tuple[Any, ...]:
-        place = record.partition, record.offset
+        place = record.partition, record.offset, record.headers
         return decode(record.value, record.key, record.timestamp, *place), record.value, *place
 
     with TopicReader(settings) as reader:

@@ -134,8 +134,8 @@ class Decoder:
     ) -> Item | Tombstone | BadItem:
         """Decode one record. `time` is the record's timestamp in ms; None: use the item's `published` field.
 
-        The id is the item's id field, else its envelope's, else the record's key, else its position. No content of a record makes this
-        raise.
+        The id is the item's id field, else its envelope's, else the record's key, else its position. No content of a
+        record makes this raise. headers: those of a Kafka record, which may hold a CloudEvent's attributes.
         """
         name = key.decode("utf-8", "replace") if key else ""
         if value is None:

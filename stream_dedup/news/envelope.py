@@ -7,6 +7,7 @@ looks at its members anyway, and sends back what is an envelope (fields.ENVELOPE
 A record holds one item and is republished byte for byte, so a value with several is a bad item.
 """
 
+import re
 from base64 import b64decode
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 # By field of an item: the attribute of a CloudEvent that stands in for it.
 _ATTRIBUTES = {"id": "id", "source": "source", "published": "time"}
 _PREFIX = "ce_"  # of the headers that hold them in binary mode
+_ADDRESSES = {"url", "external_url", "source"}
+_FEED = re.compile(rb'"version"\s*:\s*"https?:\\?/\\?/(?:www\.)?jsonfeed\.org')
 _LEAD = BOM_UTF8 + b" \t\r\n"  # what may come before the first byte that counts
 
 
@@ -44,7 +47,7 @@ class _Envelope(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw(b"null")
     data_base64: str | None = None
     home_page_url: Any = None
-    items: list[msgspec.Raw] = []
+    items: list[dict[str, Any]] = []
 
 
 _DECODE = msgspec.json.Decoder(_Envelope).decode
@@ -85,32 +88,51 @@ class Opener:
         """
         envelope = _DECODE(value.lstrip(_LEAD))
         if envelope.specversion is None:
-            return Opened(only(envelope.items, "JSON Feed"), _texts({"source": envelope.home_page_url}))
+            return Opened(only(items_of(value), "JSON Feed"), {})
         content = self(_data_of(envelope)).value
         if content.lstrip(_LEAD)[:1] != b"{":
             raise BadItem("type", "the data of this CloudEvent is neither a JSON object nor XML")
         return Opened(content, _texts({field: getattr(envelope, name) for field, name in _ATTRIBUTES.items()}))
 
 
-def only(found: Sequence[Any], kind: str) -> bytes:
-    """The only one of some entries, as JSON. Raises BadItem if there are none or several.
+def is_feed(value: bytes) -> bool:
+    """Whether a JSON object is a document of JSON Feed."""
+    return value.startswith(b"{") and _FEED.search(value) is not None and b'"items"' in value
 
-    >>> only([{"title": "T"}, {"title": "U"}], "XML")
+
+def items_of(feed: bytes) -> list[bytes]:
+    """The items of a JSON Feed document. One without an address has that of the feed as its source. O(bytes).
+
+    Raises msgspec.MsgspecError if it is malformed.
+    """
+    envelope = _DECODE(feed.lstrip(_LEAD))
+    site = _texts({"source": envelope.home_page_url})
+    return [
+        msgspec.json.encode(site | item) if site.keys() and not _ADDRESSES & item.keys() else msgspec.json.encode(item)
+        for item in envelope.items
+    ]
+
+
+def only(found: Sequence[bytes], kind: str) -> bytes:
+    """The only one of the entries of a record. Raises BadItem if there are none or several.
+
+    >>> only([b"{}", b"{}"], "XML")
     Traceback (most recent call last):
     stream_dedup.errors.BadItem: entries: the XML has 2 entries, and a record holds one item; publish one entry a \
 record, as `stream-dedup feeds` does
     """
     if len(found) == 1:
-        return msgspec.json.encode(found[0])
+        return found[0]
     count = f"{len(found):,} entries" if found else "no entry"
     raise BadItem(
         "entries",
-        f"the {kind} has {count}, and a record holds one item; publish one entry a record, as `stream-dedup feeds` does",
+        f"the {kind} has {count}, and a record holds one item; publish one entry a record, as `stream-dedup feeds` "
+        "does",
     )
 
 
 def _of_xml(value: bytes) -> bytes:
-    return only(entries(value), "XML")
+    return only([msgspec.json.encode(entry) for entry in entries(value)], "XML")
 
 
 def _data_of(envelope: _Envelope) -> bytes:

@@ -44,9 +44,9 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "source": "publisher.name|publisher", "url": "url|mainEntityOfPage", "published": "datePublished|dateCreated",
     },
     "ninjs": {  # IPTC ninjs 1.x | 2.x and later
-        "id": "uri", "title": "headline|headlines.0.value",
-        "text": "body_text|body_html|bodies.0.value|description_text|descriptions.0.value",
-        "source": "source|infosources.0.name", "url": "link|links.0.href", "published": "versioncreated|versionCreated",
+        "id": "uri", "title": "headline|headlines", "text": "body_text|body_html|bodies|description_text|descriptions",
+        "source": "source|infosources.0.name|infoSources.0.name|infosource.0.name", "url": "link|links.0.href",
+        "published": "versioncreated|versionCreated",
     },
     "json_feed": {  # https://www.jsonfeed.org/version/1.1/
         "id": "id|url", "title": "title", "text": "content_html|content_text|summary", "source": "source",
@@ -103,7 +103,6 @@ _MOST_CONTAINERS = 200_000
 _EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
 # The members that tell an envelope. All CloudEvents have the first one; a document of JSON Feed has the others.
 _ENVELOPES = ("specversion", "items", "version")
-_JSON_FEED = b"//jsonfeed.org/version/"
 _DECODE = msgspec.json.Decoder().decode
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -271,7 +270,7 @@ class FieldReader:
 
 
 def _is_feed(root: Any) -> bool:
-    return root.version is not None and _JSON_FEED in bytes(root.version).replace(b"\\/", b"/")
+    return root.version is not None and b"jsonfeed.org" in bytes(root.version)
 
 
 def _is_filled(value: Any) -> bool:
@@ -365,7 +364,9 @@ def _one_of(field: str, values: list[Any]) -> Any:
         return plain_value(field, alternate[0]) if alternate else values
     if len(values) == 1:
         return plain_value(field, values[0])
-    if field == "text" and all(isinstance(value, dict) for value in values):  # feedparser: one text in several types
+    if field == "title" and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
+        return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
+    if field == "text" and all(isinstance(value, dict) for value in values):  # one text in several types
         found = [value for value in (plain_value(field, each) for each in values) if isinstance(value, str)]
         return fullest(found) if found else values
     return values

@@ -75,7 +75,7 @@ class Incoming(Observer):
         with self._lock:
             survey = self._current(now)
             for item, record in zip(report.items, report.records, strict=True):
-                survey.add(item, record.value, record.partition, record.offset)
+                survey.add(item, record.value, record.partition, record.offset, record.headers)
         self._report(survey, now)
 
     def loop_completed(self, tasks: Sequence[str]) -> None:

@@ -173,7 +173,7 @@ def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
     """Decode a record; a bad item if it cannot be read or its id is too long."""
     if cut := record.cut:
         return BadItem(TOO_LARGE, f"the record takes {cut} bytes, more than [worker] max_record_bytes; it was not read")
-    item = decode(record.value, record.key, record.timestamp, record.partition, record.offset)
+    item = decode(record.value, record.key, record.timestamp, record.partition, record.offset, record.headers)
     if not isinstance(item, BadItem) and len(item.id) * 4 > client.MAX_ID_BYTES:
         size = len(item.id.encode("utf-8", "replace"))
         if size > client.MAX_ID_BYTES:

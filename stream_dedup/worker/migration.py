@@ -221,7 +221,7 @@ class Migration:
         """Judge all that can be judged, a transaction per batch. `complete`: the last one ends the migration."""
         items: list[Item | Tombstone | BadItem] = []
         for source, record in in_input_order(self._sources):
-            items.append(self._decode(record.value, record.key, record.timestamp, *place_of(record)))
+            items.append(self._decode(record.value, record.key, record.timestamp, *place_of(record), record.headers))
             source.next_offset = record.offset + 1
             if len(items) >= self._settings.worker.batch_items:
                 self._commit(producer, items, complete=False)

@@ -142,7 +142,7 @@ class Trial:
         self._dedup.apply(batch)
         self._survey.latest = latest
         for record, item, verdict in zip(records, items, batch.verdicts, strict=True):
-            self._survey.add(item, record.value, record.partition, record.offset)
+            self._survey.add(item, record.value, record.partition, record.offset, record.headers)
             self._verdicts[verdict.kind] += 1
             if isinstance(item, Item):
                 self._count(item, verdict)

@@ -1,0 +1,141 @@
+"""Read whole documents: XML and JSON that holds many items, or one; one after another, or one a line.
+
+In: an open input (`Source`) of which lines.py has seen that it is no JSON Lines. Out: a row of JSON for each item, as
+in JSON Lines. A document is in memory as a whole, so its size is bounded (`MOST`); any number of XML documents may
+follow each other, as in the dump of a topic, and only one of them is in memory.
+"""
+
+import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from stream_dedup.batch.tables import CutLine, Row, Source, limited
+from stream_dedup.errors import BadItem, InputError
+from stream_dedup.news.envelope import is_feed, items_of
+from stream_dedup.news.xml import OPML, entries
+
+MOST = 64 * 2**20
+"""Bytes of a document. Ten thousand articles fit, and reading takes some ten times as much memory."""
+
+_LEAD = BOM_UTF8 + b" \t\r\n"
+_UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
+# A line of JSON that ends like this goes on in the next one.
+_OPEN = (b"{", b"[", b",")
+# The first element of a document; comments and declarations come before it.
+_ROOT = re.compile(rb"<!--.*?(?:-->|\Z)|<([A-Za-z_][\w:.-]*)(?:[^<>]*(/)>)?", re.DOTALL)
+_CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
+_HEAD = 1000  # bytes of a document that a bad item shows
+
+
+def rows_of(source: Source, head: bytes) -> Iterator[Row] | None:
+    """The rows of an input that begins with these bytes, up to the end of a line; None if it holds JSON Lines.
+
+    Raises InputError, as does the iterator, where a document is too large, no JSON, or a list of feeds (OPML).
+    """
+    first = head.lstrip(_LEAD).partition(b"\n")[0].rstrip()
+    if head.startswith(_UTF16) or first.startswith(b"<"):
+        return xml_rows(source)
+    if first.startswith(b"[") or (first.startswith(b"{") and first.endswith(_OPEN)):
+        return _json_rows(source, [_whole(source)])
+    if is_feed(first):
+        return _json_rows(source, source._replace(most=MOST).lines())
+    return None
+
+
+def xml_rows(source: Source) -> Iterator[Row]:
+    """The entries of XML documents. A document that cannot be read is one bad item, and so is a line between them."""
+    for document in _documents(source):
+        if not document.lstrip(_LEAD).startswith(b"<"):
+            yield Row(document)
+            continue
+        try:
+            values = [msgspec.json.encode(entry) for entry in entries(document)]
+        except BadItem as bad:
+            if bad.detail == OPML:
+                raise InputError(f"{source.name}: {bad.detail}") from None
+            yield Row(document[:_HEAD], None, bad)
+        else:
+            yield from (limited(value, source.most) for value in values)
+
+
+def _documents(source: Source) -> Iterator[bytes]:
+    """Split an input after the end of each root element, and before each line that begins a document anew."""
+    parts, size = list[bytes](), 0
+    root = begin = end = None
+    for line in source._replace(chunks=_as_utf8(source.chunks), most=MOST).lines():
+        if parts and (line.startswith(b"<?xml") or (begin is not None and begin.match(line))):
+            yield b"\n".join(parts)
+            parts, size, root, begin = [], 0, None, None
+        rest = line
+        while rest:
+            size += len(rest)
+            if isinstance(line, CutLine) or size > MOST:
+                raise InputError(f"{source.name} holds a document of more than {MOST:,} bytes; split it")
+            closed = len(rest) if not parts and not rest.lstrip(_LEAD).startswith(b"<") else None
+            if root is None and closed is None:
+                root = next((found for found in _ROOT.finditer(rest) if found[1]), None)
+                if root is not None:
+                    begin, end = (re.compile(rb"<%s%s[\s/>]" % (mark, re.escape(root[1]))) for mark in (b"", b"/"))
+                    closed = root.end() if root[2] else None
+            if root is not None and end is not None and closed is None:
+                found = end.search(rest)
+                closed = None if found is None else rest.find(b">", found.end() - 1) + 1 or None
+            if closed is None:
+                parts.append(rest)
+                break
+            yield b"\n".join([*parts, rest[:closed]])
+            parts, size, root, begin = [], 0, None, None
+            rest = rest[closed:].strip()
+    left = b"\n".join(parts)
+    if root is not None or _ROOT.sub(b"", left).strip():
+        yield left
+
+
+def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The chunks in UTF-8 if they begin as UTF-16. The first one has a byte order mark, if there is one."""
+    first = next(chunks, b"")
+    if not first.startswith(_UTF16):
+        yield first
+        yield from chunks
+        return
+    decode = getincrementaldecoder("utf-16")("replace").decode
+    yield decode(first).encode()
+    yield from (decode(chunk).encode() for chunk in chunks)
+
+
+def _whole(source: Source) -> bytes:
+    parts, size = list[bytes](), 0
+    for chunk in source.chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > MOST:
+            raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
+    return b"".join(parts)
+
+
+def _json_rows(source: Source, documents: Iterable[bytes]) -> Iterator[Row]:
+    """The objects of JSON documents: a list, an object, or the items of a JSON Feed."""
+    for document in documents:
+        if isinstance(document, CutLine):
+            raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
+        try:
+            for value in _objects(document.strip(_LEAD)):
+                line = msgspec.json.format(value, indent=-1)  # in one line, and otherwise as it was
+                if line.startswith(b"{"):
+                    yield limited(line, source.most)
+                else:
+                    yield Row(line[:_HEAD], None, BadItem("type", "an element of the list is no JSON object"))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"{_what(source)}, and is none: {error}; if it holds several, {_CURE}") from None
+
+
+def _objects(document: bytes) -> Sequence[bytes | msgspec.Raw]:
+    if document.startswith(b"["):
+        return msgspec.json.decode(document, type=list[msgspec.Raw])
+    return items_of(document) if is_feed(document) else [document] if document else []
+
+
+def _what(source: Source) -> str:
+    return f"{source.name} looks like one JSON document"
