@@ -24,7 +24,7 @@ _XZ_MEMORY = 128 * 2**20  # more than xz -9 needs
 
 
 def avro_rows(source: Source) -> Iterator[Row]:
-    """The records of an Avro file. Raises InputError for one that is damaged, cut short or written in an unknown codec."""
+    """The records of an Avro file. Raises InputError for one that is damaged or cut short, or has an unknown codec."""
     file = _File(source)
     try:
         file.take(len(MAGIC))
@@ -69,7 +69,7 @@ class _File:
         return taken
 
     def number(self, *, last: bool = False) -> int | None:
-        """Return the next number, a zigzag varint of 64 bits; None at the end of the file, where it may be the `last`."""
+        """Return the next number, a zigzag varint of 64 bits; None at the end of the file, if `last` allows that."""
         if last and not self._left:
             self._left += next(self._source.chunks, b"")
             if not self._left:

@@ -87,8 +87,8 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
 
     shape: the preset that was applied. fields: the raw value of each field in fields.FIELDS, None if it is missing.
     time_reason: why `published` cannot be read (dates.REASONS), else None. value: the JSON object that was read; it
-    differs from the record where that was XML or an envelope. around: the fields that only the envelope has. schema: the
-    name of the record's schema in a registry, if it has one.
+    differs from the record where that was XML or an envelope. around: the fields that only the envelope has. schema:
+    the name of the record's schema in a registry, if it has one.
     """
 
     shape: str

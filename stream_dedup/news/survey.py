@@ -98,10 +98,10 @@ class Warned(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct):
     """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
 
-    `shapes`: preset -> items; `schemas`: schema of a registry -> items. `filled`: field -> items that have it; `samples`: its first value. `names`: items whose
-    id comes from the record or its key. `sources`: their number, counted up to 4,096; `largest`: those with the most
-    items. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the fields of the
-    first records, those with the longest values first.
+    `shapes`: preset -> items; `schemas`: schema of a registry -> items. `filled`: field -> items that have it;
+    `samples`: its first value. `names`: items whose id comes from the record or its key. `sources`: their number,
+    counted up to 4,096; `largest`: those with the most items. `reasons`: the first distinct reasons of bad items, each
+    with its first position. `paths`: the fields of the first records, those with the longest values first.
     """
 
     dates: Dates

@@ -53,7 +53,9 @@ class RegistryClient:
         try:
             self._context()
         except OSError as error:
-            raise ConfigError(f"[registry] ca_file: cannot use {settings.ca_file} as a PEM file of CAs: {error}") from None
+            raise ConfigError(
+                f"[registry] ca_file: cannot use {settings.ca_file} as a PEM file of CAs: {error}"
+            ) from None
 
     def schema(self, number: int, *, serialized: bool = False) -> Registered:
         """Fetch the schema of this id; a Protobuf schema as text, or `serialized` as a descriptor in Base64.
@@ -112,8 +114,7 @@ class RegistryClient:
             if is_known:
                 raise BadItem(UNUSABLE, f"the registry has {lack}")
             raise self._away(
-                f"has no {path} (404): check [registry] url; Apicurio's ends in /apis/ccompat/v7, and other registries' "
-                "has no path"
+                f"has no {path} (404): check [registry] url; Apicurio's ends in /apis/ccompat/v7, others have no path"
             )
         raise self._away(f"answers {path} with {status}")
 

@@ -200,6 +200,6 @@ def _descriptor(text: str) -> bytes:
     except ValueError:
         raise BadItem(
             UNUSABLE,
-            "the registry gives this Protobuf schema as text alone, without ?format=serialized; use a registry that has "
-            "it, such as Confluent's, or publish JSON or Avro",
+            "the registry gives this Protobuf schema as text alone, without ?format=serialized; use a registry that "
+            "has it, such as Confluent's, or publish JSON or Avro",
         ) from None

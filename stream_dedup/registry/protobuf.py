@@ -5,11 +5,17 @@ has them, in the JSON form of Protobuf: times as text, 64-bit numbers as digits,
 """
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.phrases import install_command
 
+# What decoding needs, and the types that schemas may import without a reference.
+_PARTS = (
+    "descriptor_pb2", "descriptor_pool", "json_format", "message", "message_factory",
+    "any_pb2", "duration_pb2", "empty_pb2", "field_mask_pb2", "struct_pb2", "timestamp_pb2", "wrappers_pb2",
+)  # fmt: skip
 # It only declares options of fields, which say nothing about values; Confluent's registry has it without a subject.
 _META = "confluent/meta.proto"
 _MOST_INDEXES = 32  # the depth of a nested message
@@ -18,14 +24,11 @@ _MOST_INDEXES = 32  # the depth of a nested message
 def protobuf() -> Any:
     """Import google.protobuf with the types that schemas may import. Raises ConfigError where it is not installed."""
     try:
-        import google.protobuf as package
-        from google.protobuf import (
-            any_pb2, descriptor_pb2, descriptor_pool, duration_pb2, empty_pb2, field_mask_pb2, json_format,
-            message_factory, struct_pb2, timestamp_pb2, wrappers_pb2,
-        )  # noqa: F401, I001, E501, RUF100 - each registers its file
+        for part in _PARTS:
+            import_module(f"google.protobuf.{part}")
     except ImportError:
         raise ConfigError(f"Protobuf needs protobuf: {install_command('registry')}, or publish JSON") from None
-    return package
+    return import_module("google.protobuf")
 
 
 class Message(NamedTuple):

@@ -41,8 +41,8 @@ from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
     "PREFIX", "TABLES", "DecisionSettings", "FingerprintSettings", "IndexSettings", "ItemSettings", "KafkaSettings",
-    "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting",
-    "load_settings", "parse_duration", "secrets_of", "variable",
+    "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings", "WindowSettings",
+    "WorkerSettings", "is_setting", "load_settings", "parse_duration", "secrets_of", "variable",
 ]  # fmt: skip
 
 PREFIX = "STREAM_DEDUP_"

@@ -182,10 +182,10 @@ class RegistrySettings(SecretTable):
         if self.url and not _URL.fullmatch(self.url):
             raise ValueError(
                 "url must be http://HOST:PORT or https://HOST:PORT, with a path if the registry has one, and nothing "
-                "else (it is not shown here, because it may hold a password); user and password are settings of their own"
+                "else (it is not shown here, because it may hold a password); user and password are settings of their"
+                " own"
             )
-        given = [name for name in ("user", "password", "password_file", "token", "token_file", "ca_file")]
-        given = [name for name in given if getattr(self, name)]
+        given = [name for name in type(self).model_fields if name != "url" and getattr(self, name)]
         if given and not self.url:
             raise ValueError(f"{', '.join(given)} would not be used: there is no registry; set url")
         if bool(self.user) != self.has_secret("password"):

@@ -109,7 +109,11 @@ class RegistryServer:
                 if not schema:
                     return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
                 serialized = schema.pop("serialized", None)
-                if serialized and self.has_descriptors and parse_qs(urlsplit(path).query).get("format") == ["serialized"]:
+                if (
+                    serialized
+                    and self.has_descriptors
+                    and parse_qs(urlsplit(path).query).get("format") == ["serialized"]
+                ):
                     schema["schema"] = serialized
                 return 200, schema
             case ["subjects", subject, "versions", version]:

@@ -12,6 +12,8 @@ from stream_dedup.registry.client import RegistryClient
 from stream_dedup.settings import RegistrySettings, load_settings
 from tests.registry.server import AVRO, RegistryServer
 
+ANN = {"user": "ann", "password": "s:ecret"}
+
 
 def client(server: RegistryServer, **settings: Any) -> RegistryClient:
     return RegistryClient(RegistrySettings(url=server.url, **settings))
@@ -56,7 +58,7 @@ def test_logins_by_password_and_by_token(tmp_path: Path) -> None:
     with RegistryServer() as server:
         number = server.register("AVRO", AVRO)
         server.login = "Basic YW5uOnM6ZWNyZXQ="
-        assert client(server, user="ann", password="s:ecret").schema(number).kind == "AVRO"
+        assert client(server, **ANN).schema(number).kind == "AVRO"
         secret = tmp_path / "token"
         secret.write_text("one\n")
         reader = client(server, token_file=secret)
@@ -70,7 +72,7 @@ def test_logins_by_password_and_by_token(tmp_path: Path) -> None:
 
 def test_a_token_that_no_header_can_hold_is_not_shown() -> None:
     with RegistryServer() as server, pytest.raises(RegistryAway) as failed:
-        client(server, token="sec\nret").schema(1)
+        client(server, **{"token": "sec\nret"}).schema(1)
     assert "ret" not in str(failed.value).removeprefix("the schema registry").replace("not answer", "")
 
 

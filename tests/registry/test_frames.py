@@ -245,7 +245,9 @@ def test_a_registry_without_descriptors_is_named_with_the_cure(registry: Registr
     assert f"schema {number}: the registry gives this Protobuf schema as text alone" in str(found)
 
 
-@pytest.mark.parametrize(("kind", "schema"), [("AVRO", {"type": "recrod"}), ("AVRO", "{"), ("THRIFT", "x"), ("JSON", "{}")])
+@pytest.mark.parametrize(
+    ("kind", "schema"), [("AVRO", {"type": "recrod"}), ("AVRO", "{"), ("THRIFT", "x"), ("JSON", "{}")]
+)
 def test_a_schema_that_cannot_be_used_makes_bad_items(registry: RegistryServer, kind: str, schema: Any) -> None:
     number = registry.register(kind, schema)
     found = read(decoder(registry), frame(number, b"\x06Elm"))
@@ -256,7 +258,11 @@ def test_a_schema_that_cannot_be_used_makes_bad_items(registry: RegistryServer, 
 
 def test_a_recursive_schema_cannot_end_the_process() -> None:
     """fastavro's C code follows each byte one level deeper, until the stack of the process ends."""
-    node = {"type": "record", "name": "Node", "fields": [{"name": "title", "type": "string"}, {"name": "next", "type": ["null", "Node"]}]}
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "title", "type": "string"}, {"name": "next", "type": ["null", "Node"]}],
+    }
     reader = AvroReader(node)
     assert reader(BytesIO(b"\x02a\x02\x02b\x00"))["next"]["title"] == "b"
     with pytest.raises(BadItem, match="recursion"):

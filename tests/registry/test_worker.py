@@ -113,9 +113,7 @@ def test_a_registry_that_is_down_for_a_while_delays_and_loses_nothing(
     before, after = encoders(registry), encoders(registry)  # the ids of `after` are not known when it goes away
     items = articles(600)
     values = [before["avro"](item) for item in items[:200]]
-    values += [
-        (after["avro"], after["protobuf"], as_json)[i % 3](item) for i, item in enumerate(items[200:])
-    ]
+    values += [(after["avro"], after["protobuf"], as_json)[i % 3](item) for i, item in enumerate(items[200:])]
     records = [(item["id"].encode(), value) for item, value in zip(items, values, strict=True)]
     health, members, stop = Health(60.0), Members(), threading.Event()
     feed(settings, records[:120])
