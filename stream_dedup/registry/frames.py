@@ -195,11 +195,17 @@ def _json(text: str) -> Any:
 
 
 def _descriptor(text: str) -> bytes:
+    """The bytes of a descriptor: Confluent's registry sends them in Base64.
+
+    Apicurio 3 sends them as if they were text, which loses each byte above 127, as the sizes of longer messages have.
+    """
     try:
         return b64decode(text, validate=True)
     except ValueError:
-        raise BadItem(
-            UNUSABLE,
-            "the registry gives this Protobuf schema as text alone, without ?format=serialized; use a registry that "
-            "has it, such as Confluent's, or publish JSON or Avro",
-        ) from None
+        if text.startswith("\n") and "\N{REPLACEMENT CHARACTER}" not in text:  # its first field is the name of the file
+            return text.encode()
+    raise BadItem(
+        UNUSABLE,
+        "the registry does not give the descriptor of this Protobuf schema (?format=serialized), or damages it as "
+        "Apicurio's does; use Confluent's registry, or publish JSON or Avro",
+    )

@@ -242,7 +242,7 @@ def test_a_registry_without_descriptors_is_named_with_the_cure(registry: Registr
     registry.has_descriptors = False
     number = registry.register("PROTOBUF", protobuf_file())
     found = read(decoder(registry), frame(number, b"\x02\x02"))
-    assert f"schema {number}: the registry gives this Protobuf schema as text alone" in str(found)
+    assert f"schema {number}: the registry does not give the descriptor of this Protobuf schema" in str(found)
 
 
 @pytest.mark.parametrize(
