@@ -58,7 +58,7 @@ def packing_of(path: str | Path) -> Packing | None:
 def recognise(path: str, head: bytes) -> Packing | None:
     """The packing that the first bytes show. Raises InputError if the name differs or nothing here can unpack it."""
     for magic, (what, cure) in _UNREADABLE.items():
-        if head.startswith(magic):
+        if head.startswith(magic) and b"<" not in head[2:4]:  # XML is decoded as it declares
             raise InputError(f"{path} is {what}, which cannot be read; {cure}")
     if head.startswith(GZIP):
         return Packing.GZIP

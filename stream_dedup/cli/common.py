@@ -47,8 +47,8 @@ InputsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT",
-        help="Read in this order: JSON Lines, or by suffix .csv, .tsv (with a header line) or .parquet; packed (.gz, "
-        ".zst) or not. - is standard input.",
+        help="Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
+        "(with a header) or .parquet; packed (.gz, .zst) or not. - is standard input.",
     ),
 ]
 FormatOption = Annotated[

@@ -227,14 +227,14 @@ def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambd
     pairs, corpus = [], {}
     for draw in drawn:
         records = originals.get(draw.what[1]), draw.what[0]
-        first, second = (r and decode(r.value, r.key, r.timestamp, r.partition, r.offset) for r in records)
+        first, second = (r and decode(r.value, r.key, r.timestamp, r.partition, r.offset, r.headers) for r in records)
         if not (isinstance(first, Item) and isinstance(second, Item)):
             lost += 1
             continue
         pairs.append(Pair(first, second, dict(draw.decision), False, draw.stratum, draw.weight))
         for item, record in zip((first, second), records, strict=True):
             # In order of time, an original before its duplicates.
-            corpus[item.time, item is second, item.id] = _as_line(record.value, item, settings)
+            corpus[item.time, item is second, item.id] = _as_line(record, item, settings)
     return Found(pairs, [corpus[key] for key in sorted(corpus)], len(strata), lost)
 
 
@@ -253,14 +253,17 @@ def _checked(value: bytes) -> dict[str, Any]:
     return {"original": None} | fields
 
 
-def _as_line(value: bytes, item: Item, settings: Settings) -> bytes:
-    """Return the record as a line that contains id and time, which came from key and timestamp, as fields."""
+def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
+    """Return the record as a line that contains id and time, which came from key and timestamp, as fields; and the
+    source, if only its envelope has one.
+    """
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
-    record = Decoder(settings.item, settings.registry).read(value)
-    fields = msgspec.json.decode(record.value.removeprefix(BOM_UTF8))
-    paths = paths_of(settings.item, record.shape)
-    for name, content in (("id", item.id), ("published", _iso(item.time))):
+    found = Decoder(settings.item, settings.registry).read(record.value, record.headers)
+    fields = msgspec.json.decode(found.value.removeprefix(BOM_UTF8))
+    paths = paths_of(settings.item, found.shape)
+    lent = [("source", item.source)] if "source" in found.around else []
+    for name, content in (("id", item.id), ("published", _iso(item.time)), *lent):
         at = fields
         *outer, last = paths[name][0]
         for part in outer:

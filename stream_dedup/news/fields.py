@@ -225,6 +225,7 @@ class FieldReader:
 
         A value is a string or a number if there is one, else the JSON value as it is; None or "" if the field is empty.
         """
+        root: Any
         decode = self._decode if len(value) < 2 * _MOST_CONTAINERS else self._decode_large
         try:
             root = decode(value)
@@ -364,7 +365,7 @@ def _one_of(field: str, values: list[Any]) -> Any:
         return plain_value(field, alternate[0]) if alternate else values
     if len(values) == 1:
         return plain_value(field, values[0])
-    if field == "title" and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
+    if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text" and all(isinstance(value, dict) for value in values):  # one text in several types
         found = [value for value in (plain_value(field, each) for each in values) if isinstance(value, str)]

@@ -20,6 +20,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import TEXT, DecodedRecord
+from stream_dedup.news.envelope import Headers
 from stream_dedup.news.fields import FIELDS, is_filled
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.phrases import counted, moment, span
@@ -62,6 +63,12 @@ _LACKS = {
     "id": "No item has an id, so a new version of an article is not known as one (its place stands in, such as 0:17)",
     "source": "No item has a source or url, so a site's own series cannot be told from copies on other sites",
 }
+# The fields that only the envelopes of CloudEvents have, and what is wrong if they are alike.
+_LENT = {
+    "id": "The ids are those of the CloudEvents, so a new version of an article counts as another article",
+    "source": "All items have the source of their CloudEvents, so copies on other sites look like a site's own series",
+    "published": "All items have one date, that of their CloudEvents, so no original is ever too old",
+}
 
 
 class Dates(msgspec.Struct):
@@ -100,8 +107,9 @@ class Summary(msgspec.Struct):
 
     `shapes`: preset -> items; `schemas`: schema of a registry -> items. `filled`: field -> items that have it;
     `samples`: its first value. `names`: items whose id comes from the record or its key. `sources`: their number,
-    counted up to 4,096; `largest`: those with the most items. `reasons`: the first distinct reasons of bad items, each
-    with its first position. `paths`: the fields of the first records, those with the longest values first.
+    counted up to 4,096; `largest`: those with the most items. `lent`: field -> items that have it from the envelope of
+    a CloudEvent only. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the
+    fields of the first records, those with the longest values first.
     """
 
     dates: Dates
@@ -116,6 +124,7 @@ class Summary(msgspec.Struct):
     names: int = 0
     sources: int = 0
     largest: list[tuple[str, int]] = []
+    lent: dict[str, int] = {}
     reasons: list[str] = []
     paths: list[str] = []
     warnings: list[Warned] = []
@@ -155,7 +164,7 @@ class Survey:
 
     def __init__(
         self,
-        read: Callable[[bytes], DecodedRecord],
+        read: Callable[[bytes, Headers], DecodedRecord],
         settings: Settings,
         *,
         latest: int = 2**62,
@@ -175,14 +184,17 @@ class Survey:
         self._shapes: Counter[str] = Counter()
         self._schemas: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
+        self._lent: Counter[str] = Counter()  # field -> items that have it from their envelope only
         self._paths: Counter[str] = Counter()  # field of a record -> characters in all
 
     @property
     def items(self) -> int:
         return self._found.items
 
-    def add(self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int) -> None:
-        """Count one record: the decoded item, its bytes, and its position."""
+    def add(
+        self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int, headers: Headers = ()
+    ) -> None:
+        """Count one record: the decoded item, its bytes, its position, and its headers on Kafka."""
         found = self._found
         found.items += 1
         if isinstance(item, Tombstone):
@@ -192,15 +204,15 @@ class Survey:
         if isinstance(item, BadItem):
             self._count_bad(str(item), part, number)
             if is_sampled and item.reason == "empty":  # show the fields that the record has instead
-                self._count_fields(value, self._read_again(value))
+                self._count_fields(self._read_again(value, headers))
             return
         if item.fingerprint is None and not _has_word(item.title) and not _has_word(item.text):
             self._count_bad(str(BadItem("empty", WORDLESS)), part, number)
         has_no_date = item.time < 0 and not self._is_record
-        record = self._read_again(value) if is_sampled or has_no_date else None
+        record = self._read_again(value, headers) if is_sampled or has_no_date else None
         self._count_time(item.time, record, part, number)
         if is_sampled:
-            self._count_fields(value, record)
+            self._count_fields(record)
             found.names += item.id != f"{item.partition}:{item.offset}"
             if item.source and (item.source in self._sources or len(self._sources) < _MOST_SOURCES):
                 self._sources[_short(item.source, _SAMPLE)] += 1
@@ -217,6 +229,7 @@ class Survey:
             samples=dict(self._found.samples),
             sources=len(self._sources),
             largest=self._sources.most_common(_LARGEST),
+            lent=dict(self._lent),
             reasons=[
                 f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
                 for reason, (place, count) in self._reasons.items()
@@ -262,17 +275,18 @@ class Survey:
         dates.furthest_back = max(dates.furthest_back, -step)
         dates.jumps += -step > self._window
 
-    def _read_again(self, value: bytes | None) -> DecodedRecord | None:
+    def _read_again(self, value: bytes | None, headers: Headers) -> DecodedRecord | None:
         with suppress(BadItem):
-            return None if value is None else self._read(value)
+            return None if value is None else self._read(value, headers)
         return None
 
-    def _count_fields(self, value: bytes | None, record: DecodedRecord | None) -> None:
-        if record is None or value is None:
+    def _count_fields(self, record: DecodedRecord | None) -> None:
+        if record is None:
             return
         found = self._found
         found.looked += 1
         self._shapes[record.shape] += 1
+        self._lent.update(record.around)
         if record.schema:
             self._schemas[record.schema] += 1
         for name, content in record.fields.items():
@@ -283,7 +297,7 @@ class Survey:
         if record.shape == TEXT or found.looked > _LISTED_RECORDS:
             return
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
-            for path, length in _leaves(msgspec.json.decode(value.removeprefix(BOM_UTF8))):
+            for path, length in _leaves(msgspec.json.decode(record.value.removeprefix(BOM_UTF8))):
                 if path in self._paths or len(self._paths) < _PATHS:
                     self._paths[path] += length
 
@@ -359,6 +373,7 @@ def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequen
         yield "many-bad", f"{found.bad:,} of {items:,} items are bad.{first}"
     if found.looked:
         yield from _absent(found, settings, paths)
+    yield from _lent(found, paths)
     dates = found.dates
     if dates.unreadable:
         count = counted(dates.unreadable, "date")
@@ -398,6 +413,14 @@ def _absent(found: Summary, settings: ItemSettings, paths: Sequence[str]) -> Ite
         return  # other missing fields have the same cause
     for name in missing:
         yield f"no-{name}", f"{_LACKS[name]}{_cure(paths, ['source', 'url'] if name == 'source' else [name])}"
+
+
+def _lent(found: Summary, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Warn of what an envelope says of all items alike, or of each record and not of its article."""
+    alike = {"id": True, "source": found.sources == 1, "published": found.dates.earliest == found.dates.latest}
+    for name, text in _LENT.items():
+        if alike[name] and _FEW <= found.looked == found.lent.get(name):
+            yield f"envelope-{name}", f"{text}{_cure(paths, ['source', 'url'] if name == 'source' else [name])}"
 
 
 def _cure(paths: Sequence[str], missing: Sequence[str]) -> str:

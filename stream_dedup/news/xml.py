@@ -36,43 +36,30 @@ _PREFIXES = {
 _TEXTS = frozenset(("title", "description", "summary", "content", "content:encoded"))
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 # Elements of NITF that stand by themselves, and no element of HTML does: as div, words before and after do not join.
-_BLOCKS = frozenset(
-    ("hl2", "byline", "dateline", "abstract", "tagline", "bq", "credit", "note", "media", "media-caption",
-    "media-producer"),
-)  # fmt: skip
+_BLOCK = re.compile("hl2|byline|dateline|abstract|tagline|bq|credit|note|media|media-caption|media-producer")
 # By root or item element of the IPTC's formats: where the fields of ninjs stand, as paths of local names. The first
 # path that finds something counts; `@name` is an attribute.
 _IPTC = {
     "nitf": {
-        "uri": ("head/docdata/doc-id/@id-string",),
-        "headline": ("body/body.head/hedline/hl1", "head/title"),
-        "body_html": ("body/body.content",),
-        "source": ("head/docdata/doc.copyright/@holder", "head/pubdata/@name", "body/body.head/distributor"),
-        "versioncreated": ("head/docdata/date.issue/@norm", "head/pubdata/@date.publication"),
+        "uri": "head/docdata/doc-id/@id-string", "headline": "body/body.head/hedline/hl1|head/title",
+        "body_html": "body/body.content",
+        "source": "head/docdata/doc.copyright/@holder|head/pubdata/@name|body/body.head/distributor",
+        "versioncreated": "head/docdata/date.issue/@norm|head/pubdata/@date.publication",
     },
     "newsItem": {
-        "uri": ("@guid",),
-        "headline": ("contentMeta/headline", "itemMeta/title"),
-        "body_html": (
-            "contentSet/inlineXML//body.content", "contentSet/inlineXML//body", "contentSet/inlineXML",
-            "contentSet/inlineData", "contentMeta/description",
-        ),
-        "source": (
-            "contentMeta/infoSource/name", "contentMeta/infoSource/@literal", "contentMeta/infoSource/@uri",
-            "itemMeta/provider/name", "itemMeta/provider/@literal", "itemMeta/provider/@uri",
-            "itemMeta/provider/@qcode",
-        ),
-        "versioncreated": ("itemMeta/versionCreated", "contentMeta/contentCreated"),
+        "uri": "@guid", "headline": "contentMeta/headline|itemMeta/title",
+        "body_html": "contentSet/inlineXML//body.content|contentSet/inlineXML//body|contentSet/inlineXML"
+        "|contentSet/inlineData|contentMeta/description",
+        "source": "contentMeta/infoSource/name|contentMeta/infoSource/@literal|contentMeta/infoSource/@uri"
+        "|itemMeta/provider/name|itemMeta/provider/@literal|itemMeta/provider/@uri|itemMeta/provider/@qcode",
+        "versioncreated": "itemMeta/versionCreated|contentMeta/contentCreated",
     },
     "NewsItem": {
-        "uri": ("Identification/NewsIdentifier/PublicIdentifier",),
-        "headline": (".//NewsLines/HeadLine",),
-        "body_html": (".//DataContent//body.content", ".//DataContent//body", ".//DataContent"),
-        "source": (
-            ".//AdministrativeMetadata/Source/Party/@FormalName",
-            ".//AdministrativeMetadata/Provider/Party/@FormalName",
-        ),
-        "versioncreated": ("NewsManagement/ThisRevisionCreated", "NewsManagement/FirstCreated"),
+        "uri": "Identification/NewsIdentifier/PublicIdentifier", "headline": ".//NewsLines/HeadLine",
+        "body_html": ".//DataContent//body.content|.//DataContent//body|.//DataContent",
+        "source": ".//AdministrativeMetadata/Source/Party/@FormalName"
+        "|.//AdministrativeMetadata/Provider/Party/@FormalName",
+        "versioncreated": "NewsManagement/ThisRevisionCreated|NewsManagement/FirstCreated",
     },
 }  # fmt: skip
 _ROOTS = frozenset(("rss", "RDF", "feed"))
@@ -85,7 +72,7 @@ _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([A-Za-z0-9._:
 _ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?125|koi8|gb|big5|shift|euc|mac")
 # Windows' encoding is a superset of these, and what those who declare them mean.
 _WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
-_CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF], " ")
+_CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
 # What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities. Sections
 # whose content means itself are passed over, to the end if they are not closed, so the search stays linear.
 _DOUBTFUL = re.compile(
@@ -97,6 +84,8 @@ _XML_NAMES = frozenset(("amp", "lt", "gt", "quot", "apos"))
 # Errors after which libxml2 leaves out the rest of a document, or of a text.
 _LOSSES = frozenset(("ERR_RESOURCE_LIMIT", "ERR_NAME_TOO_LONG", "ERR_CDATA_NOT_FINISHED", "ERR_COMMENT_NOT_FINISHED"))
 OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
+# The namespaces of the document, which lxml writes into each tag that it takes out.
+_DECLARATIONS = re.compile(r'(<[\w.-]+)(?: xmlns(?::[\w.-]+)?="[^"<>]*")+')
 _BARE = "stream-dedup-windows"
 
 
@@ -119,19 +108,19 @@ def entries(value: bytes) -> list[Entry]:
     Raises BadItem (reason `xml`) for what is neither a feed nor a document of a known format, for declared entities,
     and for what would lose an entry.
     """
-    text = _text_of(value).strip().translate(_CONTROL)
+    text = _text_of(value).strip()
     first = next((found for found in _ELEMENT.finditer(text) if found[0] == "<"), None)
     if first is None:
         raise BadItem("xml", "not XML: it has no element")
     if _ENTITY in text[: first.start()]:
         raise BadItem("xml", "it declares entities, which could unpack to anything; write the characters themselves")
     parser = etree.XMLParser(
-        encoding="utf-8", recover=True, resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True,
-        remove_pis=True,
-    )  # fmt: skip
+        encoding="utf-8", recover=True, resolve_entities=False, remove_comments=True, remove_pis=True
+    )
     # With `recover` a document that cannot be repaired has no root. What precedes the root is of no use: a declaration
     # of another encoding, a DOCTYPE, what a web server printed.
-    root = etree.fromstring(_DOUBTFUL.sub(_repaired, text[first.start() :]).encode("utf-8", "replace"), parser)
+    repaired = _DOUBTFUL.sub(_repaired, text[first.start() :]).encode("utf-8", "replace")
+    root = etree.fromstring(repaired.translate(_CONTROL), parser)
     if root is None:
         raise BadItem("xml", "not XML: it cannot be repaired")
     _check(root, text, parser)
@@ -203,8 +192,10 @@ def _name(element: Any, own: str) -> str:
 def _entry(element: Any, channel: str | None) -> Entry:
     paths = _IPTC.get(_local(element))
     if paths is not None:
-        fields = {field: next(filter(None, (_at(element, path) for path in each)), "") for field, each in paths.items()}
-        return {field: text for field, text in fields.items() if text}
+        found = (
+            (field, filter(None, (_at(element, path) for path in each.split("|")))) for field, each in paths.items()
+        )
+        return {field: text for field, texts in found if (text := next(texts, ""))}
     own = element.tag.rpartition("}")[0]
     entry: Entry = {"id": element.get(_ABOUT)} if element.get(_ABOUT) else {}
     for child in element.iterchildren(etree.Element):
@@ -249,11 +240,10 @@ def _markup(element: Any) -> str:
         return (element.text or "").strip()
     for child in element.iterdescendants(etree.Element):
         local = _local(child)
-        child.tag = "div" if local in _BLOCKS else local
-    etree.cleanup_namespaces(element)
+        child.tag = "div" if _BLOCK.fullmatch(local) else local
     # As HTML, not as XML: a browser reads `<script/>` as a script without an end.
-    inner = (etree.tostring(child, encoding="unicode", method="html") for child in element)
-    return f"{escape(element.text or '', quote=False)}{''.join(inner)}".strip()
+    inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
+    return (escape(element.text or "", quote=False) + _DECLARATIONS.sub(r"\1", inner)).strip()
 
 
 def _at(element: Any, path: str) -> str:

@@ -14,7 +14,8 @@ class ItemSettings(Table):
 
     format: Literal["json", "text"] = Field(
         "json",
-        description="Format of the record. json: a JSON object; text: the value is the text and the key is the id.",
+        description="Format of the record. json: a JSON object, or XML or a CloudEvent that holds one item; text: the "
+        "value is the text and the key is the id.",
     )
     markup: Literal["auto", "none", "html", "page"] = Field(
         "auto",

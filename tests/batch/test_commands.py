@@ -106,7 +106,7 @@ def test_settings_come_from_the_file(tmp_path: Path) -> None:
 def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1)])
     assert invoke("filter", path, "--duplicates", "d").exit_code == 2
-    assert run("filter", tmp_path, path, "--format", "xml").exit_code == 2
+    assert run("filter", tmp_path, path, "--format", "yaml").exit_code == 2
     assert run("filter", tmp_path).exit_code == 2
 
 

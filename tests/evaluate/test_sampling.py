@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -112,6 +113,6 @@ def test_a_line_is_read_as_the_record_was(name: str, shape: str, record: dict[st
     value = msgspec.json.encode(record)
     item = decode(value, b"key", 1_700_000_000_000)
     assert isinstance(item, Item)
-    line = _as_line(value, item, settings)
+    line = _as_line(SimpleNamespace(value=value, headers=()), item, settings)
     assert decode(line, None, None) == item
     assert decode.read(line).shape == shape

@@ -222,6 +222,24 @@ _AFTER = Item("after", "Oak falls in a storm on Tuesday", "The oak fell on a roa
 def targets() -> list[Target]:
     """Every decoder."""
     records = _records()
+    feeds = [
+        b'<?xml version="1.0" encoding="ISO-8859-1"?><rss xmlns:media="http://search.yahoo.com/mrss/"><channel><item>'
+        b"<title>A &amp; B</title><description><![CDATA[<p>x &nbsp; y</p>]]></description><guid>7</guid>"
+        b"<media:group><media:description>z</media:description></media:group></item></channel></rss>",
+        b'<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>1</id><title type="html">T</title>'
+        b'<content type="xhtml"><div>x &lt; <b>y</b></div></content><link href="/1"/></entry></feed>',
+        b"<nitf><head><docdata><doc-id id-string='1'/></docdata></head><body><body.head><hedline><hl1>T</hl1></hedline>"
+        b"</body.head><body.content><p>x</p></body.content></body></nitf>",
+        "<rss><item><title>Ä</title></item></rss>".encode("utf-16"),
+    ]
+    xml = [b"<?xml ", b'encoding="', b"UTF-16", b"gb18030", b"<!DOCTYPE x [", b"<!ENTITY a 'b'>", b"&a;", b"<item>",
+           b"</item>", b"<entry>", b"</rss>", b"xmlns:a='b'", b"xmlns='b'", b"<a:b>", *_MARKUP]  # fmt: skip
+    events = [
+        b'{"specversion": "1.0", "id": "7", "source": "/wire", "time": "2024-01-01T00:00:00Z", "data": {"title": "T"}}',
+        b'{"specversion": "1.0", "id": "7", "data_base64": "eyJ0aXRsZSI6ICJUIn0="}',
+        b'{"specversion": "1.0", "data": "<item><title>T</title></item>"}',
+        b'{"version": "https://jsonfeed.org/version/1.1", "home_page_url": "/", "items": [{"id": "7", "title": "T"}]}',
+    ]
     texts = [
         b"<p>The <b>bridge</b> &amp; the [river](https://a.example/b)<br>x</p><!-- c --><script>x()</script>",
         b'Plain text - with | marks &#8220;quoted&#x201d; ![i](/j) [a [b] c](http://e.example/f_(g) "h")',
@@ -236,6 +254,10 @@ def targets() -> list[Target]:
         Target(f"decode {preset}", records, JSON + _MARKUP, _decoder(preset=preset)) for preset in ("auto", *PRESETS)
     ]
     out += [
+        Target("decode xml", feeds[:3], xml, _decoder(), share=0.3),
+        Target("decode events", events, [*JSON, b'"specversion":', b'"data":', b'"items":'], _decoder()),
+        Target("documents", [b"\n".join(feeds[:3]), feeds[3], b"[" + b",\n".join(events) + b"]", *events],
+               [*xml, b"[{", b"\n"], _lines("a.json"), (InputError,), 0.1),
         Target("decode text", texts, _MARKUP, _decoder(format="text")),
         Target("decode given", [b'{"id": 1, "f": "00000000000000ff"}', b'{"f": 7}'], JSON, _decoder(fingerprint="f")),
         *(Target(f"clean {markup}", texts, _MARKUP, _cleaner(markup), share=0.02 if markup == "page" else 1)

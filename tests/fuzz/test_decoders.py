@@ -18,6 +18,7 @@ PRIMITIVES = {
 }  # fmt: skip
 
 TARGETS_OF = {
+    "batch/documents.py": ["documents"],
     "batch/tables.py": ["csv", "lines", "parquet"],
     "batch/packing.py": ["gzip", "zstd"],
     "batch/state.py": ["state of filter"],
@@ -33,6 +34,7 @@ TARGETS_OF = {
     "fingerprint/simhash.py": ["weights"],
     "news/dates.py": ["dates"],
     "news/decode.py": ["decode auto", "sources"],
+    "news/envelope.py": ["decode events"],
     "news/fields.py": ["decode auto", "decode rss"],
     "news/clean.py": ["clean auto", "clean html"],
     "news/survey.py": ["survey"],

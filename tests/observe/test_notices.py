@@ -59,7 +59,10 @@ def report(clock: Clock, make_record: Any, count: int) -> BatchReport:
     decode = Decoder(SETTINGS.item)
     values = [json.dumps(make_record(i)).encode() for i in range(count)]
     time = int(clock.now * 1000)
-    records = [SimpleNamespace(value=value, partition=0, offset=i, timestamp=time) for i, value in enumerate(values)]
+    records = [
+        SimpleNamespace(value=value, partition=0, offset=i, timestamp=time, headers=())
+        for i, value in enumerate(values)
+    ]
     items = [decode(record.value, None, record.timestamp, 0, record.offset) for record in records]
     return replace(full_report(items, []), records=records)
 

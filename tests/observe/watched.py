@@ -48,6 +48,7 @@ def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
         partition=getattr(item, "partition", 0),
         offset=getattr(item, "offset", 0),
         timestamp=0,
+        headers=(),
     )
 
 

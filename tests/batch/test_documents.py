@@ -1,0 +1,123 @@
+"""Documents are read as files: one item an entry, whatever the name says, and nothing is lost without a word."""
+
+import gzip
+import json
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+
+from stream_dedup.batch import documents
+from stream_dedup.batch.lines import Line, LineReader, item_of
+from stream_dedup.demo.sample import sample_feed
+from stream_dedup.errors import InputError, UsageError
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import ItemSettings
+from tests.batch.conftest import invoke
+
+PROLOG = b"<?xml version='1.0' encoding='utf-8'?>"
+
+
+def rss(*titles: str, line: str = "") -> bytes:
+    items = "".join(f"{line}<item><title>{title}</title></item>" for title in titles)
+    return f"<rss>{line}<channel>{items}{line}</channel>{line}</rss>".encode()
+
+
+def read(path: Path, data: bytes, most: int = 10_000) -> list[Line]:
+    path.write_bytes(data)
+    return list(LineReader([str(path)], most=most))
+
+
+def titles(lines: list[Line]) -> list[str]:
+    return [json.loads(line.value)["title"] if line.fault is None else line.fault.reason for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (rss("a", "b", line="\n"), ["a", "b"]),
+        (PROLOG + b"\n<!-- <x> -->\n" + rss("a", line="\n") + b"\n<!-- made by a blog -->\n", ["a"]),
+        (
+            rss("a") + b"\n\n" + rss("b", "c") + b"\r\n<feed><entry><title>d</title></entry></feed>\n",
+            ["a", "b", "c", "d"],
+        ),
+        (PROLOG + rss("a") + b"\n" + PROLOG + rss("b"), ["a", "b"]),
+        (rss("a", line="\n") + rss("b", line="\n") + PROLOG + rss("c"), ["a", "b", "c"]),
+        (rss("a") + b"<rss/>" + rss("b"), ["a", "b"]),
+        (rss("a") + b'\n{"title": "b"}\n' + rss("c"), ["a", "b", "c"]),
+        (rss("a")[:20] + b"\n" + rss("b"), ["xml", "b"]),
+        (rss("a", line="\n")[:-5], ["xml"]),
+        (rss(), []),
+        (rss("a").decode().encode("utf-16"), ["a"]),
+        (gzip.compress(rss("a", "b")), ["a", "b"]),
+        (json.dumps([{"title": "a"}, 3, {"title": "b"}]).encode(), ["a", "type", "b"]),
+        (json.dumps([{"title": "a"}], indent=2).encode(), ["a"]),
+        (json.dumps({"title": "a", "bodies": [{"value": "x"}]}, indent=2).encode(), ["a"]),
+        (b"[]", []),
+        (rss("x" * 20_000, "b"), ["too-large", "b"]),
+        (b'[{"title": "' + b"x" * 20_000 + b'"}, {"title": "b"}]', ["too-large", "b"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.json"])
+def test_each_entry_is_an_item(tmp_path: Path, name: str, data: bytes, found: list[str]) -> None:
+    assert titles(read(tmp_path / name, data)) == found
+
+
+def test_a_document_of_json_feed_gives_its_items_in_one_line_or_many(tmp_path: Path) -> None:
+    items = [{"id": "1", "title": "a"}, {"id": "2", "title": "b", "url": "https://oak.example/2"}]
+    feed = {"version": "https://jsonfeed.org/version/1.1", "home_page_url": "https://elm.example/", "items": items}
+    for data in (json.dumps(feed), json.dumps(feed, indent=1)):
+        lines = read(tmp_path / "feed", data.encode())
+        assert titles(lines) == ["a", "b"]
+        assert [json.loads(line.value).get("source") for line in lines] == ["https://elm.example/", None]
+    assert titles(read(tmp_path / "feed", 2 * (json.dumps(feed) + "\n").encode())) == ["a", "b"] * 2
+
+
+@pytest.mark.parametrize("name", ["a.rss", "a.atom.gz", "a.xml", "a.newsml", "a.nitf", "a.rdf"])
+def test_names_say_xml_too(tmp_path: Path, name: str) -> None:
+    data = b"\n" + rss("a")
+    assert titles(read(tmp_path / name, gzip.compress(data) if name.endswith(".gz") else data)) == ["a"]
+    refused = invoke("filter", tmp_path / name, "--output", tmp_path / "out.xml").exception
+    assert isinstance(refused, UsageError), "and none is written"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"<opml><body/></opml>", "stream-dedup feeds FILE"),
+        (b'[{"title": "a"},', "looks like one JSON document, and is none.*jq -c"),
+        (b'{\n"title": "a"\n}\n{\n"title": "b"\n}\n', "and is none.*jq -c"),
+        (b"[" + b" " * 3000 + b"]", "more than 2,000 bytes"),
+        (rss("x" * 3000), "more than 2,000 bytes"),
+        (rss(*["x"] * 100, line="\n"), "more than 2,000 bytes"),
+        (b'{"version": "https://jsonfeed.org/version/1", "items": [' + b" " * 3000 + b"]}", "more than 2,000 bytes"),
+    ],
+)
+def test_what_cannot_be_read_as_a_whole_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, message: str
+) -> None:
+    monkeypatch.setattr(documents, "MOST", 2000)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a", data)
+    many = b"\n".join([rss("x" * 1000)] * 9)
+    assert len(read(tmp_path / "a", many)) == 9, "any number of documents, each within the limit"
+
+
+def test_the_demo_gives_the_same_items_in_xml_as_in_json(tmp_path: Path) -> None:
+    feed = list(sample_feed(300))
+    as_json = read(tmp_path / "a.jsonl", "\n".join(map(json.dumps, feed)).encode())
+    elements = {"guid": "id", "title": "title", "link": "url", "source": "source", "pubDate": "published"}
+    items = [
+        "<item>" + "".join(f"<{name}>{escape(str(item[of]))}</{name}>" for name, of in elements.items())
+        + f"<description>{escape(str(item['text']))}</description></item>"
+        for item in feed
+    ]  # fmt: skip
+    whole = f"<rss><channel>{''.join(items)}</channel></rss>".encode()
+    lines = "\n".join(f"<rss><channel>{item}</channel></rss>" for item in items).encode()
+    decode = Decoder(ItemSettings())
+    expected = [item_of(decode, line) for line in as_json]
+    assert all(isinstance(item, Item) for item in expected)
+    for data in (whole, lines):
+        found = [item_of(decode, line) for line in read(tmp_path / "b", data)]
+        assert found == expected

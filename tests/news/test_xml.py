@@ -1,0 +1,156 @@
+"""XML becomes the JSON that its publisher means, and nothing of it is lost without a word."""
+
+import pytest
+
+from stream_dedup.errors import BadItem
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.news.xml import entries
+from stream_dedup.settings import ItemSettings
+
+DECODE = Decoder(ItemSettings())
+MONDAY = 1704067200000
+DATE = "2024-01-01T00:00:00Z"
+RSS = (
+    "<rss xmlns:content='http://purl.org/rss/1.0/modules/content/' xmlns:dc='http://purl.org/dc/elements/1.1/' "
+    "xmlns:media='http://search.yahoo.com/mrss/' xmlns:x='urn:x'><channel><link>https://elm.example/</link>{}"
+    "</channel></rss>"
+)
+ITEM = f"<item><guid>7</guid><title>T</title><description>Body</description><pubDate>{DATE}</pubDate></item>"
+ATOM = "<feed xmlns='http://www.w3.org/2005/Atom'>{}</feed>"
+NITF = (
+    "<nitf><head><title>Slug</title><docdata><doc-id id-string='7'/><date.issue norm='20240101T000000Z'/>"
+    "<doc.copyright holder='elm.example'/></docdata></head><body><body.head><hedline><hl1>T</hl1></hedline></body.head>"
+    "<body.content>{}</body.content></body></nitf>"
+)
+G2 = (
+    "<newsMessage xmlns='http://iptc.org/std/nar/2006-10-01/'><itemSet><newsItem guid='7'><itemMeta>"
+    f"<provider literal='elm.example'/><versionCreated>{DATE}</versionCreated></itemMeta><contentMeta><headline>T"
+    "</headline></contentMeta><contentSet>{}</contentSet></newsItem></itemSet></newsMessage>"
+)
+NEWSML = (
+    "<NewsML><NewsItem><Identification><NewsIdentifier><PublicIdentifier>7</PublicIdentifier></NewsIdentifier>"
+    "</Identification><NewsManagement><ThisRevisionCreated>20240101T000000Z</ThisRevisionCreated></NewsManagement>"
+    "<NewsComponent><NewsLines><HeadLine>T</HeadLine></NewsLines><AdministrativeMetadata><Provider>"
+    "<Party FormalName='elm.example'/></Provider></AdministrativeMetadata><ContentItem><DataContent>{}</DataContent>"
+    "</ContentItem></NewsComponent></NewsItem></NewsML>"
+)
+# A document of each format, of the same item.
+DOCUMENTS = {
+    "rss 2.0": RSS.format(ITEM),
+    "rss 0.91": f"<rss version='0.91'><channel><link>https://elm.example/</link>{ITEM}</channel></rss>",
+    "rss 1.0": "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://purl.org/rss/1.0/' "
+    "xmlns:dc='http://purl.org/dc/elements/1.1/'><channel><link>https://elm.example/</link></channel>"
+    f"<item rdf:about='7'><title>T</title><description>Body</description><dc:date>{DATE}</dc:date></item></rdf:RDF>",
+    "rss, the text is encoded": RSS.format(
+        ITEM.replace("Body", "B")
+        .replace("</item>", "<content:encoded><![CDATA[<p>Body</p>]]></content:encoded></item>")
+    ),
+    "rss, dc:date": RSS.format(ITEM.replace("pubDate", "dc:date")),
+    "rss, an item alone": ITEM.replace("</item>", "<link>https://elm.example/7</link></item>"),
+    "atom": ATOM.format(
+        "<entry><id>7</id><title type='html'>&lt;b&gt;T&lt;/b&gt;</title><link rel='self' href='https://feeds.example/'/>"
+        f"<link href='https://elm.example/7'/><updated>{DATE}</updated><content type='xhtml'>"
+        "<div xmlns='http://www.w3.org/1999/xhtml'><script/><p>Body</p></div></content></entry>"
+    ),
+    "nitf": NITF.format("<p>Body</p>"),
+    "newsml-g2, nitf": G2.format(f"<inlineXML>{NITF.format('<p>Body</p>')}</inlineXML>"),
+    "newsml-g2, xhtml": G2.format(
+        "<inlineXML><html><head><title>x</title></head><body><p>Body</p></body></html></inlineXML>"
+    ),
+    "newsml-g2, text": G2.format("<inlineData>Body</inlineData>"),
+    "newsml 1": NEWSML.format("<p>Body</p>"),
+    "newsml 1, nitf": NEWSML.format(NITF.format("<p>Body</p>")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_a_document_of_each_format_is_the_item_of_its_publisher(document: str) -> None:
+    assert DECODE(document.encode(), None, None) == Item("7", "T", "Body", "elm.example", MONDAY)
+
+
+def title(inner: str) -> str:
+    """The title that is read of an RSS item."""
+    return str(entries(RSS.format(f"<item><title>{inner}</title><guid>7</guid></item>").encode())[0]["title"])
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("AT&T rocks & rolls", "AT&T rocks & rolls"),
+        ("5 < 6 and <3", "5 < 6 and <3"),
+        ("caf&eacute;&nbsp;&unknown; &amp;amp;", "caf\xe9\xa0&unknown; &amp;"),
+        ("<![CDATA[a & b &eacute; <b>c</b>]]>", "a & b &eacute; <b>c</b>"),
+        ("one\x00two\x0bthree", "one two three"),
+        ("a <b>bold</b> &lt;tag&gt;", "a <b>bold</b> &lt;tag&gt;"),
+        ("x &lt; y", "x < y"),
+        ("x &lt; <i>y</i>", "x &lt; <i>y</i>"),
+        ("<!-- & -->plain", "plain"),
+    ],
+)
+def test_what_publishers_break_is_repaired(written: str, meant: str) -> None:
+    assert title(written) == meant
+
+
+@pytest.mark.parametrize(
+    ("prolog", "encoding"),
+    [
+        ("", "utf-8"), ("", "utf-8-sig"), ("", "cp1252"), ("utf-8", "cp1252"), ("iso-8859-1", "cp1252"),
+        ("UTF-16", "utf-8"), ("UTF-16", "utf-16"), ("utf-8", "utf-16"), ("windows-1252", "cp1252"), ("x-foo", "utf-8"),
+        ("gb18030", "gb18030"), ("rot13", "utf-8"), ("koi8-zz", "utf-8"),
+    ],
+)  # fmt: skip
+def test_no_encoding_costs_a_letter(prolog: str, encoding: str) -> None:
+    declared = f"<?xml version='1.0' encoding='{prolog}'?>" if prolog else ""
+    document = (declared + RSS.format("<item><title>Café “é”</title></item>")).encode(encoding)
+    item = DECODE(document, b"k", 0)
+    assert isinstance(item, Item), item
+    assert item.title == "Café “é”"
+
+
+def test_utf_8_with_a_broken_letter_keeps_the_others() -> None:
+    assert entries(RSS.format("<item><title>Café \udce9té</title></item>").encode("utf-8", "surrogateescape"))[0][
+        "title"
+    ] == "Café été"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("document", "detail"),
+    [
+        (RSS.format("<item><title>A</item><item><title>B</title></item>"), "stands within another"),
+        (RSS.format(ITEM)[:-8], "cut short"),
+        (RSS.format("<item><title>A</title>" + "<a>" * 300 + "</a>" * 300 + "</item>" + ITEM), "Excessive depth"),
+        (RSS.format("<item><title><![CDATA[A</title></item>"), "to its end"),
+        ("<!DOCTYPE rss [<!ENTITY a 'b'>]>" + RSS.format("<item><title>&a;</title></item>"), "declares entities"),
+        ("<opml><body><outline xmlUrl='https://a.example/'/></body></opml>", "stream-dedup feeds FILE"),
+        ("<!DOCTYPE html><html><body>502</body></html>", "<html> is neither a feed"),
+        ("<!-- <rss> -->", "no element"),
+        ("<1>", "no element"),
+    ],
+)
+def test_what_would_lose_an_entry_is_refused(document: str, detail: str) -> None:
+    with pytest.raises(BadItem, match=detail) as raised:
+        entries(document.encode())
+    assert raised.value.reason == "xml"
+
+
+def test_elements_of_foreign_namespaces_are_neither_title_nor_text() -> None:
+    [entry] = entries(
+        RSS.format("<item><title>T</title><x:title>X</x:title><media:title>M</media:title></item>").encode()
+    )
+    assert entry == {"title": "T", "x:title": "X", "media:title": "M", "source": "https://elm.example/"}
+
+
+def test_a_description_of_media_counts_where_there_is_no_other_text() -> None:
+    media = "<media:group><media:description>M</media:description></media:group>"
+    bare, full = entries(RSS.format(f"<item><title>T</title>{media}</item>{ITEM[:-7]}{media}</item>").encode())
+    assert bare["summary"] == "M"
+    assert "summary" not in full
+
+
+def test_words_of_blocks_of_nitf_do_not_join() -> None:
+    item = DECODE(
+        NITF.format("<hl2>One</hl2><byline>Two</byline><p>Three <person>Four</person>’s</p>").encode(), None, 0
+    )
+    assert isinstance(item, Item)
+    assert item.text == "One Two Three Four’s"
