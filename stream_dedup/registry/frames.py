@@ -57,7 +57,7 @@ class Frames:
         if self._client:
             fastavro(), protobuf()
         self._readers: dict[int, AvroReader | ProtobufReader | None] = {}  # None: JSON
-        self._unusable: dict[int, tuple[float, BadItem]] = {}  # since when, monotonic seconds
+        self._unusable: dict[int, tuple[float, str]] = {}  # since when, monotonic seconds, and why
         self._lacking: set[str] = set()  # names of schemas that were said to lack fields
 
     def __call__(self, value: bytes) -> bytes:
@@ -127,17 +127,17 @@ class Frames:
             raise BadItem(
                 UNUSABLE, f"it is Avro or Protobuf of a schema registry (schema id {number}): set [registry] url"
             )
-        since, bad = self._unusable.get(number, (0.0, None))
-        if bad is not None and time.monotonic() - since < _ASK_AGAIN_SECONDS:
-            raise BadItem(bad.reason, bad.detail)
+        since, detail = self._unusable.get(number, (0.0, ""))
+        if detail and time.monotonic() - since < _ASK_AGAIN_SECONDS:
+            raise BadItem(UNUSABLE, detail)
         try:
             self._readers[number] = reader = _fetch(self._client, number)
         except BadItem as error:
-            bad = BadItem(UNUSABLE, error.detail if str(number) in error.detail else f"schema {number}: {error.detail}")
+            detail = error.detail if str(number) in error.detail else f"schema {number}: {error.detail}"
             if len(self._unusable) >= _MOST_UNUSABLE:
                 self._unusable.clear()
-            self._unusable[number] = time.monotonic(), bad
-            raise bad from None
+            self._unusable[number] = time.monotonic(), detail
+            raise BadItem(UNUSABLE, detail) from None
         self._unusable.pop(number, None)
         return reader
 
