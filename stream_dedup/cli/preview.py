@@ -36,9 +36,7 @@ _ITEMS = 1000
 def check_command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="INPUT", help="JSON Lines, .csv, .tsv or .parquet, packed or not, as `filter` reads them; or -."
-        ),
+        typer.Argument(metavar="INPUT", help="Files of any format that `filter` reads, packed or not; or -."),
     ] = None,
     topic: Annotated[
         str | None, typer.Option(help="Read this Kafka topic instead: nothing is written, no group is joined.")
