@@ -63,7 +63,7 @@ class RegistryClient:
         One request, and one for each reference. Raises BadItem if the registry has no such schema, and RegistryAway.
         """
         path = f"/schemas/ids/{number}" + ("?format=serialized" if serialized else "")
-        answer = self._get(path, f"no schema of the id {number}")
+        answer = self._get(path, "no such schema")
         try:
             references = [
                 (one["name"], self._id_of(one["subject"], one["version"])) for one in answer.get("references") or ()
@@ -84,16 +84,19 @@ class RegistryClient:
         request, deadline = Request(self._url + path, headers=self._headers()), time.monotonic() + _SECONDS  # noqa: S310 - http(s) by the settings
         try:
             opener = build_opener(ProxyHandler({}), HTTPSHandler(context=self._context()), _NoRedirect)
-            with opener.open(request, timeout=_SECONDS) as answer:
+            try:
+                answer = opener.open(request, timeout=_SECONDS)
+            except HTTPError as error:
+                answer = error  # an answer as well
+            with answer:
                 body = bytearray()
                 while chunk := answer.read1(2**16):
                     body += chunk
                     if len(body) > _MOST_BYTES or time.monotonic() > deadline:
                         raise self._away(f"takes longer than {_SECONDS:.0f} s for {path}, or sends too much")
+            if answer.status != 200:
+                self._refused(answer.status, path, bytes(body), lack)
             return json.loads(body)
-        except HTTPError as error:
-            with error:
-                self._refused(error.code, path, error.read(2**16), lack)
         except URLError as error:
             raise self._away(f"cannot be reached: {error.reason}") from None
         except (OSError, HTTPException) as error:

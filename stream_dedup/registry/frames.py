@@ -133,7 +133,7 @@ class Frames:
         try:
             self._readers[number] = reader = _fetch(self._client, number)
         except BadItem as error:
-            detail = error.detail if str(number) in error.detail else f"schema {number}: {error.detail}"
+            detail = f"schema {number}: {error.detail}"
             if len(self._unusable) >= _MOST_UNUSABLE:
                 self._unusable.clear()
             self._unusable[number] = time.monotonic(), detail

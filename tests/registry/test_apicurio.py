@@ -75,4 +75,4 @@ def test_a_descriptor_that_apicurio_damages_is_named_with_the_cure(url: str, dec
 
 
 def test_an_unknown_id(decode: Decoder) -> None:
-    assert str(read(decode, frame(9999, b"\x06Elm"))) == "schema: the registry has no schema of the id 9999"
+    assert str(read(decode, frame(9999, b"\x06Elm"))) == "schema: schema 9999: the registry has no such schema"

@@ -168,7 +168,7 @@ def test_a_schema_is_fetched_once(registry: RegistryServer) -> None:
 def test_an_unknown_id_is_a_bad_item_and_asked_for_once(registry: RegistryServer) -> None:
     decode = decoder(registry)
     for _ in range(3):
-        assert str(read(decode, frame(77, b"\x06Elm"))) == "schema: the registry has no schema of the id 77"
+        assert str(read(decode, frame(77, b"\x06Elm"))) == "schema: schema 77: the registry has no such schema"
     assert len(registry.requests) == 1
 
 

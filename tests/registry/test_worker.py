@@ -162,4 +162,4 @@ def test_broken_ones_are_dead_letters_with_the_reason(
     details = {record.key.decode(): header(record, "dedup-detail") for record in came.dead_letters}
     assert set(details) == set(values) - {"good"}
     assert {header(record, "dedup-reason") for record in came.dead_letters} == {"schema"}
-    assert "no schema of the id 99" in str(details["unknown"])
+    assert "schema 99: the registry has no such schema" in str(details["unknown"])
