@@ -14,8 +14,9 @@ import pytest
 from stream_dedup.errors import BadItem, RegistryAway
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.news.survey import Survey, rows_of
 from stream_dedup.registry.avro import AvroReader
-from stream_dedup.settings import ItemSettings, RegistrySettings
+from stream_dedup.settings import ItemSettings, RegistrySettings, Settings
 from tests.registry.server import AVRO, JSON_SCHEMA, RegistryServer, article_class, avro, frame, protobuf_file
 
 ITEM = {"id": "7", "title": "Elm bridge opens", "text": "It opened on Monday.", "url": "https://a.example/7"}
@@ -278,3 +279,14 @@ def test_a_registry_that_is_away_is_no_verdict_on_the_record(registry: RegistryS
         read(decode, value)
     registry.start()
     assert isinstance(read(decode, value), Item)
+
+
+def test_a_survey_counts_the_schemas(registry: RegistryServer) -> None:
+    number = registry.register("AVRO", AVRO)
+    value = frame(number, avro(AVRO, ITEM | {"published": MOMENT}))
+    decode = decoder(registry)
+    survey = Survey(decode.read, Settings())
+    for i in range(3):
+        survey.add(decode(value, b"k", 1, 0, i), value, 0, i)
+    assert ("schemas", f"news.Article (id {number}) (3)") in rows_of(survey.summary())
+    assert survey.summary().as_json()["schemas"] == {f"news.Article (id {number})": 3}
