@@ -89,7 +89,8 @@ class _File:
             if count < 0:
                 self.number()
             for _ in range(abs(count)):
-                found[self.take(self.number()).decode("utf-8", "replace")] = self.take(self.number())
+                name = self.take(self.number()).decode("utf-8", "replace")
+                found[name] = self.take(self.number())
         return found
 
 
