@@ -24,7 +24,7 @@ from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.errors import not_reached, translate
 from stream_dedup.news.decode import Decoder
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import ItemSettings, RegistrySettings
 from stream_dedup.worker import task, worker
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.migration import Migration
@@ -146,6 +146,10 @@ def migration_of_partitions(_: Path) -> None:
     Migration(load_settings(worker={"scope": "partition"}), lambda _: None)
 
 
+def registry_away(_: Path) -> None:
+    Decoder(ItemSettings(), RegistrySettings(url="http://127.0.0.1:9"))(b"\0\0\0\0\7Avro", None, 0)
+
+
 def stopped_opening(_: Path) -> None:
     """The worker is stopped while a task opens; the error ends only the opening's thread."""
 
@@ -188,6 +192,7 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], None], tuple
     errors.Fenced: (taken_over, ("committing: ProducerFencedError", "give each its own")),
     errors.Outdated: (recreated_changelog, ("changelog", "deleted and created anew")),
     errors.MigrationError: (migration_of_partitions, ("scope = 'global'", "changelog")),
+    errors.RegistryAway: (registry_away, ("the schema registry http://127.0.0.1:9 cannot be reached", "wait for it")),
     errors.Interrupted: (stopped_opening, ("the worker was stopped", "while the task was being opened")),
 }
 # Class -> the test that raises it on a real Kafka.
