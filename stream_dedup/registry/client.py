@@ -19,8 +19,6 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Requ
 from stream_dedup.errors import BadItem, ConfigError, RegistryAway
 from stream_dedup.settings import RegistrySettings
 
-UNUSABLE = "schema"
-"""The reason of a bad item whose schema is missing or cannot be used."""
 # The worker's loop may wait for an answer, and a member that is silent for [worker] session_timeout (10 s) is replaced.
 _SECONDS = 5.0
 _MOST_BYTES = 8 * 2**20  # of an answer; the largest schemas in use have some hundred KB
@@ -115,7 +113,7 @@ class RegistryClient:
             except (ValueError, KeyError, TypeError):
                 is_known = False
             if is_known:
-                raise BadItem(UNUSABLE, f"the registry has {lack}")
+                raise BadItem("schema", f"the registry has {lack}")
             raise self._away(
                 f"has no {path} (404): check [registry] url; Apicurio's ends in /apis/ccompat/v7, others have no path"
             )

@@ -17,7 +17,7 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.registry.avro import AvroReader, fastavro
-from stream_dedup.registry.client import UNUSABLE, Registered, RegistryClient
+from stream_dedup.registry.client import Registered, RegistryClient
 from stream_dedup.registry.protobuf import ProtobufReader, indexes_of, protobuf
 from stream_dedup.settings import RegistrySettings
 
@@ -75,7 +75,7 @@ class Frames:
         try:
             return msgspec.json.encode(self._framed(number, payload).read())
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-            raise BadItem(UNUSABLE, f"a value of schema {number} has no form in JSON: {error}") from None
+            raise BadItem("schema", f"a value of schema {number} has no form in JSON: {error}") from None
 
     def describe(self, value: bytes) -> tuple[str, list[str]]:
         """Return the name of the schema of a value that was opened before, and its fields. Empty: it has none.
@@ -118,18 +118,18 @@ class Frames:
             indexes, start = indexes_of(payload, 0)
             message = reader.message(indexes)
             return Framed(message.name, message.fields, lambda: reader(message, payload[start:]))
-        raise BadItem(UNUSABLE, f"schema {number} is a JSON Schema, and the value is no JSON object")
+        raise BadItem("schema", f"schema {number} is a JSON Schema, and the value is no JSON object")
 
     def _reader(self, number: int) -> AvroReader | ProtobufReader | None:
         if number in self._readers:
             return self._readers[number]
         if self._client is None:
             raise BadItem(
-                UNUSABLE, f"it is Avro or Protobuf of a schema registry (schema id {number}): set [registry] url"
+                "schema", f"it is Avro or Protobuf of a schema registry (schema id {number}): set [registry] url"
             )
         since, detail = self._unusable.get(number, (0.0, ""))
         if detail and time.monotonic() - since < _ASK_AGAIN_SECONDS:
-            raise BadItem(UNUSABLE, detail)
+            raise BadItem("schema", detail)
         try:
             self._readers[number] = reader = _fetch(self._client, number)
         except BadItem as error:
@@ -137,7 +137,7 @@ class Frames:
             if len(self._unusable) >= _MOST_UNUSABLE:
                 self._unusable.clear()
             self._unusable[number] = time.monotonic(), detail
-            raise BadItem(UNUSABLE, detail) from None
+            raise BadItem("schema", detail) from None
         self._unusable.pop(number, None)
         return reader
 
@@ -156,7 +156,7 @@ def _whole(read: AvroReader, payload: bytes) -> Any:
     stream = BytesIO(payload)
     found = read(stream)
     if stream.tell() < len(payload):
-        raise BadItem(UNUSABLE, f"the bytes do not fit the Avro schema {read.name}: some are left over")
+        raise BadItem("schema", f"the bytes do not fit the Avro schema {read.name}: some are left over")
     return found
 
 
@@ -169,7 +169,7 @@ def _fetch(client: RegistryClient, number: int) -> AvroReader | ProtobufReader |
         *referenced, own = (_json(one.text) for _, one in _with_references(client, "", schema, set()))
         return AvroReader(own, referenced)
     if schema.kind != "PROTOBUF":
-        raise BadItem(UNUSABLE, f"it is of the kind {schema.kind!r}; known are AVRO, JSON and PROTOBUF")
+        raise BadItem("schema", f"it is of the kind {schema.kind!r}; known are AVRO, JSON and PROTOBUF")
     schema = client.schema(number, serialized=True)
     files = {name: _descriptor(one.text) for name, one in _with_references(client, "", schema, set(), serialized=True)}
     return ProtobufReader(files.pop(""), files)
@@ -205,7 +205,7 @@ def _descriptor(text: str) -> bytes:
         if text.startswith("\n") and "\N{REPLACEMENT CHARACTER}" not in text:  # its first field is the name of the file
             return text.encode()
     raise BadItem(
-        UNUSABLE,
+        "schema",
         "the registry does not give the descriptor of this Protobuf schema (?format=serialized), or damages it as "
         "Apicurio's does; use Confluent's registry, or publish JSON or Avro",
     )
