@@ -26,7 +26,7 @@ $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 # All packages, those of tests and extras included.
 $(STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
-	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,chinese,spark,dev]'
+	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,registry,chinese,spark,dev]'
 	$(BIN)/stream-dedup warm
 	@touch $(RUN_STAMP) $(STAMP)
 

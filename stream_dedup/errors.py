@@ -17,6 +17,7 @@
         ├── Stalled            a call of the client exceeded its time limit; the worker reopens the task
         ├── Outdated           the changelog changed after it was read; the worker reads it again
         ├── MigrationError     a migration cannot start or finish
+        ├── RegistryAway       the schema registry does not answer; records wait for it
         ├── Fenced             another member took over; this one must not write
         └── Interrupted        a stop or a rebalance came while the worker was opening a task
 
@@ -119,6 +120,10 @@ class Outdated(StreamError):  # noqa: N818
 
 class MigrationError(StreamError):
     """A migration cannot start or finish; the message says what to do."""
+
+
+class RegistryAway(StreamError):  # noqa: N818
+    """The schema registry does not answer, or refuses the login; the records that need a schema wait."""
 
 
 class Fenced(StreamError):  # noqa: N818

@@ -22,7 +22,7 @@ from stream_dedup.index import runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.kafka.errors import not_reached, translate
 from stream_dedup.news.decode import Decoder
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import ItemSettings, RegistrySettings
 from stream_dedup.worker import task, worker
 from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.resume import resume_offsets
@@ -97,6 +97,10 @@ def with_client(bound: float = 5.0, **state: Any) -> Callable[[Path], None]:
     return call
 
 
+def registry_away(_: Path) -> None:
+    Decoder(ItemSettings(), RegistrySettings(url="http://127.0.0.1:9"))(b"\0\0\0\0\7Avro", None, 0)
+
+
 def stopped_opening(_: Path) -> None:
     """The worker is stopped while a task opens; the error ends only the opening's thread."""
 
@@ -165,6 +169,7 @@ ENTRIES: dict[type[errors.StreamDedupError], tuple[Callable[[Path], object], tup
         lambda _: Migration(load_settings(worker={"scope": "partition"}), lambda _: None),
         ("scope = 'global'", "changelog"),
     ),
+    errors.RegistryAway: (registry_away, ("the schema registry http://127.0.0.1:9 cannot be reached", "wait for it")),
     errors.Interrupted: (stopped_opening, ("the worker was stopped", "while the task was being opened")),
 }  # fmt: skip
 # Class -> the test that raises it on a real Kafka.

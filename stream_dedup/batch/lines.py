@@ -21,6 +21,7 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 import zstandard
 
+from stream_dedup.batch.avro import MAGIC, avro_rows
 from stream_dedup.batch.documents import rows_of, xml_rows
 from stream_dedup.batch.packing import CHUNK, Packing, recognise, unpacked
 from stream_dedup.batch.tables import (
@@ -170,8 +171,8 @@ class LineReader:
         read, magic = READERS[file_format]
         if shown is not (file_format if magic else None):
             raise InputError(
-                f"{name} does not hold what its name or --format says: a Parquet file begins with PAR1, any other "
-                "does not, and it is not packed again"
+                f"{name} does not hold what its name or --format says: a Parquet file begins with PAR1, an Avro file "
+                "with Obj, any other does not, and neither is packed again"
             )
 
         def chunks() -> Iterator[bytes]:
@@ -275,5 +276,6 @@ READERS: dict[FileFormat, tuple[Callable[[Source], Iterator[Row]], bytes]] = {
     FileFormat.TSV: (csv_rows, b""),
     FileFormat.PARQUET: (parquet_rows, b"PAR1"),
     FileFormat.XML: (xml_rows, b""),
+    FileFormat.AVRO: (avro_rows, MAGIC),
 }
 """What reads each format, and the bytes that its files begin with, if they always do; such a file is never packed."""

@@ -44,6 +44,7 @@ class FileFormat(StrEnum):
     TSV = "tsv"
     PARQUET = "parquet"
     XML = "xml"
+    AVRO = "avro"
 
 
 WRITABLE = (FileFormat.JSONL, FileFormat.CSV, FileFormat.TSV, FileFormat.PARQUET)

@@ -48,7 +48,7 @@ InputsArgument = Annotated[
     typer.Argument(
         metavar="INPUT",
         help="Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
-        "(with a header) or .parquet; packed (.gz, .zst) or not. - is standard input.",
+        "(with a header), .parquet or .avro; packed (.gz, .zst) or not. - is standard input.",
     ),
 ]
 FormatOption = Annotated[

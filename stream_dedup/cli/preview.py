@@ -36,9 +36,7 @@ _ITEMS = 1000
 def check_command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="INPUT", help="JSON Lines, .csv, .tsv or .parquet, packed or not, as `filter` reads them; or -."
-        ),
+        typer.Argument(metavar="INPUT", help="Files of any format that `filter` reads, packed or not; or -."),
     ] = None,
     topic: Annotated[
         str | None, typer.Option(help="Read this Kafka topic instead: nothing is written, no group is joined.")
@@ -104,7 +102,7 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
     from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
     from stream_dedup.news.decode import Decoder
 
-    decode = Decoder(settings.item)
+    decode = Decoder(settings.item, settings.registry)
 
     def decoded(record: Any) -> tuple[Any, ...]:
         place = record.partition, record.offset, record.headers

@@ -203,7 +203,7 @@ class Found:
 
 def from_kafka(settings: Settings, count: int, seed: int, report: Report = lambda seen: None) -> Found:
     """Draw from the duplicates topic, and read the originals at their offsets in the input topic."""
-    topics, decode = settings.topics, Decoder(settings.item)
+    topics, decode = settings.topics, Decoder(settings.item, settings.registry)
     strata, lost = Strata[tuple[Any, Place]](count, seed, settings), 0
     with TopicReader(settings) as reader:
         beginnings = reader.beginnings(topics.input)
@@ -252,7 +252,7 @@ def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
     """
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
-    found = Decoder(settings.item).read(record.value, record.headers)
+    found = Decoder(settings.item, settings.registry).read(record.value, record.headers)
     fields = msgspec.json.decode(found.value.removeprefix(BOM_UTF8))
     paths = paths_of(settings.item, found.shape)
     lent = [("source", item.source)] if "source" in found.around else []

@@ -21,11 +21,12 @@ from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
 from stream_dedup.news.envelope import Headers, Opener
 from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, Values, alternatives, names_in
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import ItemSettings, RegistrySettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
 # Enough names to recognise one's own records by, and they fit in a line of a terminal.
 _MOST_LISTED_NAMES = 12
+_NONE_OF = "none of the fields"
 TEXT = "text"
 """The format and shape of records without fields ([item] format)."""
 # The first bytes of compressed data; batch/packing.py recognises files by the same.
@@ -76,7 +77,8 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
 
     shape: the preset that was applied. fields: the raw value of each field in fields.FIELDS, None if it is missing.
     time_reason: why `published` cannot be read (dates.REASONS), else None. value: the JSON object that was read; it
-    differs from the record where that was XML or an envelope. around: the fields that only the envelope has.
+    differs from the record where that was XML or an envelope. around: the fields that only the envelope has. schema:
+    the name of the record's schema in a registry, if it has one.
     """
 
     shape: str
@@ -84,10 +86,11 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
     time_reason: str | None
     value: bytes = b""
     around: frozenset[str] = frozenset()
+    schema: str = ""
 
 
 class Decoder:
-    """Decodes records with the field map of the [item] settings.
+    """Decodes records with the field map of the [item] settings, and with the schemas of the [registry] settings.
 
     >>> from stream_dedup.settings import ItemSettings
     >>> decode = Decoder(ItemSettings())
@@ -99,15 +102,15 @@ class Decoder:
 
     `shapes` counts the shapes of the records that were decoded, `text` for plain texts; the caller may replace it.
 
-    Raises ConfigError if a path in the field map is malformed, or if the extra that the markup needs is not installed.
+    Raises ConfigError if a path in the field map is malformed, or if an extra that the settings need is not installed.
     """
 
-    def __init__(self, settings: ItemSettings) -> None:
+    def __init__(self, settings: ItemSettings, registry: RegistrySettings | None = None) -> None:
         self._clean = Cleaner(settings)
         self._settings = settings
         self._is_given = settings.fingerprint is not None
         self._read = READERS[settings.format](settings)
-        self._open = Opener() if settings.format != TEXT else None
+        self._open = Opener(registry) if settings.format != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -131,6 +134,7 @@ class Decoder:
             return Tombstone(name, NO_TIME if time is None else time, partition, offset)
         try:
             headline = body = fingerprint = bits = None
+            framed = value
             # Nearly all records are bare objects: they pay for two comparisons.
             shape, values = self._read(value) if value[:1] == b"{" and not headers else _PACKED
             if not values:
@@ -145,7 +149,7 @@ class Decoder:
                 fingerprint = fingerprint_of(bits)
             elif not headline and not body:
                 value.decode()  # names that are not UTF-8 are skipped like unknown ones, and here they are the cause
-                raise BadItem("empty", WORDLESS if shape == TEXT else nothing_found(self._settings, names_in(value)))
+                raise BadItem("empty", WORDLESS if shape == TEXT else self._nothing_found(value, framed))
             title, text = self._clean(_text_of("title", headline), _text_of("text", body))
             source = site_of(_text_of("source", source) or _text_of("url", url))
             if time is None:
@@ -156,6 +160,13 @@ class Decoder:
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
             return _unreadable(value, error, name)
         return Item(name, title, text, source, time, partition, offset, fingerprint)
+
+    def _nothing_found(self, value: bytes, framed: bytes) -> str:
+        schema, fields = self._open.frames.describe(framed) if self._open is not None else ("", [])
+        detail = nothing_found(self._settings, fields or names_in(value))
+        if schema and detail.startswith(_NONE_OF) and self._open is not None:
+            self._open.frames.lacks(schema, detail)
+        return f"{detail}; schema: {schema}" if schema else detail
 
     def read(self, value: bytes, headers: Headers = ()) -> DecodedRecord:
         """Find the fields of a record without interpreting them, for reports to people; markup stays.
@@ -168,12 +179,14 @@ class Decoder:
         ('rss', '1', None, 'not a date')
         """
         try:
+            framed = value
             value, shape, values, around = self._find(value, headers)
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
             raise _unreadable(value, error) from None
+        schema = self._open.frames.describe(framed)[0] if self._open is not None else ""
         found = dict(zip(self._read.fields, values, strict=True))
         fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
-        return DecodedRecord(shape, fields, why_unreadable(fields["published"]), value, around)
+        return DecodedRecord(shape, fields, why_unreadable(fields["published"]), value, around, schema)
 
     def _find(self, value: bytes, headers: Headers) -> tuple[bytes, str, Values, frozenset[str]]:
         """The JSON object of an item, its shape, its values, and the fields that are its envelope's."""
@@ -212,7 +225,7 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
         return f"the fields {listed} hold neither a headline nor a text"
     present = ", ".join(names[:_MOST_LISTED_NAMES]) + (", ..." if len(names) > _MOST_LISTED_NAMES else "")
     return (
-        f"none of the fields {listed} was found{', and no known preset fits' if is_auto else ''}; the record has: "
+        f"{_NONE_OF} {listed} was found{', and no known preset fits' if is_auto else ''}; the record has: "
         f"{present or 'no names'}; name them in [item] fields"
     )
 
@@ -228,10 +241,7 @@ def _unreadable(value: bytes, error: Exception, name: str = "") -> BadItem:
         return BadItem("type", str(error), name)
     if isinstance(error, RecursionError):
         return BadItem("json", "nested too deeply", name)
-    # The wire format of schema registries: a zero, four bytes of the schema's id, then Avro or Protobuf.
-    is_registered = len(value) > 5 and value[:2] == b"\0\0"
-    hint = "; a schema registry's Avro or Protobuf begins like this: publish JSON" if is_registered else ""
-    return BadItem("json", f"{error}{hint}", name)
+    return BadItem("json", str(error), name)
 
 
 def _text_of(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Open what an item comes in: XML, a CloudEvent, a JSON Feed document.
+"""Open what an item comes in: XML, a CloudEvent, a JSON Feed document, the frame of a schema registry.
 
 In: the value of a record, and its headers. Out: `Opened`: the bytes of one JSON object, for FieldReader, and what the
 envelope says of the item. The first byte of a value tells how to open it. A JSON object is not opened: FieldReader
@@ -17,6 +17,8 @@ import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.xml import entries
+from stream_dedup.registry.frames import frames_of
+from stream_dedup.settings import RegistrySettings
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -61,15 +63,16 @@ class Opener:
     Opened(value=b'{"title": "T"}', around={'id': '7', 'source': '/wire'})
     """
 
-    def __init__(self) -> None:
+    def __init__(self, registry: RegistrySettings | None = None) -> None:
+        self.frames = frames_of(registry or RegistrySettings())
         # A further format is a function from a value to the bytes of a JSON object, and a row.
-        self._by_first_byte: dict[bytes, Callable[[bytes], bytes]] = {b"<": _of_xml}
+        self._by_first_byte: dict[bytes, Callable[[bytes], bytes]] = {b"<": _of_xml, b"\0": self.frames}
 
     def __call__(self, value: bytes, headers: Headers = ()) -> Opened:
         """Open a value by its first byte, with the attributes of a CloudEvent in binary mode. O(bytes).
 
         A value that has no row is returned as it is, in UTF-8. Raises BadItem if it does not hold exactly one item, and
-        UnicodeDecodeError for damaged UTF-16.
+        UnicodeDecodeError for damaged UTF-16, and RegistryAway if a schema cannot be fetched now.
         """
         if value[:2] in (BOM_UTF16_LE, BOM_UTF16_BE):
             value = value.decode("utf-16").encode()

@@ -107,11 +107,11 @@ class Warned(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct):
     """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
 
-    `shapes`: preset -> items. `filled`: field -> items that have it; `samples`: its first value. `names`: items whose
-    id comes from the record or its key. `sources`: their number, counted up to 4,096; `largest`: those with the most
-    items. `lent`: field -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct
-    reasons of bad items, each with its first position. `paths`: the fields of the first records, those with the longest
-    values first.
+    `shapes`: preset -> items; `schemas`: schema of a registry -> items. `filled`: field -> items that have it;
+    `samples`: its first value. `names`: items whose id comes from the record or its key. `sources`: their number,
+    counted up to 4,096; `largest`: those with the most items. `lent`: field -> items that have it from the envelope of
+    a CloudEvent only. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the
+    fields of the first records, those with the longest values first.
     """
 
     dates: Dates
@@ -120,6 +120,7 @@ class Summary(msgspec.Struct):
     tombstones: int = 0
     looked: int = 0
     shapes: dict[str, int] = {}
+    schemas: dict[str, int] = {}
     filled: dict[str, int] = {}
     samples: dict[str, str] = {}
     names: int = 0
@@ -182,6 +183,7 @@ class Survey:
         self._reasons: dict[str, tuple[str, int]] = {}  # reason -> first position, count
         self._previous: dict[int, int] = {}  # partition -> time of its last item
         self._shapes: Counter[str] = Counter()
+        self._schemas: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
         self._lent: Counter[str] = Counter()  # field -> items that have it from their envelope only
         self._paths: Counter[str] = Counter()  # field of a record -> characters in all
@@ -226,6 +228,7 @@ class Survey:
             f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
             for reason, (place, count) in self._reasons.items()
         ]
+        found.schemas = dict(self._schemas.most_common(_LARGEST))
         found.lent = dict(self._lent)
         found.paths = paths[:_SHOWN_PATHS]
         found.warnings = [Warned(*each) for each in _warnings(found, self._settings, self._window, paths)]
@@ -279,6 +282,8 @@ class Survey:
         found.looked += 1
         self._shapes[record.shape] += 1
         self._lent.update(record.around)
+        if record.schema:
+            self._schemas[record.schema] += 1
         for name, content in record.fields.items():
             if is_filled(content):
                 found.filled[name] += 1
@@ -302,6 +307,8 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
     rows = [("items", count)]
     if summary.looked:
         rows.append(("read as", _counted(summary.shapes.items())))
+        if summary.schemas:
+            rows.append(("schemas", _counted(summary.schemas.items())))
         rows.append(("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)))
         dates = summary.dates
         if dates.latest is not None or dates.missing or dates.unreadable or dates.future:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.verdict import Kind, Stage
-from stream_dedup.errors import Fenced, Outdated, Refused, Stalled, TransactionFailed
+from stream_dedup.errors import Fenced, Outdated, Refused, RegistryAway, Stalled, TransactionFailed
 from stream_dedup.news.decode import TEXT
 from stream_dedup.news.fields import PRESETS
 from stream_dedup.observe.health import Status
@@ -48,8 +48,8 @@ def _gauge(name: str, help: str, **labels: str | Sequence[str]) -> Spec:
 
 OTHER = "other"
 BAD_REASONS = (
-    "json", "xml", "entries", "type", "encoding", "compressed", "no-key", "id", "fingerprint", "empty", "too-large",
-    "refused", "header", "internal",
+    "json", "xml", "entries", "type", "encoding", "compressed", "no-key", "id", "fingerprint", "schema", "empty",
+    "too-large", "refused", "header", "internal",
 )  # fmt: skip
 """The first words of a bad item's reason; a test compares them with the code. Any other word counts as OTHER, so that
 no input can add a label value."""
@@ -57,7 +57,7 @@ FIELDS = ("title", "text", "source")
 """The fields whose absence is counted."""
 STEPS = tuple(step for step in CommitStep if step is not CommitStep.POLL)
 """The steps whose time is counted; polling is waiting, not work."""
-RETRIED = (TransactionFailed, Refused, Stalled, Fenced, Outdated)
+RETRIED = (TransactionFailed, Refused, Stalled, Fenced, Outdated, RegistryAway)
 """Errors after which the worker retries."""
 _OUTCOMES = (
     *((kind, stage) for kind in (Kind.DUPLICATE, Kind.UPDATE) for stage in (Stage.HEADLINE, Stage.BODY, Stage.PROSE)),

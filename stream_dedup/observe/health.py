@@ -4,7 +4,7 @@
     ok         it works on at least one task                                         200
     standby    it has no task and waits to take over, as it should                   200
     degraded   no broker answers, for less than the bound, or the certificate        200; 503 if it never worked
-               of one is refused
+               of one is refused; or records wait for the schema registry
     stalled    no sign of life, only failures, or no broker, for longer              503
 
 A degraded worker needs no restart. But a member that has never worked must not count as ready: otherwise a rolling
@@ -100,6 +100,7 @@ class Health(Observer):
         self._failing: _Moment | None = None  # since when
         self._away: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
         self._distrusted: tuple[_Moment, str] | None = None  # since when, and what is wrong with which certificate
+        self._waiting: dict[str, tuple[_Moment, str]] = {}  # task -> since when for the schema registry, and why
         self._finished_round = False  # since the last failure
         self._heartbeat = monotonic()  # the last sign that the process is not stuck
         self._restores: dict[str, tuple[int, float]] = {}  # task -> offsets read, since when no more
@@ -124,6 +125,9 @@ class Health(Observer):
         if self._distrusted is not None:
             since, reason = self._distrusted
             state = HealthState(Status.DEGRADED, since.wall, reason, worked, some_work=worked)
+        # However long: no restart and no other member would help.
+        for since, reason in self._waiting.copy().values():
+            return HealthState(Status.DEGRADED, since.wall, reason, worked)
         if worked:
             for last in (self._last_sign, self._failing):
                 if last is not None and now - last.monotonic > self._bound:
@@ -173,10 +177,12 @@ class Health(Observer):
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         self._restores.clear()  # one that is cancelled reports no end; the others report again at once
+        self._waiting.clear()
 
     def batch(self, report: BatchReport) -> None:
         self._lives()
         self._failing = None
+        self._waiting.pop(report.task, None)
         self.brokers_reachable()  # a broker has committed it
 
     def brokers_unreachable(self, seconds: float, reason: str) -> None:
@@ -195,6 +201,10 @@ class Health(Observer):
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
         since = self._now() if self._distrusted is None else self._distrusted[0]
         self._distrusted = (since, "; ".join(problems.values())) if problems else None
+
+    def registry_away(self, task: str, reason: str) -> None:
+        since = self._waiting[task][0] if task in self._waiting else self._now()
+        self._waiting[task] = since, reason
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._heartbeat = self._monotonic()

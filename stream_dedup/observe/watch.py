@@ -93,7 +93,7 @@ class Incoming(Observer):
             is_over, self._due = True, now + _SUMMARY_SECONDS
         if is_over:
             survey = Survey(
-                Decoder(settings.item).read,
+                Decoder(settings.item, settings.registry).read,
                 settings,
                 is_record=True,
                 place=lambda partition, offset: f"{settings.topics.input}/{partition}/{offset}",

@@ -30,13 +30,19 @@ from stream_dedup.settings.judging import (
     PolicySettings,
     WindowSettings,
 )
-from stream_dedup.settings.running import KafkaSettings, ObserveSettings, TopicSettings, WorkerSettings
+from stream_dedup.settings.running import (
+    KafkaSettings,
+    ObserveSettings,
+    RegistrySettings,
+    TopicSettings,
+    WorkerSettings,
+)
 from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
     "PREFIX", "TABLES", "DecisionSettings", "FingerprintSettings", "IndexSettings", "ItemSettings", "KafkaSettings",
-    "ObserveSettings", "PolicySettings", "Settings", "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting",
-    "load_settings", "parse_duration", "secrets_of", "variable",
+    "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings", "WindowSettings",
+    "WorkerSettings", "is_setting", "load_settings", "parse_duration", "secrets_of", "variable",
 ]  # fmt: skip
 
 PREFIX = "STREAM_DEDUP_"
@@ -48,6 +54,7 @@ class Settings(Table):
 
     kafka: KafkaSettings = KafkaSettings()
     topics: TopicSettings = TopicSettings()
+    registry: RegistrySettings = RegistrySettings()
     item: ItemSettings = ItemSettings()
     window: WindowSettings = WindowSettings()
     fingerprint: FingerprintSettings = FingerprintSettings()
@@ -103,6 +110,8 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
             "[item] fingerprint and [fingerprint] family = 'given' belong together: the first names the field, the "
             "second compares it; set both or neither"
         )
+    if settings.registry.url and settings.item.format == "text":
+        raise ConfigError("[registry] url would not be used: [item] format = 'text' takes each value as it is")
     settings._path = path
     return settings
 

@@ -1,4 +1,4 @@
-"""The tables of a worker in operation: [kafka], [topics], [worker] and [observe]."""
+"""The tables of a worker in operation: [kafka], [topics], [registry], [worker] and [observe]."""
 
 import re
 from datetime import timedelta
@@ -151,6 +151,49 @@ class TopicSettings(Table):
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"each topic needs its own name; used twice: {', '.join(repeated)}")
+        return self
+
+
+# A host, a port and a path: what is shown in messages must not hold a password.
+_URL = re.compile(r"https?://([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:\d+)?(/[\w./~%-]*)?")
+
+
+class RegistrySettings(SecretTable):
+    """The schema registry of the input's producers, if they write Avro or Protobuf."""
+
+    url: str = Field(
+        "",
+        description="Address of the registry's REST API, as Confluent has it: http://HOST:8081. Apicurio's is "
+        "http://HOST:8080/apis/ccompat/v7. Install the extra `registry`. Unset: values of a registry's serializers are "
+        "read if they are JSON; others become dead letters.",
+    )
+    user: str | None = Field(None, description="User of a login by password.")
+    password: SecretStr | None = Field(None, description="Its password. Set it in the environment.")
+    password_file: Path | None = Field(None, description="File with the password. Read again for each request.")
+    token: SecretStr | None = Field(None, description="Bearer token of a login without a user.")
+    token_file: Path | None = Field(None, description="File with the token. Read again for each request.")
+    ca_file: Path | None = Field(
+        None,
+        description="PEM file of the CAs that sign the registry's certificate. Unset: those of the operating system.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "RegistrySettings":
+        if self.url and not _URL.fullmatch(self.url):
+            raise ValueError(
+                "url must be http://HOST:PORT or https://HOST:PORT, with a path if the registry has one, and nothing "
+                "else (it is not shown here, because it may hold a password); user and password are settings of their"
+                " own"
+            )
+        given = [name for name in type(self).model_fields if name != "url" and getattr(self, name)]
+        if given and not self.url:
+            raise ValueError(f"{', '.join(given)} would not be used: there is no registry; set url")
+        if bool(self.user) != self.has_secret("password"):
+            raise ValueError("user and password belong together; set both or neither")
+        if self.user and self.has_secret("token"):
+            raise ValueError("user and token are both set, and a login takes one of them; keep one")
+        if self.ca_file and not self.url.startswith("https"):
+            raise ValueError("ca_file would not be used: url does not begin with https")
         return self
 
 

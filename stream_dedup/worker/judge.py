@@ -76,7 +76,7 @@ class Judge:
     ) -> None:
         self._task, self._context, self._outgoing, self._dedup = task, context, outgoing, dedup
         self._failed = failed
-        self._decode = Decoder(context.settings.item)
+        self._decode = Decoder(context.settings.item, context.settings.registry)
         self._thread = context.thread(f"{task}-preparer")
         self._ahead: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
 

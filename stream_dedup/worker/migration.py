@@ -104,7 +104,7 @@ class Migration:
             )
         self._settings, self._on_progress, self._clock = settings, report, clock
         self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_deadline)
-        self._decode = Decoder(settings.item)
+        self._decode = Decoder(settings.item, settings.registry)
         self._store: StateStore
         self._consumer: Any = None
         self._admin: Any = None

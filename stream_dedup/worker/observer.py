@@ -99,5 +99,8 @@ class Observer:
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
         """Address -> what is wrong with the certificate of a broker, when this changes; empty: nothing any more."""
 
+    def registry_away(self, task: str, reason: str) -> None:
+        """Records of the task wait for the schema registry, until its next batch. Called at each try."""
+
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         """Something failed. The worker retries it in `retry_in` seconds; None: the worker ends."""

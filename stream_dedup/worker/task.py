@@ -45,7 +45,15 @@ from typing import Any, TypeVar
 
 from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.errors import ChangelogError, Interrupted, Outdated, StreamDedupError, StreamError, TransactionFailed
+from stream_dedup.errors import (
+    ChangelogError,
+    Interrupted,
+    Outdated,
+    RegistryAway,
+    StreamDedupError,
+    StreamError,
+    TransactionFailed,
+)
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.client import TopicPartition
@@ -262,7 +270,11 @@ class PartitionTask:
         before = self._in_flight.positions if self._in_flight is not None else self.positions
         after = {**before, **{record.partition: record.offset + 1 for record in records}}
         positions = _advanced(after, consumer_positions or {})
-        items, batch = self._judge(records, next_records)
+        try:
+            items, batch = self._judge(records, next_records)
+        except RegistryAway:
+            self.finish()  # what is judged does not wait for the registry
+            raise
         refusals = self._failed.refusals
         outgoing = [
             one

@@ -102,7 +102,7 @@ class Trial:
 
     def __init__(self, settings: Settings, topic: str, *, clock: Callable[[], float] = time.time) -> None:
         self._settings, self._clock = settings, clock
-        self._decode = Decoder(settings.item)
+        self._decode = Decoder(settings.item, settings.registry)
         self._dedup = Deduplicator(settings)
         self._survey = Survey(
             self._decode.read,

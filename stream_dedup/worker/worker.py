@@ -25,6 +25,7 @@ from stream_dedup.errors import (
     Interrupted,
     Outdated,
     RecordsGone,
+    RegistryAway,
     Stalled,
     StreamDedupError,
     StreamError,
@@ -59,7 +60,7 @@ _POLLS = 4
 # A position that has passed only control records and aborted records is committed by itself this long after the last
 # commit: before any retention deletes them, and seldom enough to cost nothing.
 _MARKERS_SECONDS = 60.0
-_RETRYABLE = (TransactionFailed, Stalled, Fenced, Outdated)
+_RETRYABLE = (TransactionFailed, Stalled, Fenced, Outdated, RegistryAway)
 # A member gives its role up after this number of failed openings in a row, over a session's time at least: after that
 # time the group would also reassign the role of a dead member. One or two openings fail while a broker is replaced, and
 # another member would do no better.
@@ -292,6 +293,8 @@ class Worker:
     def _task_failed(self, slot: TaskSlot, error: StreamError) -> None:
         slot.close_task(str(error))
         self._observer.error(error, slot.retry.failed(error, self._last_poll))
+        if isinstance(error, RegistryAway):
+            self._observer.registry_away(slot.name, str(error))
         if self._group is not None:
             self._group.pause(slot.partitions)
 

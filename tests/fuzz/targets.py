@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import fastavro
 import msgspec
 
 from stream_dedup.batch import packing
@@ -16,19 +17,23 @@ from stream_dedup.batch.lines import LineReader
 from stream_dedup.batch.tables import FileFormat, Source, csv_rows
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
-from stream_dedup.errors import BadItem, InputError, UsageError
+from stream_dedup.errors import BadItem, InputError, RegistryAway, UsageError
 from stream_dedup.news import dates
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.fields import PRESETS
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.survey import Survey
-from stream_dedup.settings import ItemSettings, load_settings
+from stream_dedup.registry.avro import AvroReader
+from stream_dedup.registry.frames import frames_of
+from stream_dedup.registry.protobuf import ProtobufReader
+from stream_dedup.settings import ItemSettings, RegistrySettings, load_settings
 from tests.fuzz.loop import JSON, Target, scratch_file
 from tests.fuzz.outside import outside_targets
 from tests.fuzz.records import NOW, record_targets
 from tests.fuzz.stored import stored_targets
 from tests.news.test_presets import RECORDS
+from tests.registry.server import AVRO, article_class, avro, frame, protobuf_file
 
 _MARKUP = [
     b"<", b">", b"</", b"/>", b"<p>", b"</p>", b"<b", b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<script>", b"</script>",
@@ -56,6 +61,42 @@ def _decoder(**settings: Any) -> Callable[[bytes], object]:
             decode.read(data)
 
     return call
+
+
+def _framed() -> Callable[[bytes], object]:
+    """Values of a registry that is away, of which the first three schemas were fetched before."""
+    registry = RegistrySettings(url="http://127.0.0.1:9")
+    nested = {
+        "type": "record",
+        "name": "N",
+        "fields": [{"name": "title", "type": "string"}, {"name": "n", "type": ["null", "N"]}],
+    }
+    frames_of(registry)._readers = {
+        1: AvroReader(AVRO), 2: ProtobufReader(protobuf_file().SerializeToString(), {}), 3: AvroReader(nested), 4: None,
+    }  # fmt: skip
+    decode = Decoder(ItemSettings(), registry)
+
+    def call(data: bytes) -> None:
+        assert isinstance(decode(data, b"k", 1, 0, 1), (Item, BadItem))
+        with contextlib.suppress(BadItem):
+            decode.read(data)
+
+    return call
+
+
+def _framed_seeds() -> list[bytes]:
+    item = {"id": "1", "title": "Elm", "text": "It opened.", "url": None, "published": 1}
+    message = article_class()(id="1", title="Elm", text="It opened.")
+    return [
+        frame(1, avro(AVRO, item)), frame(2, b"\x02\x02" + message.SerializeToString()), b"\0" * 8 + frame(1, b"\x02a"),
+        frame(3, b"\x02a\x02\x02b\0"), frame(4, b'{"title": "Elm"}'),
+    ]  # fmt: skip
+
+
+def _avro_file() -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, AVRO, [{"id": "1", "title": "Elm", "text": "x", "published": 1}] * 3, codec="deflate")
+    return out.getvalue()
 
 
 def _cleaner(markup: Any) -> Callable[[bytes], object]:
@@ -213,6 +254,11 @@ def targets() -> list[Target]:
         Target("zstd", [_packed(packing.Packing.ZSTD) * 2], [b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"],
                _lines("a.jsonl.zst"), (InputError,), 0.1),
         Target("parquet", [_parquet()], [b"PAR1"], _lines("a.parquet"), (InputError,), 0.01),
+        Target("framed", _framed_seeds(),
+               [*(b"\0\0\0\0" + bytes([i]) for i in range(4)), b"\x02" * 64, b"\x80" * 9, b"{"],
+               _framed(), (RegistryAway,), 0.5),
+        Target("avro", [_avro_file()], [b"Obj\1", b"\x80" * 9, b"null", b"snappy", b"xz"], _lines("a.avro"),
+               (InputError,), 0.1),
         Target("survey", records, JSON + _MARKUP, _survey, (), 0.1),
         Target("verdicts", [NOW.to_bytes(8, "big") + record for record in records],
                [*JSON, *_MARKUP, b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7], Verdicts(), (), 0.02),

@@ -18,6 +18,7 @@ PRIMITIVES = {
 }  # fmt: skip
 
 TARGETS_OF = {
+    "batch/avro.py": ["avro"],
     "batch/documents.py": ["documents"],
     "batch/tables.py": ["csv", "lines", "parquet"],
     "batch/packing.py": ["gzip", "zstd"],
@@ -41,6 +42,7 @@ TARGETS_OF = {
     "observe/page.py": ["request"],
     "observe/probe.py": ["health check"],
     "observe/http.py": ["request"],
+    "registry/frames.py": ["framed"],
     "settings/__init__.py": ["settings", "environment"],
     "worker/resume.py": ["note"],
 }
@@ -53,6 +55,7 @@ NEEDS_NONE = {
     "fingerprint/scheme.py": "a digest of its own",
     "spark/tasks.py": "what an executor of the same job has made",
     "kafka/errors.py": "an address in the settings",
+    "registry/client.py": "what a registry in the settings answers",
     "phrases.py": "what pip has written about its own installation",
 }
 

@@ -98,10 +98,6 @@ def test_a_value_that_its_producer_compressed_is_named(pack: Callable[[bytes], b
     assert bad.detail.startswith(f"the value is {name}-compressed; publish it plain")
 
 
-def test_the_header_of_a_schema_registry_is_explained() -> None:
-    assert "schema registry's Avro or Protobuf" in str(bad_of(b"\x00\x00\x00\x00\x2aavro"))
-
-
 def test_a_byte_order_mark_is_no_fault() -> None:
     assert isinstance(PLAIN(b'\xef\xbb\xbf{"id": "a", "title": "T"}', None, 1), Item)
 

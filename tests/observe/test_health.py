@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from stream_dedup.errors import TransactionFailed
+from stream_dedup.errors import RegistryAway, TransactionFailed
 from stream_dedup.observe.health import Health, HealthState, Status, stall_seconds
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import BatchReport
 from tests.observe.watched import START, Clock
 
 BOUND = 60.0
@@ -205,3 +206,27 @@ def test_a_distrusted_broker_degrades_and_no_more(health: Health, clock: Clock) 
     assert (state.since, state.reason) == (START, "b:9093: expired; c:9093: expired")
     health.brokers_distrusted({})
     assert health.state().status is Status.OK
+
+
+def test_a_registry_that_is_away_degrades_until_the_next_batch_however_long_it_takes(
+    health: Health, clock: Clock
+) -> None:
+    health.registry_away("global", "the schema registry cannot be reached")
+    assert not health.state().healthy, "it has never worked: a wrong address must not replace the others"
+    health.loop_completed(["global"])
+    for clock.passed in range(0, 10 * int(BOUND), 5):
+        health.heartbeat()
+        health.error(RegistryAway("the schema registry cannot be reached"), 5.0)
+        health.registry_away("global", "the schema registry cannot be reached")
+        health.loop_completed(["global"])
+    state = health.state()
+    assert (state.status, state.healthy, state.alive, state.since) == (Status.DEGRADED, True, True, START)
+    assert state.reason == "the schema registry cannot be reached"
+    health.batch(report("other"))
+    assert health.state().status is Status.DEGRADED, "another task says nothing about this one"
+    health.batch(report("global"))
+    assert health.state().status is Status.OK
+
+
+def report(task: str) -> BatchReport:
+    return BatchReport(task, [], [], {}, {}, 0, 0, {})

@@ -1,0 +1,132 @@
+"""Fetch schemas from a schema registry over HTTP, by Confluent's REST API.
+
+In: the id of a schema. Out: `Registered`: the schema as it was registered. Confluent, Apicurio (under
+/apis/ccompat/v7), Karapace and Redpanda serve this API. A registry that says that it has no such schema makes a bad
+item. Anything else that goes wrong says nothing about the record, which must wait: `RegistryAway`.
+"""
+
+import json
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Sequence
+from http.client import HTTPException
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+
+from stream_dedup.errors import BadItem, ConfigError, RegistryAway
+from stream_dedup.settings import RegistrySettings
+
+# The worker's loop may wait for an answer, and a member that is silent for [worker] session_timeout (10 s) is replaced.
+_SECONDS = 5.0
+_MOST_BYTES = 8 * 2**20  # of an answer; the largest schemas in use have some hundred KB
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+
+
+class Registered(NamedTuple):
+    """A schema. `kind`: AVRO, JSON or PROTOBUF. `references`: the name of each import, and the id of its schema."""
+
+    kind: str
+    text: str
+    references: Sequence[tuple[str, int]]
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A redirect could take the login to another host."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class RegistryClient:
+    """Asks the registry of the [registry] settings. Safe for several threads; it keeps no connection.
+
+    Raises ConfigError for a CA file that cannot be used.
+    """
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._settings, self._url = settings, settings.url.rstrip("/")
+        try:
+            self._context()
+        except OSError as error:
+            raise ConfigError(
+                f"[registry] ca_file: cannot use {settings.ca_file} as a PEM file of CAs: {error}"
+            ) from None
+
+    def schema(self, number: int, *, serialized: bool = False) -> Registered:
+        """Fetch the schema of this id; a Protobuf schema as text, or `serialized` as a descriptor in Base64.
+
+        One request, and one for each reference. Raises BadItem if the registry has no such schema, and RegistryAway.
+        """
+        path = f"/schemas/ids/{number}" + ("?format=serialized" if serialized else "")
+        answer = self._get(path, "no such schema")
+        try:
+            references = [
+                (one["name"], self._id_of(one["subject"], one["version"])) for one in answer.get("references") or ()
+            ]
+            return Registered(answer.get("schemaType") or "AVRO", str(answer["schema"]), references)
+        except (AttributeError, KeyError, TypeError):
+            raise self._away(f"answers {path} in another form than Confluent's API") from None
+
+    def _id_of(self, subject: str, version: int) -> int:
+        path = f"/subjects/{quote(subject, safe='')}/versions/{int(version)}"
+        return int(self._get(path, f"no version {version} of {subject}, to which a schema refers")["id"])
+
+    def _context(self) -> ssl.SSLContext:
+        """A replaced CA file takes effect at the next request."""
+        return ssl.create_default_context(cafile=self._settings.ca_file)
+
+    def _get(self, path: str, lack: str) -> Any:
+        request, deadline = Request(self._url + path, headers=self._headers()), time.monotonic() + _SECONDS  # noqa: S310 - http(s) by the settings
+        try:
+            opener = build_opener(ProxyHandler({}), HTTPSHandler(context=self._context()), _NoRedirect)
+            try:
+                answer = opener.open(request, timeout=_SECONDS)
+            except HTTPError as error:
+                answer = error  # an answer as well
+            with answer:
+                body = bytearray()
+                while chunk := answer.read1(2**16):
+                    body += chunk
+                    if len(body) > _MOST_BYTES or time.monotonic() > deadline:
+                        raise self._away(f"takes longer than {_SECONDS:.0f} s for {path}, or sends too much")
+            if answer.status != 200:
+                self._refused(answer.status, path, bytes(body), lack)
+            return json.loads(body)
+        except URLError as error:
+            raise self._away(f"cannot be reached: {error.reason}") from None
+        except (OSError, HTTPException) as error:
+            raise self._away(f"broke off: {error}") from None
+        except ValueError:  # its text may show a header
+            raise self._away(f"does not answer {path} with JSON") from None
+
+    def _refused(self, status: int, path: str, body: bytes, lack: str) -> None:
+        """Raise BadItem if the registry itself says that it lacks something, otherwise RegistryAway."""
+        if status in (401, 403):
+            raise self._away(f"refuses the login ({status}): check [registry] user and password, or token")
+        if status == 404:
+            try:
+                # 40401: no subject, 40402: no version, 40403: no schema. A wrong address has another answer.
+                is_known = json.loads(body)["error_code"] in (40401, 40402, 40403)
+            except (ValueError, KeyError, TypeError):
+                is_known = False
+            if is_known:
+                raise BadItem("schema", f"the registry has {lack}")
+            raise self._away(
+                f"has no {path} (404): check [registry] url; Apicurio's ends in /apis/ccompat/v7, others have no path"
+            )
+        raise self._away(f"answers {path} with {status}")
+
+    def _headers(self) -> dict[str, str]:
+        headers, settings = {"Accept": _ACCEPT}, self._settings
+        token, password = settings.secret("token"), settings.secret("password")
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        elif password is not None:
+            headers["Authorization"] = f"Basic {b64encode(f'{settings.user}:{password}'.encode()).decode()}"
+        return headers
+
+    def _away(self, what: str) -> RegistryAway:
+        return RegistryAway(f"the schema registry {self._url} {what}; records wait for it")

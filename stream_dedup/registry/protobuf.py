@@ -1,0 +1,127 @@
+"""Decode Protobuf messages into what becomes JSON, by descriptors.
+
+In: a FileDescriptorProto and those that it imports, and bytes. Out: a dict, with the names of the fields as the schema
+has them, in the JSON form of Protobuf: times as text, 64-bit numbers as digits, enums by name.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.phrases import install_command
+
+# What decoding needs, and the types that schemas may import without a reference.
+_PARTS = (
+    "descriptor_pb2", "descriptor_pool", "json_format", "message", "message_factory",
+    "any_pb2", "duration_pb2", "empty_pb2", "field_mask_pb2", "struct_pb2", "timestamp_pb2", "wrappers_pb2",
+)  # fmt: skip
+# It only declares options of fields, which say nothing about values; Confluent's registry has it without a subject.
+_META = "confluent/meta.proto"
+_MOST_INDEXES = 32  # the depth of a nested message
+
+
+def protobuf() -> Any:
+    """Import google.protobuf with the types that schemas may import. Raises ConfigError where it is not installed."""
+    try:
+        for part in _PARTS:
+            import_module(f"google.protobuf.{part}")
+    except ImportError:
+        raise ConfigError(f"Protobuf needs protobuf: {install_command('registry')}, or publish JSON") from None
+    return import_module("google.protobuf")
+
+
+class Message(NamedTuple):
+    """A message type of a file: its full name, its fields, and the class that parses it."""
+
+    name: str
+    fields: list[str]
+    parse: Any
+
+
+class ProtobufReader:
+    """Reads the messages of one file. `imports`: the files that it may import, by name.
+
+    Raises BadItem for a file that cannot be used.
+    """
+
+    def __init__(self, file: bytes, imports: Mapping[str, bytes]) -> None:
+        self._library = protobuf()
+        self._pool = self._library.descriptor_pool.DescriptorPool()
+        self._messages: dict[tuple[int, ...], Message] = {}
+        try:
+            self._file = self._add("value.proto", file, imports, set())
+        except (self._library.message.DecodeError, TypeError, ValueError, KeyError) as error:
+            raise BadItem("schema", f"it is not a usable Protobuf descriptor: {error}") from None
+
+    def _add(self, name: str, file: bytes, imports: Mapping[str, bytes], added: set[str]) -> Any:
+        """Add a file to the pool, after its imports."""
+        proto = self._library.descriptor_pb2.FileDescriptorProto.FromString(file)
+        proto.name = name
+        needed = [each for each in proto.dependency if each != _META]
+        if len(needed) < len(proto.dependency):  # these lists have the positions of imports
+            del proto.dependency[:], proto.public_dependency[:], proto.weak_dependency[:]
+            proto.dependency.extend(needed)
+        for each in needed:
+            if each not in added:
+                added.add(each)
+                known = imports.get(each)
+                if known is None:
+                    known = self._library.descriptor_pool.Default().FindFileByName(each).serialized_pb
+                self._add(each, known, imports, added)
+        self._pool.Add(proto)
+        return proto
+
+    def message(self, indexes: tuple[int, ...]) -> Message:
+        """Return the message type at these positions: of the file, of that message, and so on. Raises BadItem."""
+        if indexes not in self._messages:
+            try:
+                proto = self._file.message_type[indexes[0]]
+                name = ".".join(filter(None, (self._file.package, proto.name)))
+                for index in indexes[1:]:
+                    proto = proto.nested_type[index]
+                    name += f".{proto.name}"
+            except IndexError:
+                raise BadItem("schema", f"the Protobuf schema has no message at the place {list(indexes)}") from None
+            descriptor = self._pool.FindMessageTypeByName(name)
+            parse = self._library.message_factory.GetMessageClass(descriptor).FromString
+            self._messages[indexes] = Message(name, [field.name for field in descriptor.fields], parse)
+        return self._messages[indexes]
+
+    def __call__(self, message: Message, value: bytes) -> Any:
+        """Read a message. O(bytes). Raises BadItem (reason `schema`)."""
+        try:
+            return self._library.json_format.MessageToDict(
+                message.parse(value), preserving_proto_field_name=True, descriptor_pool=self._pool
+            )
+        except Exception as error:  # noqa: BLE001 - a third-party parser on hostile input
+            raise BadItem("schema", f"the bytes do not fit the Protobuf message {message.name}: {error}") from None
+
+
+def indexes_of(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
+    """Read the positions of the message type, and where the message begins: a count and numbers, as zigzag varints.
+
+    >>> indexes_of(b"\\x00...", 0), indexes_of(b"\\x04\\x02\\x06...", 0)
+    (((0,), 1), ((1, 3), 3))
+    """
+    count, place = _varint(value, start)
+    if not 0 <= count <= _MOST_INDEXES:
+        raise BadItem("schema", f"no Protobuf of a registry: it names a message by {count} positions")
+    found = []
+    for _ in range(count):
+        index, place = _varint(value, place)
+        found.append(index)
+    if min(found, default=0) < 0:
+        raise BadItem("schema", f"the Protobuf schema has no message at the place {found}")
+    return tuple(found) or (0,), place
+
+
+def _varint(value: bytes, place: int) -> tuple[int, int]:
+    number = shift = 0
+    for byte in value[place : place + 5]:  # of 32 bits
+        place += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), place
+        shift += 7
+    raise BadItem("schema", "no Protobuf of a registry: the position of its message is missing")

@@ -1,0 +1,292 @@
+"""Values of a schema registry's serializers, in the three forms, become the items that their JSON would be."""
+
+import datetime
+import json
+import logging
+from collections.abc import Iterator
+from decimal import Decimal
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from stream_dedup.errors import BadItem, RegistryAway
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.news.survey import Survey, rows_of
+from stream_dedup.registry.avro import AvroReader
+from stream_dedup.settings import ItemSettings, RegistrySettings, Settings
+from tests.registry.server import AVRO, JSON_SCHEMA, RegistryServer, article_class, avro, frame, protobuf_file
+
+ITEM = {"id": "7", "title": "Elm bridge opens", "text": "It opened on Monday.", "url": "https://a.example/7"}
+MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 678000, datetime.UTC)
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryServer]:
+    with RegistryServer() as server:
+        yield server
+
+
+def decoder(registry: RegistryServer, **item: Any) -> Decoder:
+    return Decoder(ItemSettings(**item), RegistrySettings(url=registry.url))
+
+
+def twin(**changes: Any) -> Item:
+    found = Decoder(ItemSettings())(
+        json.dumps(ITEM | {"published": MOMENT.isoformat()} | changes).encode(), b"k", None, 1, 2
+    )
+    assert isinstance(found, Item)
+    return found
+
+
+def read(decode: Decoder, value: bytes) -> Any:
+    return decode(value, b"k", None, 1, 2)
+
+
+def test_avro_is_read_as_its_json(registry: RegistryServer) -> None:
+    number = registry.register("AVRO", AVRO)
+    value = frame(number, avro(AVRO, ITEM | {"published": MOMENT}))
+    decode = decoder(registry)
+    assert vars_of(read(decode, value)) == vars_of(twin())
+    assert decode.read(value).schema == f"news.Article (id {number})"
+
+
+def vars_of(item: Item) -> tuple[object, ...]:
+    return item.id, item.title, item.text, item.source, item.time
+
+
+def test_protobuf_is_read_as_its_json(registry: RegistryServer) -> None:
+    number = registry.register("PROTOBUF", protobuf_file())
+    message = article_class()(**ITEM)
+    message.published.FromDatetime(MOMENT)
+    # The article is the second type of its file: one position, which is 1.
+    value = frame(number, b"\x02\x02" + message.SerializeToString())
+    decode = decoder(registry)
+    assert vars_of(read(decode, value)) == vars_of(twin())
+    assert decode.read(value).schema == f"news.Article (id {number})"
+
+
+def test_framed_json_needs_no_registry() -> None:
+    value = frame(7, json.dumps(ITEM | {"published": MOMENT.isoformat()}).encode())
+    decode = Decoder(ItemSettings())
+    assert vars_of(read(decode, value)) == vars_of(twin())
+    assert decode.read(value).schema == "JSON Schema (id 7)"
+
+
+def test_framed_json_asks_nothing_of_a_registry(registry: RegistryServer) -> None:
+    number = registry.register("JSON", JSON_SCHEMA)
+    assert isinstance(read(decoder(registry), frame(number, json.dumps(ITEM).encode())), Item)
+    assert not registry.requests
+
+
+def test_avro_that_begins_like_json_is_avro(registry: RegistryServer) -> None:
+    """The long -62 is written as an opening brace."""
+    fields = [{"name": "n", "type": "long"}, {"name": "title", "type": "string"}]
+    schema = {"type": "record", "name": "Odd", "fields": fields}
+    value = frame(registry.register("AVRO", schema), avro(schema, {"n": -62, "title": "Elm bridge opens"}))
+    assert value[5:6] == b"{"
+    assert read(decoder(registry), value).title == "Elm bridge opens"
+
+
+def test_an_id_of_eight_bytes_is_told_apart(registry: RegistryServer) -> None:
+    number = registry.register("AVRO", AVRO)
+    value = b"\0" + number.to_bytes(8, "big") + avro(AVRO, ITEM | {"published": MOMENT})
+    assert vars_of(read(decoder(registry), value)) == vars_of(twin())
+
+
+def test_avro_types_become_json(registry: RegistryServer) -> None:
+    author = {"type": "record", "name": "Author", "fields": [{"name": "name", "type": "string"}]}
+    types: dict[str, Any] = {
+        "micros": {"type": "long", "logicalType": "timestamp-micros"},
+        "day": {"type": "int", "logicalType": "date"},
+        "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "uuid": {"type": "string", "logicalType": "uuid"},
+        "kind": {"type": "enum", "name": "Kind", "symbols": ["NEWS", "OPINION"]},
+        "body": "bytes",
+        "image": {"type": "fixed", "name": "Hash", "size": 2},
+        "authors": {"type": "array", "items": author},
+        "labels": {"type": "map", "values": ["null", "Author", "double"]},
+        "editor": ["null", "Author"],
+    }
+    schema = {"type": "record", "name": "All", "fields": [{"name": name, "type": one} for name, one in types.items()]}
+    values = {
+        "micros": MOMENT, "day": MOMENT.date(), "price": Decimal("3.50"), "uuid": UUID(int=7), "kind": "OPINION",
+        "body": "Brücke".encode(), "image": b"\xff\x00", "authors": [{"name": "Ann"}],
+        "labels": {"a": None, "b": {"name": "Bo"}, "c": 1.5}, "editor": {"name": "Cy"},
+    }  # fmt: skip
+    number = registry.register("AVRO", schema)
+    found = decoder(registry).read(frame(number, avro(schema, values)))
+    assert json.loads(found.value) == {
+        "micros": "2024-01-02T03:04:05.678000Z", "day": "2024-01-02", "price": "3.50", "uuid": str(UUID(int=7)),
+        "kind": "OPINION", "body": "Brücke", "image": "/wA=", "authors": [{"name": "Ann"}],
+        "labels": {"a": None, "b": {"name": "Bo"}, "c": 1.5}, "editor": {"name": "Cy"},
+    }  # fmt: skip
+
+
+def test_a_schema_may_refer_to_others(registry: RegistryServer) -> None:
+    place = {"type": "record", "name": "geo.Place", "fields": [{"name": "name", "type": "string"}]}
+    author = {
+        "type": "record", "name": "news.Author",
+        "fields": [{"name": "name", "type": "string"}, {"name": "home", "type": "geo.Place"}],
+    }  # fmt: skip
+    fields = [{"name": "title", "type": "string"}, {"name": "author", "type": "news.Author"}]
+    fields += [{"name": "place", "type": "geo.Place"}]
+    article = {"type": "record", "name": "Article", "fields": fields}
+    registry.register("AVRO", place, subject="places")
+    registry.register("AVRO", author, (("geo.Place", "places"),), "authors / all")
+    number = registry.register("AVRO", article, (("news.Author", "authors / all"), ("geo.Place", "places")))
+    value = frame(number, b"\x06Elm" + b"\x06Ann" + b"\x04Ox" + b"\x04Oy")
+    found = json.loads(decoder(registry).read(value).value)
+    assert found == {"title": "Elm", "author": {"name": "Ann", "home": {"name": "Ox"}}, "place": {"name": "Oy"}}
+
+
+def test_a_protobuf_file_may_import_others(registry: RegistryServer) -> None:
+    file = protobuf_file()
+    file.dependency.append("confluent/meta.proto")  # options alone; no subject has it
+    other = protobuf_file()
+    other.name, other.package = "other.proto", "others"
+    registry.register("PROTOBUF", other, subject="others")
+    file.dependency.append("other.proto")
+    file.message_type[1].field.add(name="related", number=9, type=11, label=1, type_name=".others.Article")
+    number = registry.register("PROTOBUF", file, (("other.proto", "others"),))
+    value = frame(number, b"\x02\x02" + b"\x12\x03Elm" + b"\x4a\x05\x12\x03Oak")
+    found = json.loads(decoder(registry).read(value).value)
+    assert found == {"title": "Elm", "related": {"title": "Oak"}}
+
+
+def test_a_schema_is_fetched_once(registry: RegistryServer) -> None:
+    number = registry.register("AVRO", AVRO)
+    value = frame(number, avro(AVRO, ITEM | {"published": MOMENT}))
+    for _ in range(3):
+        assert isinstance(read(decoder(registry), value), Item)
+    assert registry.requests == [f"/schemas/ids/{number}"]
+    registry.stop()
+    assert isinstance(read(decoder(registry), value), Item)
+
+
+def test_an_unknown_id_is_a_bad_item_and_asked_for_once(registry: RegistryServer) -> None:
+    decode = decoder(registry)
+    for _ in range(3):
+        assert str(read(decode, frame(77, b"\x06Elm"))) == "schema: schema 77: the registry has no such schema"
+    assert len(registry.requests) == 1
+
+
+def test_without_a_registry_the_setting_is_named() -> None:
+    found = read(Decoder(ItemSettings()), frame(7, b"\x06Elm"))
+    assert str(found) == "schema: it is Avro or Protobuf of a schema registry (schema id 7): set [registry] url"
+
+
+def test_a_schema_without_title_and_text_is_said_once_with_its_fields(
+    registry: RegistryServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = {"type": "record", "name": "Stock", "fields": [{"name": "kop", "type": "string"}]}
+    number = registry.register("AVRO", schema)
+    decode = decoder(registry)
+    with caplog.at_level(logging.WARNING):
+        found = [read(decode, frame(number, b"\x06Elm")) for _ in range(3)]
+    assert "the record has: kop" in str(found[0])
+    assert str(found[0]).endswith(f"schema: Stock (id {number})")
+    [said] = [record.getMessage() for record in caplog.records]
+    assert "Stock" in said
+    assert "kop" in said
+
+
+def test_an_item_that_is_empty_is_not_the_fault_of_its_schema(
+    registry: RegistryServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    number = registry.register("PROTOBUF", protobuf_file())
+    found = read(decoder(registry), frame(number, b"\x02\x02"))
+    assert "hold neither a headline nor a text" in str(found)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("payload", "cause"),
+    [
+        (b"", "Avro or Protobuf|malformed|json"),
+        (b"\x06Elm", "do not fit"),
+        (avro(AVRO, ITEM | {"published": MOMENT}) + b"\0", "some are left over"),
+        (avro(AVRO, ITEM | {"published": MOMENT})[:-3], "do not fit"),
+        (b"\x02\xff", "do not fit"),
+    ],
+)
+def test_avro_that_does_not_fit_its_schema_is_a_bad_item(registry: RegistryServer, payload: bytes, cause: str) -> None:
+    number = registry.register("AVRO", AVRO)
+    found = read(decoder(registry), frame(number, payload))
+    assert isinstance(found, BadItem)
+    assert any(each in str(found) for each in cause.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("payload", "cause"),
+    [
+        (b"\x02\x02\x12\xffElm", "do not fit"),
+        (b"\x02\x08", "no message at the place [4]"),
+        (b"\x04\x02\x02", "no message at the place [1, 1]"),
+        (b"\x02\x01", "no message at the place [-1]"),
+        (b"\x80\x80\x80\x80\x80\x80", "the position of its message is missing"),
+        (b"\xfe\x01", "127 positions"),
+    ],
+)
+def test_protobuf_that_does_not_fit_its_schema_is_a_bad_item(
+    registry: RegistryServer, payload: bytes, cause: str
+) -> None:
+    number = registry.register("PROTOBUF", protobuf_file())
+    found = read(decoder(registry), frame(number, payload))
+    assert isinstance(found, BadItem)
+    assert cause in str(found)
+
+
+def test_a_registry_without_descriptors_is_named_with_the_cure(registry: RegistryServer) -> None:
+    registry.has_descriptors = False
+    number = registry.register("PROTOBUF", protobuf_file())
+    found = read(decoder(registry), frame(number, b"\x02\x02"))
+    assert f"schema {number}: the registry does not give the descriptor of this Protobuf schema" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"), [("AVRO", {"type": "recrod"}), ("AVRO", "{"), ("THRIFT", "x"), ("JSON", "{}")]
+)
+def test_a_schema_that_cannot_be_used_makes_bad_items(registry: RegistryServer, kind: str, schema: Any) -> None:
+    number = registry.register(kind, schema)
+    found = read(decoder(registry), frame(number, b"\x06Elm"))
+    assert isinstance(found, BadItem)
+    assert found.reason == "schema"
+    assert str(number) in found.detail
+
+
+def test_a_recursive_schema_cannot_end_the_process() -> None:
+    """fastavro's C code follows each byte one level deeper, until the stack of the process ends."""
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "title", "type": "string"}, {"name": "next", "type": ["null", "Node"]}],
+    }
+    reader = AvroReader(node)
+    assert reader(BytesIO(b"\x02a\x02\x02b\x00"))["next"]["title"] == "b"
+    with pytest.raises(BadItem, match="recursion"):
+        reader(BytesIO(b"\x00\x02" * 1_000_000))
+
+
+def test_a_registry_that_is_away_is_no_verdict_on_the_record(registry: RegistryServer) -> None:
+    number = registry.register("AVRO", AVRO)
+    value = frame(number, avro(AVRO, ITEM | {"published": MOMENT}))
+    registry.stop()
+    decode = decoder(registry)
+    with pytest.raises(RegistryAway, match="cannot be reached"):
+        read(decode, value)
+    registry.start()
+    assert isinstance(read(decode, value), Item)
+
+
+def test_a_survey_counts_the_schemas(registry: RegistryServer) -> None:
+    number = registry.register("AVRO", AVRO)
+    value = frame(number, avro(AVRO, ITEM | {"published": MOMENT}))
+    decode = decoder(registry)
+    survey = Survey(decode.read, Settings())
+    for i in range(3):
+        survey.add(decode(value, b"k", 1, 0, i), value, 0, i)
+    assert ("schemas", f"news.Article (id {number}) (3)") in rows_of(survey.summary())
+    assert survey.summary().as_json()["schemas"] == {f"news.Article (id {number})": 3}
