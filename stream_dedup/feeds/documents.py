@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 
 import msgspec
 import xxhash
+from lxml import etree
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
@@ -65,7 +66,7 @@ class DocumentReader:
     >>> feed = b"<rss><channel><item><title>Ferry stops</title><guid>7</guid></item></channel></rss>"
     >>> DocumentReader()(feed, "https://a.example/rss").entries[0].value
     {'title': 'Ferry stops', 'guid': 'https://a.example/rss#7', 'source': 'https://a.example/rss', \
-'id': 'https://a.example/rss#7', 'feed': 'https://a.example/rss'}
+'feed': 'https://a.example/rss', 'id': 'https://a.example/rss#7'}
 
     A call raises BadItem for a document that is no feed: `html`, `json`, `xml`. O(bytes).
     """
@@ -132,7 +133,10 @@ def _values(body: bytes, url: str) -> list[tuple[dict[str, Any], str]]:
     if _PAGE.search(start) and not _ROOT.search(start):
         raise BadItem("html", f"it is a web page and no feed{_named_feed(body, url)}")
     if not start.lstrip().startswith(b"{"):
-        return [(value, "") for value in xml_entries(body)]
+        try:
+            return [(value, "") for value in xml_entries(body)]
+        except etree.LxmlError as error:
+            raise BadItem("xml", str(error)) from None
     try:
         document = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

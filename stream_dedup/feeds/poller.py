@@ -110,7 +110,7 @@ class Poller:
         summary_at = self._clock.now() + _SUMMARY_SECONDS
         try:
             await self._deliver()  # what a former run could not
-            while not stop.is_set() and (self._waiting or polls or not self._once):
+            while not stop.is_set() and (self._waiting or polls):
                 pause = self._start(polls)
                 await self._clock.wait([stopping, *polls], pause)
                 done = [poll for poll in polls if poll.done()]
