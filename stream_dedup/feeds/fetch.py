@@ -41,7 +41,7 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class Answer(NamedTuple):
-    """What a server answered. `url`: where the address has moved for good, else the address itself."""
+    """What a server answered. `url`: where the address has moved permanently, else the address itself."""
 
     status: int
     url: str

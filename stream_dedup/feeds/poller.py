@@ -59,7 +59,7 @@ class Clock:
         return time.time()
 
     async def wait(self, tasks: Iterable["asyncio.Task[object]"], seconds: float | None) -> None:
-        """Return when one of the tasks is done, or after so many seconds."""
+        """Return when one of the tasks is done, or after these seconds."""
         await asyncio.wait(list(tasks), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
 

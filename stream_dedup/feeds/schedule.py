@@ -19,7 +19,7 @@ GONE, OK, UNCHANGED = "gone", "ok", "unchanged"
 
 
 class Feed(NamedTuple):
-    """What is remembered of a feed. `moved`: where its address has moved for good. `due`: seconds since 1970.
+    """What is remembered of a feed. `moved`: where its address has moved permanently. `due`: seconds since 1970.
     `outcome` of the last poll: OK, UNCHANGED, GONE or the reason of the failure; empty before the first.
     """
 

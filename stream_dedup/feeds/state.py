@@ -49,7 +49,7 @@ Line = tuple[str, bytes]
 
 class Poll(NamedTuple):
     """The outcome of one poll. `listed`: the entries of the document; None if none was read. `revisions`: those of them
-    that are new or changed, with what is to be emitted.
+    that are new or changed, as lines.
     """
 
     feed: Feed
