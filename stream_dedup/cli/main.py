@@ -45,6 +45,7 @@ COMMANDS = {
     "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
     "check": LazyCommand("preview:check_command", "Show what is understood of a feed, before it is judged."),
     "trial": LazyCommand("preview:trial_command", "Show what a worker would hold back of a live topic."),
+    "feeds": LazyCommand("feeds:feeds_command", "Poll RSS, Atom and JSON feeds; write each new or changed entry once."),
     "filter": LazyCommand("files:filter_command", "Hold back near-duplicates in files and pipes."),
     "pairs": LazyCommand("files:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
     "explain": LazyCommand("explain:explain_command", "Explain one decision: two items, the numbers, and why."),
@@ -132,6 +133,7 @@ _RESTARTS = {
     "run": "Nothing is lost, and a restart goes on where the last commit ended. ",
     "filter": "Its outputs are not complete: run it again, which begins anew. ",
     "filter --state": "Nothing is lost, and the same command goes on where the last commit ended. ",
+    "feeds --state": "Nothing is lost, and the same command goes on where it stopped. ",
     "pairs": "Its outputs are not complete: run it again, which goes on behind the last part that it kept. ",
     "pairs --engine": "Its outputs are not complete: run it again, which begins anew. ",
 }

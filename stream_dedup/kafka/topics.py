@@ -222,6 +222,13 @@ def topic_ids_and_notes(settings: Settings, names: Sequence[str]) -> tuple[dict[
     return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
 
 
+def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+    """What a group has committed: (topic, partition) -> offset, and the note beside it."""
+    with _administrator(settings) as admin:
+        offsets = admin.list_group_offsets(group)[group]
+    return {(place.topic, place.partition): (int(at.offset), str(at.metadata)) for place, at in offsets.items()}
+
+
 def has_had_records(settings: Settings, topic: str) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since."""
     with _administrator(settings) as admin:

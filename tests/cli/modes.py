@@ -188,6 +188,31 @@ def _feed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
 
 
+def _feeds(patch: pytest.MonkeyPatch) -> None:
+    class Poller:
+        totals = SimpleNamespace(polls=0)
+
+        def __init__(self, feeds: Any, state: Any, output: Any, *_: object, every: float, once: bool) -> None:
+            reach(list(feeds), state.owner and len(state.owner), type(output).__name__, every, once)
+
+        async def run(self, _: object) -> None:
+            pass
+
+        def report(self) -> None:
+            pass
+
+    class Kafka:
+        def __init__(self, settings: Any, *_: object) -> None:
+            reach(settings.kafka.bootstrap_servers)
+
+        def close(self) -> None:
+            pass
+
+    patch.setattr("stream_dedup.feeds.poller.Poller", Poller)
+    patch.setattr("stream_dedup.feeds.outputs.KafkaDelivery", Kafka)
+    patch.setattr("stream_dedup.observe.logs.set_up", lambda *_: None)
+
+
 def _trial(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.kafka.record_batch import Record
     from stream_dedup.worker.trial import Ended
@@ -324,6 +349,14 @@ TABLE: dict[str, dict[str, Mode]] = {
             "--bootstrap 127.0.0.1:7; --input other; --since 8888d; --items 7; --minutes 7; "
             "--config kafka.toml; --json",
             _trial,
+        )
+    },
+    "feeds": {
+        "a pipe": Mode(
+            "http://127.0.0.1:1/rss",
+            "--output entries.jsonl; --kafka; --state feeds.db; --every 7m; --once; "
+            "--force ! --force is for --output FILE; --force + --output labels.jsonl; --config kafka.toml + --kafka",
+            _feeds,
         )
     },
     "filter": _modes(

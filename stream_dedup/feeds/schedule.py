@@ -1,0 +1,93 @@
+"""Decide when a feed is polled next, from what its server said. Pure.
+
+In: a `Feed`, an answer's headers, the time. Out: the `Feed` as it is remembered.
+"""
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+# Seconds. A feed that fails is asked again some times a day, so it is found soon after it works again; a feed that
+# asks for rest (max-age, ttl) for longer is mostly a misconfigured cache.
+_LONGEST = 6 * 3600.0
+# A server may ask for more after 429 and 503.
+MOST_WAIT = 24 * 3600.0
+_MOST_DOUBLINGS = 20  # far beyond _LONGEST, and no overflow
+_MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.I)
+GONE, OK, UNCHANGED = "gone", "ok", "unchanged"
+
+
+class Feed(NamedTuple):
+    """What is remembered of a feed. `moved`: where its address has moved permanently. `due`: seconds since 1970.
+    `outcome` of the last poll: OK, UNCHANGED, GONE or the reason of the failure; empty before the first.
+    """
+
+    url: str
+    moved: str = ""
+    etag: str = ""
+    modified: str = ""
+    due: float = 0.0
+    failures: int = 0
+    outcome: str = ""
+
+    @property
+    def address(self) -> str:
+        return self.moved or self.url
+
+    @property
+    def validators(self) -> dict[str, str]:
+        """The headers of a conditional request."""
+        headers = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
+        return {name: value for name, value in headers.items() if value}
+
+
+def after_answer(
+    feed: Feed, outcome: str, url: str, headers: Mapping[str, str], now: float, every: float, ttl: float = 0.0
+) -> Feed:
+    """The feed after it was read, or was unchanged. `every`, `ttl`: seconds between two polls, ours and the feed's.
+
+    >>> address = "http://a.example/"
+    >>> feed = after_answer(Feed(address), OK, address, {"cache-control": "max-age=900"}, 0, 600)
+    >>> feed.due, feed.moved
+    (900.0, '')
+    """
+    age = _MAX_AGE.search(headers.get("cache-control", ""))
+    wait = max(every, min(max(ttl, float(age[1]) if age else 0.0), _LONGEST))
+    return feed._replace(
+        moved="" if url == feed.url else url,
+        etag=headers.get("etag", feed.etag),
+        modified=headers.get("last-modified", feed.modified),
+        due=now + wait,
+        failures=0,
+        outcome=outcome,
+    )
+
+
+def after_failure(feed: Feed, reason: str, now: float, every: float, jitter: float, headers: Mapping[str, str]) -> Feed:
+    """The feed after a failure; the pause doubles from one to the next. `jitter`: 0 to 1, adds up to a quarter.
+
+    An address that has moved is forgotten: the next poll asks the listed one, whose server knows best.
+
+    >>> after_failure(Feed("http://a.example/", failures=2), "http-500", 0.0, 600.0, 0.5, {}).due
+    2700.0
+    >>> after_failure(Feed("http://a.example/"), "http-429", 0.0, 600.0, 0.0, {"retry-after": "7200"}).due
+    7200.0
+    """
+    pause = min(every * 2 ** min(feed.failures, _MOST_DOUBLINGS), max(_LONGEST, every)) * (1 + jitter / 4)
+    due = now + max(pause, min(_retry_after(headers.get("retry-after", ""), now), MOST_WAIT))
+    return feed._replace(moved="", due=due, failures=feed.failures + 1, outcome=reason)
+
+
+def _retry_after(text: str, now: float) -> float:
+    """Seconds that a server asks to wait, given as a number or as a date; 0 if it does not.
+
+    >>> _retry_after("120", 0.0), _retry_after("Thu, 01 Jan 1970 00:01:00 GMT", 20.0), _retry_after("soon", 0.0)
+    (120.0, 40.0, 0.0)
+    """
+    if re.fullmatch(r"\d{1,9}", text.strip(), re.A):
+        return float(text)
+    try:
+        return parsedate_to_datetime(text).timestamp() - now
+    except (ValueError, OverflowError, TypeError):
+        return 0.0

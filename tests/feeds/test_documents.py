@@ -1,0 +1,127 @@
+"""Entries of documents: stable ids, what counts as a change, and that the presets read what is emitted."""
+
+import json
+from typing import Any
+
+import pytest
+
+from stream_dedup.errors import BadItem
+from stream_dedup.feeds.documents import DocumentReader, Entry
+from stream_dedup.news.decode import Decoder
+from stream_dedup.settings import ItemSettings
+from tests.feeds.server import entry, rss
+
+FEED = "https://ann:pw@wire.example/feed?token=s3cret"
+SHOWN = "https://wire.example/feed?token=***"
+ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>%s</id><title>Ferry</title>
+<link rel="alternate" href="https://news.example/1"/><updated>2026-03-02T06:00:00Z</updated>
+<content type="html">&lt;p&gt;It stops.&lt;/p&gt;</content></entry></feed>"""
+RDF = b"""<rdf:RDF xmlns="http://purl.org/rss/1.0/" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
+<item rdf:about="https://news.example/1"><title>Ferry</title><link>https://news.example/1</link>
+<description>It stops.</description></item></rdf:RDF>"""
+
+
+def json_feed(**item: Any) -> bytes:
+    return json.dumps({"version": "https://jsonfeed.org/version/1.1", "home_page_url": "https://home.example/",
+                       "items": [{"title": "Ferry", "content_html": "<p>It stops.</p>", **item}]}).encode()  # fmt: skip
+
+
+def read(body: bytes) -> list[Entry]:
+    return list(DocumentReader()(body, FEED).entries)
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "expected"),
+    [
+        (rss(entry(7, pubDate="Mon, 02 Mar 2026 06:00:00 GMT")), "rss", f"{SHOWN}#7"),
+        (rss(entry(7, guid="https://news.example/?p=7")), "rss", "https://news.example/?p=7"),
+        (rss(entry(7, guid="")), "rss", "https://news.example/7"),
+        (rss(entry(7, guid="x" * 5000)), "rss", f"{SHOWN}#"),
+        (RDF, "rss", "https://news.example/1"),
+        (ATOM % b"tag:news.example,2026:1", "atom", "tag:news.example,2026:1"),
+        (ATOM % b"1", "atom", f"{SHOWN}#1"),
+        (json_feed(id="1", url="https://news.example/1", date_published="2026-03-02"), "json_feed", f"{SHOWN}#1"),
+        (json_feed(id=1, url="https://news.example/1"), "json_feed", f"{SHOWN}#1"),
+        (json_feed(id="urn:uuid:1", url="https://news.example/1"), "json_feed", "urn:uuid:1"),
+    ],
+)
+def test_presets_read_the_stable_id_and_everything_else(body: bytes, shape: str, expected: str) -> None:
+    [one] = read(body)
+    record = Decoder(ItemSettings()).read(one.line)
+    assert record.shape == shape
+    assert one.id == record.fields["id"]
+    assert one.id == expected or (expected.endswith("#") and one.id.startswith(expected) and len(one.id) < 100)
+    assert record.fields["title"] in ("Ferry", "Story 7")
+    assert "stops" in record.fields["text"]
+    assert record.fields["url"].startswith("https://news.example/")
+    assert (record.fields["published"] is not None) == (b"2026-03-02" in body or b"pubDate" in body)
+    assert one.value["feed"] == SHOWN
+    assert b"s3cret" not in one.line
+    assert b"pw" not in one.line
+
+
+@pytest.mark.parametrize(
+    ("body", "source"),
+    [
+        (rss(entry(1, link="")), "wire.example"),
+        (rss(entry(1, link=""), channel="<link>https://channel.example/</link>"), "channel.example"),
+        (rss(entry(1, link="/1")), "wire.example"),
+        (json_feed(id="1"), "home.example"),
+        (rss(entry(1)), "news.example"),
+    ],
+)
+def test_an_entry_without_a_link_has_a_source(body: bytes, source: str) -> None:
+    [one] = read(body)
+    item = Decoder(ItemSettings())(one.line, None, None)
+    assert item.source == source  # type: ignore[union-attr]
+
+
+def test_an_entry_without_id_and_link_is_known_by_its_title() -> None:
+    ids = [read(rss({"title": title, "description": text}))[0].id for title, text in ("ab", "ac", "bb")]
+    assert ids[0] == ids[1] != ids[2]
+    assert ids[0].startswith(f"{SHOWN}#")
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_change"),
+    [
+        ({"title": "Another"}, True),
+        ({"description": "The ferry goes."}, True),
+        ({"link": "https://news.example/2"}, True),
+        ({"pubDate": "Mon, 02 Mar 2026 06:00:00 GMT"}, True),
+        ({"description": "<p class='x'>The ferry\n stops.</p>"}, False),
+        ({"category": "sea"}, False),
+    ],
+)
+def test_a_change_is_what_a_reader_sees(changed: dict[str, str], is_change: bool) -> None:
+    [one], [other] = read(rss(entry(1))), read(rss(entry(1) | changed))
+    assert one.id == other.id
+    assert (one.digest != other.digest) == is_change
+
+
+def test_two_entries_with_one_id_stay_two() -> None:
+    found = read(rss(entry(1), entry(1), entry(1, title="Other")))
+    assert [one.value["title"] for one in found] == ["Story 1", "Other"]
+    assert len({one.id for one in found}) == 2
+    assert all(Decoder(ItemSettings()).read(one.line).fields["id"] == one.id for one in found)
+
+
+def test_an_entry_that_says_nothing_is_left_out() -> None:
+    document = DocumentReader()(rss({"link": "https://news.example/1"}, entry(2)), FEED)
+    assert len(document.entries) == 1
+    assert [bad.reason for bad in document.left_out] == ["empty"]
+
+
+def test_a_charset_in_the_header_is_that_of_the_body() -> None:
+    from stream_dedup.feeds.fetch import _as_utf8
+
+    text = "<rss><channel><item><title>Паром</title></item></channel></rss>"
+    assert read(_as_utf8(text.encode("cp1251"), "windows-1251"))[0].value["title"] == "Паром"
+    declared = f'<?xml version="1.0" encoding="utf-8"?>{text}'.encode()
+    assert _as_utf8(declared, "iso-8859-1") == declared
+    assert _as_utf8(b"x", "no-such-charset") == b"x"
+
+
+def test_a_page_that_names_no_feed_is_reported_as_a_page() -> None:
+    with pytest.raises(BadItem, match="put the address of the feed into the list"):
+        read(b"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><body>Feeds</body></html>")

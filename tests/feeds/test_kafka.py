@@ -1,0 +1,103 @@
+"""The input topic as the output: each revision once, even if the process ends between the transaction and the state."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stream_dedup.feeds.poller import FeedStep
+from stream_dedup.feeds.state import State
+from tests.feeds.killed import FEEDS, poll_once
+from tests.feeds.server import Server, VirtualClock, entry, reply, rss
+
+if TYPE_CHECKING:
+    from stream_dedup.demo.embedded import EmbeddedKafka
+    from stream_dedup.settings import Settings
+
+pytestmark = pytest.mark.kafka
+
+
+class KilledError(Exception):
+    """Ends a run as a kill does: nothing is done after it."""
+
+
+@pytest.fixture
+def settings(kafka: "EmbeddedKafka", topic_name: Callable[[str], str]) -> "Settings":
+    from tests.worker.support import make_settings, ready  # not above: kafka-python warns when it is imported
+
+    return ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
+
+
+def run(settings: "Settings", path: Path, text: str, kill: FeedStep | None = None, resend: bool = False) -> None:
+    """One round over six feeds. `kill`: the step before which it ends; `resend`: forget that Kafka has the batch."""
+    from stream_dedup.feeds.outputs import KafkaDelivery
+
+    def announce(step: FeedStep) -> None:
+        if step is kill:
+            raise KilledError
+
+    async def scene() -> None:
+        async with Server(VirtualClock()) as server:
+            for number in range(FEEDS):
+                # The address of the server changes from run to run, so the entries have ids of their own.
+                one = entry(number, text=text, guid=f"urn:story:{number}")
+                server.pages[f"/{number}"] = reply(rss(one))
+            urls = [server.url(f"/{number}") for number in range(FEEDS)]
+            with closing(State(path, "topic")) as state:
+                owner = "another" if resend else state.owner
+                with closing(KafkaDelivery(settings, owner, lambda: False)) as delivery:
+                    await poll_once(state, delivery, urls, announce)
+
+    asyncio.run(scene())
+
+
+def records(settings: "Settings") -> list[Any]:
+    from stream_dedup.kafka.reader import TopicReader
+
+    with TopicReader(settings) as reader:
+        return list(reader.all(settings.topics.input))
+
+
+@pytest.mark.parametrize("kill", [FeedStep.DELIVER, FeedStep.CONFIRM])
+def test_a_batch_is_committed_once_whatever_the_state_knows(
+    settings: "Settings", tmp_path: Path, kill: FeedStep
+) -> None:
+    path = tmp_path / "state.db"
+    with pytest.raises(KilledError):
+        run(settings, path, "The ferry stops.", kill)
+    with closing(State(path, "topic")) as state:
+        waiting = [name for name, _ in state.outbox()]
+    assert waiting
+    assert len(records(settings)) == (len(waiting) if kill is FeedStep.CONFIRM else 0)
+    run(settings, path, "The ferry stops.")
+    found = [record.key.decode() for record in records(settings)]
+    # The second run has other addresses and so polls all feeds anew; the batch of the first is not written again.
+    assert sorted(found) == sorted([*waiting, *(f"urn:story:{number}" for number in range(FEEDS))])
+    for record in records(settings):
+        assert json.loads(record.value)["id"] == record.key.decode()
+
+
+def test_the_proof_is_of_this_state(settings: "Settings", tmp_path: Path) -> None:
+    """Without the note of the owner, another state's batch of the same number would count as delivered."""
+    with pytest.raises(KilledError):
+        run(settings, tmp_path / "one.db", "The ferry stops.", FeedStep.CONFIRM)
+    before = len(records(settings))
+    with pytest.raises(KilledError):
+        run(settings, tmp_path / "one.db", "The ferry stops.", FeedStep.CONFIRM, resend=True)
+    assert len(records(settings)) == 2 * before
+
+
+def test_a_worker_reads_what_was_written(settings: "Settings", tmp_path: Path) -> None:
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
+
+    run(settings, tmp_path / "state.db", "The ferry stops on Monday.")
+    decode = Decoder(settings.item)
+    items = [decode(record.value, record.key, record.timestamp) for record in records(settings)]
+    assert len(items) == FEEDS
+    assert all(isinstance(item, Item) and item.source == "news.example" and "stops" in item.text for item in items)
+    assert len({record.partition for record in records(settings)}) > 1

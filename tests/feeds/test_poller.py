@@ -1,0 +1,256 @@
+"""Which feeds are polled when, and what is emitted of them."""
+
+import gzip
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from tests.feeds.conftest import Act, World
+from tests.feeds.server import Reply, conditional, entry, reply, rss
+
+Play = Callable[[Act], None]
+DAY = 86_400.0
+
+
+def test_a_changed_entry_is_emitted_again_with_its_id_and_an_unchanged_one_never(play: Play) -> None:
+    async def act(world: World) -> None:
+        url = world.server.url("/rss")
+        for document in (
+            rss(entry(1), entry(2)),
+            rss(entry(1), entry(2)),
+            rss(entry(3), entry(1, title="Story one"), entry(2, text="<p>The <b>ferry</b> stops.</p>")),
+            rss(entry(3), entry(1, title="Story one", pubDate="Mon, 02 Mar 2026 06:00:00 GMT")),
+            rss(entry(2)),
+        ):
+            world.server.pages["/rss"] = reply(document)
+            world.clock.time += world.every
+            await world.poll([url])
+        shown = [(one["id"].removeprefix(url), one["title"]) for one in world.entries]
+        assert shown == [
+            ("#1", "Story 1"), ("#2", "Story 2"), ("#3", "Story 3"), ("#1", "Story one"), ("#1", "Story one")
+        ]  # fmt: skip
+
+    play(act)
+
+
+def test_an_entry_that_left_its_feed_is_forgotten_after_two_weeks(play: Play) -> None:
+    async def act(world: World) -> None:
+        url = world.server.url("/rss")
+        for days, numbers in ((0, [1]), (1, [2]), (10, [2, 1]), (1, [2]), (20, [2]), (1, [2, 1])):
+            world.clock.time += days * DAY + world.every
+            world.server.pages["/rss"] = reply(rss(*map(entry, numbers)))
+            await world.poll([url])
+        assert [one["guid"][-1] for one in world.entries] == ["1", "2", "1"]
+
+    play(act)
+
+
+def test_an_entry_of_a_feed_that_says_304_for_weeks_is_not_forgotten(play: Play) -> None:
+    async def act(world: World) -> None:
+        url = world.server.url("/rss")
+        world.server.pages["/rss"] = conditional(rss(entry(1), entry(2)), '"a"')
+        for _ in range(25):
+            await world.poll([url])
+            world.clock.time += DAY
+        world.server.pages["/rss"] = reply(rss(entry(3)))
+        await world.poll([url])
+        world.clock.time += DAY
+        world.server.pages["/rss"] = reply(rss(entry(2)))
+        await world.poll([url])
+        assert [one["guid"][-1] for one in world.entries] == ["1", "2", "3"]
+
+    play(act)
+
+
+def test_a_request_says_what_is_known_and_who_asks(play: Play) -> None:
+    async def act(world: World) -> None:
+        date = "Mon, 02 Mar 2026 06:00:00 GMT"
+        world.server.pages["/rss"] = reply(rss(entry(1)), ETag='"x"', Last_Modified=date, packed=True)
+        poller = await world.poll([world.server.url("/rss")], seconds=601)
+        first, second = (request.headers for request in world.server.requests)
+        assert first["user-agent"].startswith("stream-dedup/")
+        assert "if-none-match" not in first
+        assert (second["if-none-match"], second["if-modified-since"]) == ('"x"', date)
+        assert (poller.totals.polls, poller.totals.read, len(world.entries)) == (2, 2, 1)
+
+    play(act)
+
+
+@pytest.mark.parametrize(
+    ("document", "headers", "seconds"),
+    [
+        (rss(entry(1)), {}, 600),
+        (rss(entry(1)), {"Cache_Control": "public, max-age=1800"}, 1800),
+        (rss(entry(1)), {"Cache_Control": "max-age=60"}, 600),
+        (rss(entry(1)), {"Cache_Control": "max-age=31536000"}, 6 * 3600),
+        (rss(entry(1), channel="<ttl>45</ttl>"), {}, 2700),
+    ],
+)
+def test_a_feed_may_ask_for_a_longer_interval(
+    play: Play, document: bytes, headers: dict[str, str], seconds: int
+) -> None:
+    async def act(world: World) -> None:
+        world.server.pages["/rss"] = reply(document, **headers)
+        await world.poll([world.server.url("/rss")], seconds=seconds * 2 + 10)
+        assert world.times("/rss") == pytest.approx([0, seconds, 2 * seconds], abs=1)
+
+    play(act)
+
+
+def test_pauses_after_errors_double_up_to_six_hours_and_a_success_ends_them(play: Play) -> None:
+    async def act(world: World) -> None:
+        world.server.pages["/rss"] = Reply(500)
+        poller = await world.poll([world.server.url("/rss")], seconds=DAY)
+        pauses = [later - one for one, later in pairwise(world.times("/rss"))]
+        assert pauses == pytest.approx([600, 1200, 2400, 4800, 9600, 19200, 21600, 21600], abs=1)
+        assert poller.totals.problems[world.server.url("/rss")] == {"http-500": 9}
+        world.server.pages["/rss"] = reply(rss(entry(1)))
+        await world.poll([world.server.url("/rss")], seconds=22_000)
+        *_, last, again = world.times("/rss")
+        assert (again - last, len(world.entries)) == (pytest.approx(600, abs=1), 1)
+
+    play(act)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_honoured(play: Play, status: int) -> None:
+    async def act(world: World) -> None:
+        world.server.pages["/rss"] = Reply(status, {"Retry-After": "5000"})
+        await world.poll([world.server.url("/rss")], seconds=10_010)
+        assert world.times("/rss") == pytest.approx([0, 5000, 10_000], abs=1)
+
+    play(act)
+
+
+def test_a_feed_that_is_gone_is_never_polled_again_and_said_once(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    async def act(world: World) -> None:
+        world.server.pages["/rss"] = Reply(410)
+        for _ in range(2):
+            poller = await world.poll([world.server.url("/rss")], seconds=DAY)
+        assert world.times("/rss") == [0]
+        poller.report()
+
+    play(act)
+    assert caplog.text.count("is gone (410)") == 1
+    assert "1 gone" in caplog.messages[-1]
+
+
+def test_a_lasting_move_is_remembered_and_a_passing_one_not(play: Play) -> None:
+    async def act(world: World) -> None:
+        pages = world.server.pages
+        pages["/old"] = Reply(301, {"Location": "/new"})
+        pages["/new"] = Reply(308, {"Location": "/newest"})
+        pages["/newest"] = reply(rss(entry(1)))
+        pages["/away"] = Reply(302, {"Location": "/newest"})
+        await world.poll([world.server.url("/old"), world.server.url("/away")], seconds=601)
+        paths = [request.path for request in world.server.requests]
+        assert (paths.count("/old"), paths.count("/new"), paths.count("/away")) == (1, 1, 2)
+        assert {one["feed"] for one in world.entries} == {world.server.url("/old"), world.server.url("/away")}
+        # A move that turns out wrong ends when the new address fails.
+        pages["/old"], pages["/newest"] = reply(rss(entry(2))), Reply(404)
+        await world.poll([world.server.url("/old")], seconds=1300)
+        assert [one["title"] for one in world.entries][-1] == "Story 2"
+
+    play(act)
+
+
+def deep(size: int) -> bytes:
+    return gzip.compress(b"<rss><channel>" + b" " * size + b"</channel></rss>")
+
+
+PAGE = b'<!doctype html><html><head><link rel="alternate" type="application/rss+xml" href="/feed.xml"></head></html>'
+FAILURES = {
+    "loop": (Reply(302, {"Location": "/rss"}), "redirect", "a circle"),
+    "to a file": (Reply(301, {"Location": "file:///etc/passwd"}), "redirect", "only http and https"),
+    "nowhere": (Reply(301), "redirect", "without a usable address"),
+    "huge": (Reply(200, {}, (b"<rss>" + b" " * 2**20,) * 11), "too-large", "more than 10 MiB"),
+    "bomb": (Reply(200, {"Content-Encoding": "gzip"}, (deep(2**26),)), "too-large", "more than 10 MiB"),
+    "packed and cut": (Reply(200, {"Content-Encoding": "gzip"}, (deep(2**16)[:-20],)), "connection", "too early"),
+    "no gzip": (Reply(200, {"Content-Encoding": "gzip"}, (b"<rss>",)), "connection", "incorrect header"),
+    "unasked": (Reply(200, {"Content-Encoding": "br"}, (b"<rss>",)), "encoding", "not asked for"),
+    "cut": (Reply(200, {}, (b"<rss>",), length=99), "connection", "peer closed"),
+    "silent": (Reply(200, {}, (b"<rss>", b"</rss>"), 60.0), "timeout", "within 0.3 s"),
+    "dripping": (Reply(200, {}, (b" ",) * 100, 0.05), "timeout", "within 0.3 s"),
+    "page": (reply(PAGE), "html", "put the feed that it names into the list: http://127.0.0.1"),
+    "no feed": (reply(b"<opml></opml>"), "xml", "neither a feed"),
+    "entities": (reply(b'<!DOCTYPE rss [<!ENTITY a "b">]><rss/>'), "xml", "declares entities"),
+    "empty": (reply(b""), "xml", "is empty"),
+    "text": (reply(b"Service unavailable"), "xml", "not XML"),
+    "not JSON": (reply(b'{"items": ['), "json", "truncated"),
+    "no JSON Feed": (reply(b'{"items": 3}'), "json", "no list of objects"),
+    "forbidden": (Reply(401), "http-401", "write credentials as"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_fails_is_said_once_and_counted_and_holds_up_no_other_feed(
+    play: Play, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer, reason, words = FAILURES[name]
+
+    async def act(world: World) -> None:
+        world.server.pages["/rss"], world.server.pages["/other"] = answer, reply(rss(entry(1)))
+        url, other = world.server.url("/rss"), world.server.url("/other")
+        poller = await world.poll([url, other], seconds=700, limit=0.3 if reason == "timeout" else 5.0)
+        assert poller.totals.problems == {url: {reason: 2}}
+        assert [one["feed"] for one in world.entries] == [other]
+        poller.report()
+
+    play(act)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert words in warnings[0]
+    assert f"{reason}, 2 times in a row" in caplog.messages[-1]
+
+
+def test_a_server_that_is_away_is_reported(play: Play) -> None:
+    async def act(world: World) -> None:
+        poller = await world.poll(["http://127.0.0.1:1/rss"])
+        assert poller.totals.problems == {"http://127.0.0.1:1/rss": {"connection": 1}}
+
+    play(act)
+
+
+def test_a_host_has_one_request_at_a_time_and_hosts_share_the_connections(play: Play) -> None:
+    async def act(world: World) -> None:
+        paths = [f"/{number}" for number in range(8)]
+        world.server.pages |= dict.fromkeys(paths, reply(rss(entry(1))))
+        world.server.pages["/elsewhere"] = lambda _: Reply(302, {"Location": world.server.url("/0")})
+        await world.poll([*map(world.server.url, paths), world.server.url("/elsewhere", "localhost")])
+        assert world.server.most_at_once <= 2
+        once = [request.path for request in world.server.requests if request.headers["host"].startswith("127")]
+        assert sorted(once) == sorted([*paths, "/0"])
+
+    play(act)
+
+
+def test_a_larger_entry_than_the_output_takes_is_left_out_and_reported_once(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(world: World) -> None:
+        texts = iter(("long " * 5000, "longer " * 5000))
+        world.server.pages["/rss"] = lambda _: reply(rss(entry(1), entry(2, text=next(texts))))
+        poller = await world.poll([world.server.url("/rss")], seconds=601)
+        assert poller.totals.problems == {world.server.url("/rss"): {"entry-too-large": 2}}
+        assert [one["title"] for one in world.entries] == ["Story 1"]
+
+    play(act)
+    assert caplog.text.count("an entry is left out") == 1
+
+
+def test_a_day_of_fifty_feeds_takes_seconds_and_no_request_too_many(play: Play) -> None:
+    async def act(world: World) -> None:
+        urls = []
+        for number in range(50):
+            world.server.pages[f"/{number}"] = conditional(rss(entry(number)), f'"{number}"')
+            urls.append(world.server.url(f"/{number}"))
+        world.every = 3600.0
+        await world.poll(urls, seconds=DAY - 1)
+        assert len(world.entries) == 50
+        for number in range(50):
+            times = world.times(f"/{number}")
+            assert len(times) == 24
+            assert min(later - one for one, later in pairwise(times)) >= 3600
+
+    play(act)
