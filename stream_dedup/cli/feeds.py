@@ -41,7 +41,7 @@ def feeds_command(
     force: common.ForceOption = False,
     config: common.ConfigOption = None,
 ) -> None:
-    """Poll RSS, Atom and JSON feeds; write each new or changed entry once.
+    """Poll RSS, Atom and JSON feeds for new and changed entries.
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """

@@ -45,7 +45,7 @@ COMMANDS = {
     "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
     "check": LazyCommand("preview:check_command", "Show what is understood of a feed, before it is judged."),
     "trial": LazyCommand("preview:trial_command", "Show what a worker would hold back of a live topic."),
-    "feeds": LazyCommand("feeds:feeds_command", "Poll RSS, Atom and JSON feeds; write each new or changed entry once."),
+    "feeds": LazyCommand("feeds:feeds_command", "Poll RSS, Atom and JSON feeds for new and changed entries."),
     "filter": LazyCommand("files:filter_command", "Hold back near-duplicates in files and pipes."),
     "pairs": LazyCommand("files:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
     "explain": LazyCommand("explain:explain_command", "Explain one decision: two items, the numbers, and why."),
