@@ -1,6 +1,6 @@
 """Play a captured stream through a local server: python -m tests.feeds.trial CORPUS.jsonl.gz.
 
-CORPUS: rows with `cluster` (an entry), `source` (its feed), `captured`, `title`, `text`, `url`, `published`, by capture.
+CORPUS: rows with `cluster` (an entry), `source` (its feed), `captured`, `title`, `text`, `url`, `published`, sorted.
 Each feed lists its 100 newest entries as they were at the virtual time. Prints figures; fails if an entry is
 missing or a version comes twice, or if a feed is asked too often.
 """
