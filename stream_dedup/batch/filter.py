@@ -44,8 +44,8 @@ from typing import Any
 import msgspec
 
 from stream_dedup.batch.lines import Line, LineReader, Position, item_of
-from stream_dedup.batch.outputs import LineWriter, Output, check_free, check_inputs, check_outputs, file_errors, target
-from stream_dedup.batch.state import Begin, Commit, FilterState, Source, settings_digest
+from stream_dedup.batch.outputs import LineWriter, Output, check_free, checked_outputs, file_errors
+from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
 from stream_dedup.batch.tables import CsvRow, FileFormat
 from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
@@ -125,28 +125,20 @@ def filter_files(
     """
     started = time.monotonic()
     names = [str(path) for path in inputs]
-    targets = {"--output": target(Path(output))}
-    formats = {"--output": list(FileFormat), "--duplicates": [FileFormat.JSONL]}
-    if duplicates is not None:
-        targets["--duplicates"] = target(Path(duplicates))
     directory = Path(state) if state is not None else None
-    check_inputs(names)
-    check_outputs(names, {option: (to, formats[option]) for option, to in targets.items()}, directory)
+    wanted = {"--output": (output, list(FileFormat)), "--duplicates": (duplicates, [FileFormat.JSONL])}
+    targets = checked_outputs(names, wanted, directory)
     with file_errors(), ExitStack() as stack:
         dedup = stack.enter_context(closing(Deduplicator(settings)))
         journal = stack.enter_context(closing(FilterState(directory, dedup))) if directory else None
         paths = [*(str(to.path) for to in targets.values()), ""]
         sources, digest, now = [Source.of(name) for name in names], settings_digest(settings), int(clock() * 1000)
-        begin, commit, is_finished = (
-            Begin(sources, paths[0], paths[1], digest, now, str(file_format or "")),
-            Commit(),
-            False,
-        )
+        point = ResumePoint(Begin(sources, paths[0], paths[1], digest, now, str(file_format or "")))
         if journal:
-            begin, commit, is_finished = journal.resume_point(begin)
-        run, resumed = _FilterRun(dedup, journal, begin, commit), commit.items
-        if is_finished:
-            _check_outputs_unchanged(begin, commit)
+            point = journal.resume_point(point.run)
+        run = _FilterRun(dedup, journal, point.run, point.commit)
+        if point.is_finished:
+            _check_outputs_unchanged(point.run, point.commit)
         else:
             if not force:
                 check_free(targets, journal.unfinished_outputs if journal else ())
@@ -154,7 +146,7 @@ def filter_files(
             opened = [stack.enter_context(Output(to, in_place=journal is not None)) for to in [*targets.values()][::-1]]
             run.filter(names, file_format, [LineWriter(file) for file in opened[::-1]], progress, announce)
         done = run.commit
-        counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, resumed
+        counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, point.commit.items
         seconds = time.monotonic() - started
         return FilterResult(*counts, seconds, dict(run.odd_times), dedup.evicted, run.judge.summary())
 

@@ -13,6 +13,7 @@ import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -90,6 +91,7 @@ class Position(NamedTuple):
 _START = Position()
 
 
+@dataclass(eq=False)
 class LineReader:
     """An iterator over the lines that hold items, behind `start`.
 
@@ -98,24 +100,17 @@ class LineReader:
     where the skipped lines are not the former ones.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[str],
-        file_format: FileFormat | None = None,
-        start: Position = _START,
-        *,
-        first_number: int = 0,
-        on_header: Callable[[Line], None] = lambda _: None,
-        most: int = LARGEST_RECORD,
-    ) -> None:
-        self._inputs = inputs
-        self._file_format = file_format
-        self._start = start
-        self._first_number = first_number
-        self._on_header = on_header
-        self._most = most
-        self._input, self._number, self._digest = start.input, 0, xxhash.xxh3_128()
-        self._bytes_before = sum(size_of(name) or 0 for name in inputs[: start.input])
+    inputs: Sequence[str]
+    file_format: FileFormat | None = None
+    start: Position = _START
+    _: KW_ONLY
+    first_number: int = 0
+    on_header: Callable[[Line], None] = lambda _: None
+    most: int = LARGEST_RECORD
+
+    def __post_init__(self) -> None:
+        self._input, self._number, self._digest = self.start.input, 0, xxhash.xxh3_128()
+        self._bytes_before = sum(size_of(name) or 0 for name in self.inputs[: self.start.input])
         self._bytes_of_input: Callable[[], int] = lambda: 0
 
     @property
@@ -131,22 +126,22 @@ class LineReader:
     @property
     def bytes_total(self) -> int | None:
         """The bytes of all inputs; None if one is no regular file."""
-        sizes = [size_of(name) for name in self._inputs]
+        sizes = [size_of(name) for name in self.inputs]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     def __iter__(self) -> Iterator[Line]:
-        for index, name in list(enumerate(self._inputs))[self._start.input :]:
+        for index, name in list(enumerate(self.inputs))[self.start.input :]:
             self._input, self._number, self._digest = index, 0, xxhash.xxh3_128()
             with _opened(name) as (file, head):
                 rows = self._numbered(self._rows(name, file, head))
-                if index == self._start.input and self._start.line:
+                if index == self.start.input and self.start.line:
                     self._skip(name, rows)
                 for row in rows:
-                    line = Line(row.value, self._first_number + index, self._number, row.source_row, row.fault)
+                    line = Line(row.value, self.first_number + index, self._number, row.source_row, row.fault)
                     if line.fault is not None or not is_blank(line.value):
                         yield line
                     elif line.source_row is not None:
-                        self._on_header(line)
+                        self.on_header(line)
                 self._bytes_before = self.bytes_read
                 self._bytes_of_input = lambda: 0
 
@@ -158,11 +153,11 @@ class LineReader:
             yield row
 
     def _skip(self, name: str, rows: Iterator[Row]) -> None:
-        for _ in islice(rows, self._start.line):
+        for _ in islice(rows, self.start.line):
             pass
-        if self._digest.hexdigest() != self._start.digest:
+        if self._digest.hexdigest() != self.start.digest:
             raise InputError(
-                f"the first {self._start.line} lines of {name} are not those the killed run "
+                f"the first {self.start.line} lines of {name} are not those the killed run "
                 "judged; bring the former input back, or start over with another state directory"
             )
 
@@ -170,7 +165,7 @@ class LineReader:
         name, taken = _display_name(path), 0
         packing = recognise(name, head)
         shown = next((one for one, (_, magic) in READERS.items() if magic and head.startswith(magic)), None)
-        file_format = self._file_format or shown or format_of(path)
+        file_format = self.file_format or shown or format_of(path)
         read, magic = READERS[file_format]
         if shown is not (file_format if magic else None):
             raise InputError(
@@ -189,7 +184,7 @@ class LineReader:
             self._bytes_of_input = lambda: int(share * size)
 
         self._bytes_of_input = file.tell if file.seekable() else lambda: taken
-        return read(Source(name, file_format, self._file_format is not None, file, chunks(), self._most, report))
+        return read(Source(name, file_format, self.file_format is not None, file, chunks(), self.most, report))
 
     def _unpacked(self, name: str, file: BinaryIO, head: bytes, packing: Packing | None) -> Iterator[bytes]:
         try:

@@ -259,20 +259,25 @@ def parquet_writer(output: Output, schema: Any) -> Any:
 # -- checks before a run -------------------------------------------------------------------------------------
 
 
-def check_outputs(
-    inputs: Sequence[str], outputs: Mapping[str, tuple[Target, Sequence[FileFormat]]], state: Path | None = None
-) -> None:
-    """Raise for outputs that cannot be written, or with which a run would destroy something.
+def checked_outputs(
+    inputs: Sequence[str],
+    wanted: Mapping[str, tuple[str | Path | None, Sequence[FileFormat]]],
+    state: Path | None = None,
+) -> dict[str, Target]:
+    """The targets of the wanted outputs, of which some may be None. Nothing is written.
 
-    `outputs`: target and allowed formats by the names of their options. Files are compared by identity, so links do
-    not matter. `state`: the directory of a run whose outputs are cut after a kill. Raises InputError, UsageError, and
-    ConfigError where an extra is missing.
+    Raises for inputs that cannot be read, for outputs that cannot be written, or with which a run would destroy
+    something. `wanted`: path and allowed formats by the names of their options. Files are compared by identity, so
+    links do not matter. `state`: the directory of a run whose outputs are cut after a kill. Raises InputError,
+    UsageError, and ConfigError where an extra is missing.
     """
-    for (one, (a, _)), (other, (b, _)) in combinations(outputs.items(), 2):
+    check_inputs(inputs)
+    outputs = {option: target(Path(path)) for option, (path, _) in wanted.items() if path is not None}
+    for (one, a), (other, b) in combinations(outputs.items(), 2):
         if (a.is_stdout and b.is_stdout) or (not a.is_stream and (a.path == b.path or _is_same(a.path, b.path))):
             raise UsageError(f"{one} and {other} are both {a}; write one of them elsewhere, or leave {other} out")
-    for option, (to, allowed) in outputs.items():
-        file_format = format_of(to.path)
+    for option, to in outputs.items():
+        allowed, file_format = wanted[option][1], format_of(to.path)
         if file_format not in allowed or to.path.suffix.lower() in UNWRITABLE:
             names = " or ".join(f".{name}" for name in allowed)
             raise UsageError(
@@ -300,6 +305,7 @@ def check_outputs(
         for name in inputs:
             if name != STDIN and (_is_same(Path(name), to.path) or _is_same(Path(name), _temporary_path(to.path))):
                 raise UsageError(f"{to} is an input ({name}); writing to it would destroy it")
+    return outputs
 
 
 def check_free(outputs: Mapping[str, Target], own: Collection[str] = ()) -> None:

@@ -1,15 +1,15 @@
 """Fingerprint a whole corpus, find its candidate pairs, and decide them.
 
 In: lines (lines.py). Several threads decode and fingerprint batches of lines side by side (the kernels release the
-GIL); the batches are put together in input order, and spilled to disk in parts, a temporary file each. So there is
-`Corpus`, the items by row number (0, 1, 2, ... through all inputs): signatures, keys by table, ids, words, whole
-bodies. Out: first *runs* of ascending pair codes, later row * 2^32 + earlier row, one or more for each table: all items
-that share a key, found by sorting instead of lookups. The keys of a table are sorted, those of all its columns
-together, each with its row, and equal neighbours are candidates. If the keys of a table do not fit in memory, they are
-sorted in ranges, and the columns are read once for each range. If the pairs do not fit, they are written as several
-runs. Then the near-duplicates of a range of rows, ordered by (later, earlier). The runs are merged range by range: the
-codes of a range of rows are contiguous in each run, so one sort removes the repeated pairs. A pair is two items that
-the stream would call one article; whether the later one has something new is not asked.
+GIL); the batches are put together in input order, in temporary files, one for each column. So there is `Corpus`, the
+items by row number (0, 1, 2, ... through all inputs): signatures, keys by table, ids, words, whole bodies. Out: first
+*runs* of ascending pair codes, later row * 2^32 + earlier row, one or more for each table: all items that share a key,
+found by sorting instead of lookups. The keys of a table are sorted, those of all its columns together, each with its
+row, and equal neighbours are candidates. If the keys of a table do not fit in memory, they are sorted in ranges, and
+the columns are read once for each range. If the pairs do not fit, they are written as several runs. Then the
+near-duplicates of a range of rows, ordered by (later, earlier). The runs are merged range by range: the codes of a
+range of rows are contiguous in each run, so one sort removes the repeated pairs. A pair is two items that the stream
+would call one article; whether the later one has something new is not asked.
 
 A bucket of n equal keys has n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item is
 paired with the newest `bucket_limit` items before it in its bucket, as in the stream. A pair is missed only if that
@@ -21,18 +21,15 @@ hashed.
 """
 
 import mmap
-import tempfile
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import Line, LineReader, item_of
@@ -59,14 +56,13 @@ BYTES = ("ids", "words", "bodies")
 """The columns of bytes of any length: an array of all bytes, and under the name + "_ends" where each row's end."""
 # A byte of a word set that is not 0. A text of 300 words has 900 bytes of them instead of 4,096.
 _WORD_BYTE = np.dtype([("at", "<u2"), ("bits", "u1")])
-# A cache line; each spilled array begins at one.
-_ALIGN = 64
 _STAGES = list(Stage)
 # Ranges begin at multiples of this row count, so a run is searched for n / 256 rows instead of n.
 _STEP = 256
 # Steps in a range at most: the word set of a row takes 4 KB.
 _MOST_STEPS = 16
 _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_NO_CODES = np.empty(0, np.uint64)
 # Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly.
 _BINS = 2**12
 
@@ -82,33 +78,53 @@ class BadLine(NamedTuple):
     reason: str
 
 
-class Corpus:
-    """The corpus by row number. Callers ask for rows in ascending order, so each part's pages are read in sequence."""
+class Growing:
+    """Arrays on the disk that grow at their ends, flat, in files that `new_file` makes."""
 
-    def __init__(self, scheme: Scheme) -> None:
-        self._dtype = scheme.signature_dtype
+    def __init__(self, new_file: Callable[[], IO[bytes]]) -> None:
+        self._new_file = new_file
+        self._files: dict[str, tuple[IO[bytes], np.dtype[Any]]] = {}
+
+    def append(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raises OSError."""
+        for name, array in arrays.items():
+            if name not in self._files:
+                self._files[name] = self._new_file(), array.dtype
+            self._files[name][0].write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+    def mapped(self) -> Arrays:
+        """All of them, read-only, mapped into memory: the system keeps there what it can."""
+        return {name: _mapped(file, dtype) for name, (file, dtype) in self._files.items()}
+
+
+def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
+    file.flush()
+    whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
+    return np.frombuffer(whole, dtype)
+
+
+class Corpus:
+    """The corpus by row number. Callers ask for rows in ascending order, so the pages are read in sequence.
+
+    blocks: the rows of each block of keys, in which those of one column lie together.
+    """
+
+    def __init__(self, scheme: Scheme, arrays: Arrays, blocks: Sequence[int]) -> None:
         self._is_exact = scheme.is_exact
         self.has_words = not scheme.layout
         self.hamming = scheme.settings.hamming
         self._table_of = np.array(scheme.table_of[:-1])
-        self._starts: list[int] = []
-        self._parts: list[Arrays] = []
-        self.size = 0
-
-    def append(self, arrays: Arrays) -> None:
-        self._starts.append(self.size)
-        self._parts.append(arrays)
-        self.size += len(arrays[SIGNATURES])
+        self.tables = int(self._table_of[-1]) + 1
+        self._arrays, self._blocks = arrays, blocks
+        self.size = len(arrays[SIGNATURES])
 
     def signatures(self, rows: NDArray[np.int64]) -> NDArray[np.void]:
-        """Copies of the signatures of ascending rows, in their order."""
-        out = np.empty(len(rows), self._dtype)
-        for part, positions, local in self._split(rows):
-            out[positions] = part[SIGNATURES].view(self._dtype)[local, 0]
-        return out
+        """Copies of the signatures of rows, in their order."""
+        found: NDArray[np.void] = self._arrays[SIGNATURES][rows]
+        return found
 
     def words(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The word sets of ascending rows as in `Fingerprints.words`, (rows, 4096) uint8."""
+        """The word sets of rows as in `Fingerprints.words`, (rows, 4096) uint8."""
         return word_sets(self._slices(rows, "words"))
 
     def ids(self, rows: NDArray[np.int64]) -> list[str]:
@@ -118,38 +134,27 @@ class Corpus:
         return [ids[index] for index in indices.tolist()]
 
     def bodies(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """The packed bodies of ascending rows; empty if the scheme keeps only sketches."""
+        """The packed bodies of rows; empty if the scheme keeps only sketches."""
         return self._slices(rows, "bodies") if self._is_exact else []
 
     def keys(self, table: int) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """The keys of one table, (its columns, items), part by part, each with its first row."""
+        """The keys of one table, (its columns, items), block by block, each with its first row."""
         first, end = np.searchsorted(self._table_of, [table, table + 1])
-        for start, part in zip(self._starts, self._parts, strict=True):
-            yield start, part["keys"][first:end]
-
-    @property
-    def tables(self) -> int:
-        return int(self._table_of[-1]) + 1 if self._parts else 0
+        start, columns = 0, len(self._table_of)
+        for rows in self._blocks:
+            block = self._arrays["keys"][start * columns : (start + rows) * columns].reshape(columns, rows)
+            yield start, block[first:end]
+            start += rows
 
     def _slices(self, rows: NDArray[np.int64], name: str) -> list[bytes]:
-        out: list[bytes] = []
-        for part, _, local in self._split(rows):
-            ends = part[f"{name}_ends"]
-            starts, stops = np.where(local > 0, ends[local - 1], 0).tolist(), ends[local].tolist()
-            with memoryview(part[name].data) as data:
-                out += [bytes(data[start:stop]) for start, stop in zip(starts, stops, strict=True)]
-        return out
-
-    def _split(self, rows: NDArray[np.int64]) -> Iterator[tuple[Arrays, slice, NDArray[np.int64]]]:
-        """Each part with the positions of its rows in `rows`, and these rows counted from its first."""
-        bounds = np.searchsorted(rows, [*self._starts, self.size])
-        for part, start, (low, high) in zip(self._parts, self._starts, pairwise(bounds), strict=True):
-            if high > low:
-                yield part, slice(low, high), rows[low:high] - start
+        ends = self._arrays[f"{name}_ends"]
+        starts, stops = np.where(rows > 0, ends[rows - 1], 0).tolist(), ends[rows].tolist()
+        with memoryview(self._arrays[name].data) as data:
+            return [bytes(data[start:stop]) for start, stop in zip(starts, stops, strict=True)]
 
 
 class BatchMaker:
-    """Decodes and fingerprints batches of lines: the arrays of a part, and the lines that hold no item.
+    """Decodes and fingerprints batches of lines: the arrays of a batch, and the lines that hold no item.
 
     `place`, if given, names a line of an input in the survey of the lines. Several threads may make batches.
     """
@@ -188,11 +193,9 @@ class BatchMaker:
         ]
         bad.sort()
         kept = np.flatnonzero(~prints.is_empty)
-        signatures = prints.signatures[kept]
         words = prints.words[kept] if self._with_words else np.empty((len(kept), 0), np.uint8)
         arrays: Arrays = {
-            SIGNATURES: signatures.view(np.uint8).reshape(len(kept), signatures.dtype.itemsize),
-            "times": signatures["time"],
+            SIGNATURES: prints.signatures[kept],
             "keys": self._buckets.buckets(prints.keys[kept].T)[:-1],  # the last column: ids, which are no evidence here
             **_joined_bytes("ids", [items[i].id.encode() for i in kept.tolist()]),
             **_word_bytes(words),
@@ -230,62 +233,38 @@ def word_sets(packed: Sequence[bytes]) -> NDArray[np.uint8]:
     return out
 
 
-def spilled_parts(
+def read_corpus(
     reader: LineReader,
     make: BatchMaker,
     executor: Executor,
     ahead: int,
-    part_bytes: int,
-    directory: Path,
+    block_bytes: int,
+    columns: Growing,
+    scheme: Scheme,
     report: Callable[[list[BadLine]], None],
-) -> Iterator[Arrays]:
-    """Yield each part, as it is read back; `report(bad)` follows each batch. At most `ahead` are in the making."""
-    pending: list[Arrays] = []
-    size, watermark = 0, START
-    # Half of a part at most, or batches would use more memory than parts: a word set in the making takes 4 KB.
-    batch_items = max(1, min(1000, part_bytes // (2 * WORD_SET_BYTES)))
-    lines = batches(reader, attrgetter("size"), batch_items, min(2**22, part_bytes // 2))
-    for arrays, bad in map_in_order(executor, make, lines, ahead):
-        watermark = fill_missing_times(arrays["times"], watermark)
-        pending.append(arrays)
-        size += sum(array.nbytes for array in arrays.values())
-        report(bad)
-        if size >= part_bytes:
-            yield spill(joined(pending), directory)
-            pending, size = [], 0
-    if pending:
-        yield spill(joined(pending), directory)
+) -> Corpus:
+    """Fingerprint all lines; `report(bad)` follows each batch. At most `ahead` batches are in the making."""
+    # Half of a block at most: a word set in the making takes 4 KB.
+    batch_items = max(1, min(1000, block_bytes // (2 * WORD_SET_BYTES)))
+    lines = batches(reader, attrgetter("size"), batch_items, min(2**22, block_bytes // 2))
 
+    def keys_of_batches() -> Iterator[NDArray[np.uint32]]:
+        watermark, ends = START, Counter[str]()
+        # A corpus without items has columns, too.
+        for arrays, bad in chain([make([])], map_in_order(executor, make, lines, ahead)):
+            watermark = fill_missing_times(arrays[SIGNATURES]["time"], watermark)
+            for name in BYTES:  # ends within the batch become ends within the column
+                arrays[f"{name}_ends"] += ends[name]
+                ends[name] += len(arrays[name])
+            yield arrays.pop("keys")
+            columns.append(arrays)
+            report(bad)
 
-def joined(parts: Sequence[Arrays]) -> Arrays:
-    """One part of several batches; ends within a batch become ends within the part."""
-    out: Arrays = {name: np.concatenate([part[name] for part in parts]) for name in (SIGNATURES, *BYTES)}
-    out["keys"] = np.concatenate([part["keys"] for part in parts], axis=1)
-    for name in BYTES:
-        before = np.cumsum([0, *(len(part[name]) for part in parts[:-1])], dtype=np.int64)
-        ends = [part[f"{name}_ends"] + first for part, first in zip(parts, before, strict=True)]
-        out[f"{name}_ends"] = np.concatenate(ends)
-    return out
-
-
-def spill(arrays: Mapping[str, NDArray[Any]], directory: Path) -> Arrays:
-    """Write the arrays to an unnamed file in the directory; return them read-only, mapped into memory.
-
-    So the system keeps in memory what it can, and frees the file whatever ends the process. Raises OSError.
-    """
-    starts, at = {}, 0
-    with tempfile.TemporaryFile(dir=directory) as file:
-        for name, array in arrays.items():
-            at += file.write(bytes(-at % _ALIGN))
-            starts[name] = at
-            at += file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        file.flush()
-        whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if at else b""
-    return {
-        # An empty array may lie at the very end, where nothing can be mapped.
-        name: np.frombuffer(whole, array.dtype, array.size, starts[name] if array.size else 0).reshape(array.shape)
-        for name, array in arrays.items()
-    }
+    blocks = []
+    for keys in batches(keys_of_batches(), attrgetter("nbytes"), 2**20, block_bytes):
+        columns.append({"keys": np.concatenate(keys, axis=1)})
+        blocks.append(sum(one.shape[1] for one in keys))
+    return Corpus(scheme, columns.mapped(), blocks)
 
 
 def map_in_order(executor: Executor, function: Callable[[In], Out], inputs: Iterable[In], ahead: int) -> Iterator[Out]:
@@ -327,17 +306,21 @@ def bucket_pairs(ranges: Iterable[Codes], bucket_limit: int, capacity: int) -> I
 
     ranges: entries, key * 2^32 + row, ascending within a range; no bucket lies in two ranges. O(pairs log pairs).
     """
-    hot, left_out, filled = 0, 0, 0
-    codes = np.empty(max(capacity, bucket_limit), np.uint64)
-    for packed in ranges:
-        at = bucket = 0
-        while at < len(packed):
-            filled, at, bucket, more_hot, more_left = pairs_of_buckets(packed, at, bucket, bucket_limit, codes, filled)
-            hot, left_out = hot + more_hot, left_out + more_left
-            if at < len(packed):
-                yield Run(distinct(codes[:filled]), hot, left_out)
-                hot = left_out = filled = 0
-    yield Run(distinct(codes[:filled]), hot, left_out)
+    most, waiting, filled, hot, left_out = max(capacity, bucket_limit), list[Codes](), 0, 0, 0
+    for entries in ranges:
+        keys = entries >> _SHIFT
+        before = np.arange(len(keys)) - np.searchsorted(keys, keys)  # the entries before each one in its bucket
+        hot += int(np.count_nonzero(before == bucket_limit + 1))
+        left_out += int(np.maximum(before - bucket_limit, 0).sum())
+        later = np.flatnonzero(before)
+        for back in range(1, min(int(before.max(initial=0)), bucket_limit) + 1):
+            later = later[before[later] >= back]
+            if filled + len(later) > most:
+                yield Run(distinct(np.concatenate([_NO_CODES, *waiting])), hot, left_out)
+                waiting, filled, hot, left_out = [], 0, 0, 0
+            waiting.append(entries[later] << _SHIFT | entries[later - back] & _LOW)
+            filled += len(later)
+    yield Run(distinct(np.concatenate([_NO_CODES, *waiting])), hot, left_out)
 
 
 def sorted_ranges(corpus: Corpus, table: int, capacity: int) -> Iterator[Codes]:
@@ -372,31 +355,6 @@ def distinct(codes: Codes) -> Codes:
     return codes[first]
 
 
-@njit(nogil=True, cache=True)
-def pairs_of_buckets(packed, at, bucket, limit, codes, filled):  # type: ignore[no-untyped-def]
-    """Write the pair codes of equal neighbours of packed[at:] to codes[filled:] until those of an entry do not fit.
-
-    `bucket`: the index where the bucket of packed[at - 1] begins. Returns (filled, at, bucket, buckets that passed the
-    limit, pairs left out); the first three go into the next call.
-    """
-    hot, left_out = 0, 0
-    shift = uint64(32)
-    while at < packed.size:
-        if at == 0 or packed[at] >> shift != packed[at - 1] >> shift:
-            bucket = at
-        first = max(bucket, at - limit)
-        if filled + at - first > codes.size:
-            break
-        hot += at - bucket == limit + 1
-        left_out += first - bucket
-        later = packed[at] << shift
-        for j in range(first, at):
-            codes[filled] = later | (packed[j] & uint64(0xFFFFFFFF))
-            filled += 1
-        at += 1
-    return filled, at, bucket, hot, left_out
-
-
 def rows_of(codes: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The later and the earlier row of each pair code."""
     return (codes >> _SHIFT).astype(np.int64), (codes & _LOW).astype(np.int64)
@@ -425,31 +383,22 @@ def near_duplicates(corpus: Corpus, decision: DecisionSettings, slices: Sequence
 
     O(candidates · bytes of a signature). Several threads may call it at once.
     """
-    codes = distinct(np.concatenate([np.empty(0, np.uint64), *slices]))
+    codes = distinct(np.concatenate([_NO_CODES, *slices]))
     later, earlier = rows_of(codes)
     later, of_later = np.unique(later, return_inverse=True)
     earlier, of_earlier = np.unique(earlier, return_inverse=True)
     no_keys = np.empty((len(later), 0), np.uint32)
     new = Fingerprints(corpus.signatures(later), no_keys, corpus.words(later), corpus.hamming, corpus.bodies(later))
-    pairs = Candidates(new, corpus.signatures(earlier), of_later, of_earlier, corpus.bodies(earlier))
-    is_pair, found = decide(pairs, decision, has_words=corpus.has_words)
+    similar = compare(new, corpus.signatures(earlier), of_later, of_earlier, corpus.bodies(earlier))
+    is_pair, found = decide(similar, decision, has_words=corpus.has_words)
     found |= {"later": later[of_later[is_pair]], "earlier": earlier[of_earlier[is_pair]]}
     return len(codes), found
 
 
-class Candidates(NamedTuple):
-    """Candidate pairs: the later items, the signatures of the earlier ones, which make pair p, and earlier bodies."""
-
-    later: Fingerprints
-    earlier: NDArray[np.void]
-    of_later: NDArray[np.int64]
-    of_earlier: NDArray[np.int64]
-    bodies: list[bytes]
-
-
-def decide(pairs: Candidates, decision: DecisionSettings, *, has_words: bool) -> tuple[NDArray[np.bool_], Arrays]:
-    """Which candidates are near-duplicates, and their stages and measures."""
-    similar = compare(*pairs)
+def decide(
+    similar: NDArray[np.void], decision: DecisionSettings, *, has_words: bool
+) -> tuple[NDArray[np.bool_], Arrays]:
+    """Which candidates are near-duplicates, and their stages and measures. similar: as `compare` returns it."""
     judged = judge_pairs(similar, thresholds(decision, has_words=has_words))
     is_pair = judged.is_repeat | judged.is_same
     similar, is_exact = similar[is_pair], judged.is_repeat[is_pair]

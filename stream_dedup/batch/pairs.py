@@ -22,13 +22,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import LineReader
@@ -38,25 +38,22 @@ from stream_dedup.batch.outputs import (
     Output,
     TableWriter,
     check_free,
-    check_inputs,
-    check_outputs,
+    checked_outputs,
     file_errors,
-    target,
 )
 from stream_dedup.batch.pair_search import (
     Arrays,
     BadLine,
     BatchMaker,
-    Codes,
     Corpus,
+    Growing,
     bucket_pairs,
     map_in_order,
     near_duplicates,
     pair_rows,
+    read_corpus,
     row_ranges,
     sorted_ranges,
-    spill,
-    spilled_parts,
 )
 from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import InputError, UsageError
@@ -90,76 +87,57 @@ OUTPUT_ROWS = 2**16
 # -- clusters, and what stays of each ---------------------------------------------------------------------------------
 
 
-@njit(nogil=True, cache=True)
-def unite(roots, a, b):  # type: ignore[no-untyped-def]
+def unite(roots: NDArray[np.int64], a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
     """Join the rows a[p] and b[p] for each p in the forest `roots` (n,) int64, which begins as arange(n).
 
-    Union-find with path halving. The smaller row becomes the root instead of the larger tree's, so the name of a
-    cluster does not depend on the order of the pairs. Source: Tarjan, van Leeuwen, "Worst-case analysis of set union
-    algorithms", JACM 1984.
+    The smaller of two roots becomes the root of both, so the name of a cluster does not depend on the order of the
+    pairs. Each pass halves the paths. Source: Shiloach, Vishkin, "An O(log n) parallel connectivity algorithm",
+    Journal of Algorithms 1982.
     """
-    for p in range(a.size):
-        x, y = a[p], b[p]
-        while roots[x] != x:
-            roots[x] = roots[roots[x]]
-            x = roots[x]
-        while roots[y] != y:
-            roots[y] = roots[roots[y]]
-            y = roots[y]
-        if x < y:
-            roots[y] = x
-        else:
-            roots[x] = y
+    rows = np.concatenate([a, b])
+    while True:
+        while (roots[rows] != (up := roots[roots[rows]])).any():
+            roots[rows] = up
+        x, y = roots[a], roots[b]
+        if (x == y).all():
+            return
+        np.minimum.at(roots, np.maximum(x, y), np.minimum(x, y))
 
 
-@njit(nogil=True, cache=True)
-def cluster_of(roots):  # type: ignore[no-untyped-def]
-    """The first row of each row's cluster, (n,). Flattens the forest in place and returns it. O(n)."""
-    # A root is smaller than its descendants, so it is flattened before them.
-    for row in range(roots.size):
-        roots[row] = roots[roots[row]]
+def cluster_of(roots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first row of each row's cluster, (n,). Flattens the forest in place and returns it. O(n log n)."""
+    while (roots != (up := roots[roots])).any():
+        roots[:] = up
     return roots
 
 
-class Choice(StrEnum):
-    """What the representative is chosen by: the one item of a cluster that stays in an archive.
+class Keep(NamedTuple):
+    """What the representative is chosen by, the one item of a cluster that stays in an archive, as a user names it.
 
-    Whatever the choice, ties are broken by time, then by the order of the input. An item without a date counts as of
-    the latest date before it.
+    earliest: its date. first: the order of the input, whatever the dates are. longest: the distinct shingles of its
+    body. source: the place of its site in `sources`, the preferred one first; others come last. Whatever the choice,
+    ties are broken by time, then by the order of the input. An item without a date counts as of the latest before it.
     """
 
-    EARLIEST = "earliest"  # its date
-    FIRST = "first"  # the order of the input, whatever the dates are
-    LONGEST = "longest"  # the distinct shingles of its body
-    SOURCE = "source"  # the place of its source in a list; sources that are not in it come last
-
-
-class Merits(NamedTuple):
-    """What items are compared by, (n,) int64 each, smaller is better: rank, then time, then row."""
-
-    rank: NDArray[np.int64]
-    time: NDArray[np.int64]
-
-
-class Keep(NamedTuple):
-    """A choice as a user names it; `sources` are sites, the preferred one first."""
-
-    choice: Choice
+    choice: str
     sources: tuple[str, ...]
 
-    def merits(self, signatures: NDArray[np.void], scheme: Scheme) -> Merits:
-        """What the items with these signatures are compared by. O(n · sources)."""
+    def merits(self, signatures: NDArray[np.void], scheme: Scheme) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rank and the time of the items with these signatures, (n,) each.
+
+        They are compared by rank, then time, then row; smaller is better. O(n · sources).
+        """
         rank = np.zeros(len(signatures), np.int64)
         time = signatures["time"].astype(np.int64)
-        if self.choice is Choice.FIRST:
+        if self.choice == "first":
             time[:] = 0
-        elif self.choice is Choice.LONGEST:
+        elif self.choice == "longest":
             rank -= signatures["body_size"]
-        elif self.choice is Choice.SOURCE:
+        elif self.choice == "source":
             rank[:] = len(self.sources)
             for place, name in enumerate(self.sources):
                 rank[signatures["source"] == np.uint64(scheme.identity(name))] = place
-        return Merits(rank, time)
+        return rank, time
 
     def absent(self, ranks: set[int]) -> tuple[str, ...]:
         """The listed sources that no item has, given all ranks that occur: misspelt, perhaps."""
@@ -173,20 +151,21 @@ def parse_keep(text: str, scheme: Scheme) -> Keep:
     """
     name, colon, names = text.partition(":")
     sources = tuple(dict.fromkeys(site for one in names.split(",") if (site := site_of(one))))
-    if name not in set(Choice) or bool(colon) != (name == Choice.SOURCE) or bool(sources) != (name == Choice.SOURCE):
+    is_known = name in ("earliest", "first", "longest", "source")
+    if not is_known or not bool(colon) == bool(sources) == (name == "source"):
         raise UsageError(f"keep = {text!r} is none of 'earliest', 'first', 'longest' and 'source:NAME,NAME,...'")
-    if name == Choice.LONGEST and scheme.is_given:
+    if name == "longest" and scheme.is_given:
         raise UsageError("keep = 'longest' compares texts, which family = 'given' does not read; keep 'earliest'")
-    return Keep(Choice(name), sources)
+    return Keep(name, sources)
 
 
-def representatives(roots: NDArray[np.int64], merits: Merits) -> NDArray[np.int64]:
+def representatives(roots: NDArray[np.int64], rank: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
     """The row of each row's representative, (n,). roots: as `cluster_of` returns them. O(n log n).
 
-    >>> representatives(np.array([0, 0, 2]), Merits(np.array([0, 0, 0]), np.array([9, 5, 7]))).tolist()
+    >>> representatives(np.array([0, 0, 2]), np.array([0, 0, 0]), np.array([9, 5, 7])).tolist()
     [1, 1, 2]
     """
-    order = np.lexsort((merits.time, merits.rank, roots))  # stable, so of equal items the first one stays
+    order = np.lexsort((time, rank, roots))  # stable, so of equal items the first one stays
     clusters, first = np.unique(roots[order], return_index=True)
     return order[first][np.searchsorted(clusters, roots)]
 
@@ -269,11 +248,7 @@ def find_pairs(
     started = time.monotonic()
     names, scheme = [str(path) for path in inputs], Scheme(settings.fingerprint)
     chosen = requested_keep(keep, clusters, scheme)
-    targets = {"--output": target(Path(pairs))}
-    if clusters is not None:
-        targets["--clusters"] = target(Path(clusters))
-    check_inputs(names)
-    check_outputs(names, {option: (to, ROW_FORMATS) for option, to in targets.items()})
+    targets = checked_outputs(names, {"--output": (pairs, ROW_FORMATS), "--clusters": (clusters, ROW_FORMATS)})
     if not force:
         check_free(targets)
     to = targets["--output"]
@@ -282,7 +257,7 @@ def find_pairs(
     ahead = 2 * threads
     share = max(1, memory // ahead)  # bytes for each piece of work that is in memory
     bad = 0
-    with file_errors(), ThreadPoolExecutor(threads) as executor:
+    with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
         make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
         reader = LineReader(names, file_format, most=settings.worker.max_record_bytes)
         bytes_total = reader.bytes_total
@@ -294,32 +269,37 @@ def find_pairs(
                 bad_line(names[line.input], line)
             progress(PairsProgress(PairsStep.PART, reader.bytes_read, bytes_total))
 
-        corpus = Corpus(scheme)
-        for part in spilled_parts(reader, make, executor, ahead, max(1, share // 4), temporary, report):
-            corpus.append(part)
+        def new_file() -> IO[bytes]:
+            """Without a name, so that the system frees it whatever ends the process."""
+            return files.enter_context(tempfile.TemporaryFile(dir=temporary))
+
+        columns, codes, verified = Growing(new_file), Growing(new_file), Growing(new_file)
+        corpus = read_corpus(reader, make, executor, ahead, max(1, share // 4), columns, scheme, report)
         if corpus.size >= 2**32:
             raise InputError(f"{corpus.size:,} items are too many; at most 4,294,967,295 can be compared")
 
-        codes: list[Codes] = []
+        ends = [0]  # of the runs of codes
         capacity = max(1, share // _BYTES_PER_CODE)
         hot = left_out = 0
         for table in range(corpus.tables):
             for run in bucket_pairs(sorted_ranges(corpus, table, capacity), bucket_limit, capacity):
-                codes.append(spill({"codes": run.codes}, temporary)["codes"])
+                codes.append({"codes": run.codes})
+                ends.append(ends[-1] + len(run.codes))
                 hot, left_out = hot + run.hot, left_out + run.left_out
             progress(PairsProgress(PairsStep.TABLE, table + 1, corpus.tables))
 
-        verified: list[Arrays] = []
-        compared = 0
+        compared = count = 0
         compare = partial(near_duplicates, corpus, settings.decision)
         roots = np.arange(corpus.size)
         bytes_per_pair = _BYTES_PER_PAIR + (_BYTES_PER_BODY if scheme.is_exact else 0)
-        ranges = list(row_ranges(codes, corpus.size, max(1, share // bytes_per_pair)))
+        all_codes = codes.mapped()["codes"]
+        runs = [all_codes[first:end] for first, end in pairwise(ends)]
+        ranges = list(row_ranges(runs, corpus.size, max(1, share // bytes_per_pair)))
         decided = map_in_order(executor, compare, (slices for _, slices in ranges), ahead)
-        for (end, _), (count, found) in zip(ranges, decided, strict=True):
-            compared += count
+        for (end, _), (candidates, found) in zip(ranges, decided, strict=True):
+            compared, count = compared + candidates, count + len(found["later"])
             unite(roots, found["later"], found["earlier"])
-            verified.append(spill(found, temporary))
+            verified.append(found)
             progress(PairsProgress(PairsStep.COMPARE, end, corpus.size))
         cluster_of(roots)
 
@@ -327,12 +307,12 @@ def find_pairs(
             # The pairs are opened and discarded last, and published last: once they are there, everything is.
             outputs = [stack.enter_context(Output(to, in_place=False)) for to in reversed(targets.values())]
             absent = _write_clusters(outputs[0], corpus, roots, chosen, scheme) if clusters is not None else ()
-            _write_pairs(outputs[-1], corpus, verified)
+            _write_pairs(outputs[-1], corpus, verified.mapped(), count)
     sizes = np.bincount(roots, minlength=1)
     return PairsResult(
         items=corpus.size,
         bad=bad,
-        pairs=sum(len(found["later"]) for found in verified),
+        pairs=count,
         clusters=int(np.count_nonzero(sizes > 1)),
         clustered=int(sizes[sizes > 1].sum()),
         compared=compared,
@@ -353,12 +333,11 @@ def requested_keep(keep: str | None, clusters: object, scheme: Scheme) -> Keep |
     return parse_keep(keep, scheme)
 
 
-def _write_pairs(output: Output, corpus: Corpus, verified: list[Arrays]) -> None:
+def _write_pairs(output: Output, corpus: Corpus, verified: Arrays, count: int) -> None:
     writer = TableWriter(output, PAIR_COLUMNS)
-    for arrays in verified:
-        for start in range(0, len(arrays["later"]), OUTPUT_ROWS):
-            chunk = {name: column[start : start + OUTPUT_ROWS] for name, column in arrays.items()}
-            writer.write(pair_rows(chunk, corpus.ids(chunk["earlier"]), corpus.ids(chunk["later"])))
+    for start in range(0, count, OUTPUT_ROWS):
+        chunk = {name: column[start : start + OUTPUT_ROWS] for name, column in verified.items()}
+        writer.write(pair_rows(chunk, corpus.ids(chunk["earlier"]), corpus.ids(chunk["later"])))
     writer.publish()
 
 
@@ -372,7 +351,7 @@ def _write_clusters(
     if keep:
         merits = [keep.merits(corpus.signatures(rows), scheme) for rows in chunks]
         rank, times = (np.concatenate(column) for column in zip(*merits, strict=True))
-        kept, absent = representatives(roots, Merits(rank, times)), keep.absent(set(np.unique(rank).tolist()))
+        kept, absent = representatives(roots, rank, times), keep.absent(set(np.unique(rank).tolist()))
     for rows in chunks:
         columns: dict[str, list[Any]] = {"id": corpus.ids(rows), "cluster": corpus.ids(roots[rows])}
         if keep:

@@ -22,6 +22,7 @@ last in this order and is hardly ever looked up. Nothing that could change a res
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -74,7 +75,7 @@ class ShingleSets:
 
 
 def shingle_sets(sets: Iterable[NDArray[np.uint64]]) -> ShingleSets:
-    """Convert sets of distinct 64-bit hashes. O(m log m) in the number of members m; at most about 40 bytes a member.
+    """Convert sets of distinct 64-bit hashes. O(m log m) in the number of members m; at most about 50 bytes a member.
 
     >>> sets = shingle_sets([np.array([9, 5], np.uint64), np.array([5, 7], np.uint64)])
     >>> sets.ranks.tolist(), sets.sizes.tolist(), sets.shared
@@ -83,27 +84,21 @@ def shingle_sets(sets: Iterable[NDArray[np.uint64]]) -> ShingleSets:
     parts = list(sets)
     sizes = np.array([len(part) for part in parts], np.int64)
     members = np.concatenate([np.empty(0, np.uint64), *parts])
-    del parts
     order = np.argsort(members)
     members = members[order]
-    first = np.ones(len(members), np.bool_)
-    np.not_equal(members[1:], members[:-1], out=first[1:])
-    del members
-    which = np.cumsum(first, dtype=np.int32) - np.int32(1)  # number of the shingle in hash order
+    which = np.empty(len(order), np.int64)  # number of the shingle in hash order
+    which[order] = np.cumsum(np.diff(members, prepend=members[:1]) != 0)
+    del parts, members, order
     counts = np.bincount(which)
-    rank_of = np.empty(len(counts), np.int32)
-    by_count = np.argsort(counts, kind="stable")
     alone = int(np.count_nonzero(counts == 1))
-    rank_of[by_count] = np.arange(len(counts), dtype=np.int32) - alone  # below 0: in one set only
-    ranks = np.empty(len(order), np.int32)
-    ranks[order] = rank_of[which]
-    del order, which
+    rank_of = np.empty(len(counts), np.int64)
+    rank_of[np.argsort(counts, kind="stable")] = np.arange(len(counts)) - alone  # below 0: in one set only
+    ranks = rank_of[which]
     kept = ranks >= 0
-    before = np.concatenate([[0], np.cumsum(kept)])
-    bounds = before[np.concatenate([[0], np.cumsum(sizes)])]
-    ranks = ranks[kept]
-    _sort_each(ranks, bounds)
-    return ShingleSets(ranks, bounds, sizes, len(counts) - alone)
+    ordered = np.repeat(np.arange(len(sizes)), sizes)[kept] << 32 | ranks[kept]
+    ordered.sort()
+    bounds = np.searchsorted(ordered, np.arange(len(sizes) + 1) << 32)
+    return ShingleSets(ordered.astype(np.int32), bounds, sizes, len(counts) - alone)
 
 
 def body_sets(items: Sequence[Item], fingerprinter: Fingerprinter) -> ShingleSets:
@@ -112,26 +107,17 @@ def body_sets(items: Sequence[Item], fingerprinter: Fingerprinter) -> ShingleSet
     return shingle_sets(np.fromiter(body, np.uint64, len(body)) for body in bodies)
 
 
-@njit(nogil=True, cache=True)
-def _sort_each(ranks, bounds):  # type: ignore[no-untyped-def]
-    for i in range(bounds.size - 1):
-        ranks[bounds[i] : bounds[i + 1]].sort()
-
-
 def first_seen_wins(sets: ShingleSets, threshold: float) -> NDArray[np.int64]:
     """For each set find the nearest earlier original with Jaccard >= threshold, which holds it back; -1: none.
 
     As in the stream the first seen wins, and what is held back is not remembered. Of equally near ones the oldest is
-    named. Empty sets match nothing and are not remembered. Memory: 20 bytes for each member of a prefix.
+    named. Empty sets match nothing and are not remembered. Memory: some 25 bytes for each member that sets share.
 
     >>> sets = shingle_sets([np.arange(1, 11, dtype=np.uint64), np.arange(1, 10, dtype=np.uint64)])
     >>> first_seen_wins(sets, 0.8).tolist()
     [-1, 0]
     """
-    order = np.arange(len(sets))
-    nearest: NDArray[np.int64]
-    nearest, *_ = _search(sets.ranks, sets.bounds, sets.sizes, sets.shared, order, threshold, True, 0, _NO_LIMIT)
-    return nearest
+    return _search(sets, np.arange(len(sets)), threshold, True, 0, _NO_LIMIT)[0]
 
 
 def held_by_jaccard(items: Sequence[Item], sets: ShingleSets, threshold: float) -> dict[str, str]:
@@ -161,41 +147,48 @@ def alike_pairs(
     [[0], [1], [0.5]]
     """
     order = np.random.default_rng(1).permutation(len(sets))
-    _, a, b, jaccard = _search(sets.ranks, sets.bounds, sets.sizes, sets.shared, order, floor, False, most, comparisons)
+    _, a, b, jaccard = _search(sets, order, floor, False, most, comparisons)
     return np.minimum(a, b), np.maximum(a, b), jaccard
 
 
-@njit(nogil=True, cache=True)
-def _search(ranks, bounds, sizes, shared, order, floor, is_first_only, most, comparisons):  # type: ignore[no-untyped-def]
+def _search(
+    sets: ShingleSets, order: NDArray[np.int64], floor: float, is_first_only: bool, most: int, comparisons: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Compare each set, in `order`, with those before it: (the nearest of each, first, second, Jaccard of the pairs).
 
-    is_first_only: a set with a near one is not remembered. most: pairs to write down. Posting lists are linked lists in
-    arrays, the newest set first.
+    is_first_only: a set with a near one is not remembered. most: pairs to write down.
     """
-    n = sizes.size
-    head = np.full(shared, -1, np.int64)
-    capacity = 1024
-    entry_set, entry_next = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    entries, count = 0, 0
+    shared = np.diff(sets.bounds)
+    prefix = sets.sizes - np.ceil(floor * sets.sizes - _ROUNDING).astype(np.int64) + 1
+    # Members of a single set are the rarest: they come first in the prefix and match nothing.
+    ends = sets.bounds[:-1] + np.clip(prefix - (sets.sizes - shared), 0, shared)
+    posted = sets.ranks[np.arange(len(sets.ranks)) < np.repeat(ends, shared)]
+    lists = np.cumsum(np.bincount(posted + 1, minlength=sets.shared + 1))  # where each posting list begins
+    found: tuple[NDArray[Any], ...] = _compared(
+        sets.ranks, sets.bounds, sets.sizes, ends, lists, order, floor, is_first_only, most, comparisons
+    )
+    nearest, first, second, jaccard = found
+    return nearest, first, second, jaccard
+
+
+@njit(nogil=True, cache=True)
+def _compared(ranks, bounds, sizes, ends, lists, order, floor, is_first_only, most, comparisons):  # type: ignore[no-untyped-def]
+    """The loop of `_search`. ends: of each set's prefix. lists: where the posting list of each rank begins."""
+    postings, filled, count = np.empty(lists[-1], np.int64), lists.copy(), 0
     first, second, jaccard = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    nearest = np.full(n, -1, np.int64)
-    seen = np.full(n, -1, np.int64)  # the set for which this candidate was last compared
+    nearest = np.full(sizes.size, -1, np.int64)
+    seen = np.full(sizes.size, -1, np.int64)  # the set for which this candidate was last compared
     for i in order:
         if comparisons <= 0 or (count == most and most > 0):
             break
-        size, start, end = sizes[i], bounds[i], bounds[i + 1]
-        best = 0.0
-        stop = _prefix_end(size, start, end, floor)
-        for place in range(start, stop):
-            entry = head[ranks[place]]
-            while entry >= 0:
-                j = entry_set[entry]
-                entry = entry_next[entry]
+        size, best = sizes[i], 0.0
+        for rank in ranks[bounds[i] : ends[i]]:
+            for j in postings[lists[rank] : filled[rank]][::-1]:
                 if seen[j] == i or min(size, sizes[j]) < floor * max(size, sizes[j]) - _ROUNDING:
                     continue
                 seen[j] = i
                 comparisons -= 1
-                both = _shared_members(ranks, start, end, bounds[j], bounds[j + 1])
+                both = _shared_members(ranks, bounds[i], bounds[i + 1], bounds[j], bounds[j + 1])
                 alike = both / (size + sizes[j] - both)
                 if alike < floor - _ROUNDING:
                     continue
@@ -206,24 +199,10 @@ def _search(ranks, bounds, sizes, shared, order, floor, is_first_only, most, com
                     best, nearest[i] = alike, j
         if is_first_only and nearest[i] >= 0:
             continue
-        for place in range(start, stop):
-            if entries == capacity:
-                capacity *= 2
-                entry_set, entry_next = _longer(entry_set, capacity), _longer(entry_next, capacity)
-            entry_set[entries], entry_next[entries] = i, head[ranks[place]]
-            head[ranks[place]] = entries
-            entries += 1
+        for rank in ranks[bounds[i] : ends[i]]:
+            postings[filled[rank]] = i
+            filled[rank] += 1
     return nearest, first[:count], second[:count], jaccard[:count]
-
-
-@njit(nogil=True, cache=True)
-def _prefix_end(size, start, end, floor):  # type: ignore[no-untyped-def]
-    """Return the end of the prefix of a set of `size` members; start..end are those that other sets share.
-
-    Members of a single set are the rarest: they come first in the prefix and match nothing.
-    """
-    prefix = size - np.int64(np.ceil(floor * size - _ROUNDING)) + 1
-    return min(start + max(prefix - (size - (end - start)), 0), end)
 
 
 @njit(nogil=True, cache=True)
@@ -236,14 +215,6 @@ def _shared_members(ranks, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
         a += x <= y
         b += y <= x
     return both
-
-
-@njit(nogil=True, cache=True)
-def _longer(array, capacity):  # type: ignore[no-untyped-def]
-    """Copy an array into one with the given capacity."""
-    out = np.empty(capacity, np.int64)
-    out[: array.size] = array
-    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +278,7 @@ def _stream(
     """Run the stream with the Jaccard rule: (held back, bytes of a body)."""
     decision = settings.decision.model_copy(update={"rule": "jaccard", "body": threshold})
     plain = settings.model_copy(update={"decision": decision})
-    held = np.zeros(len(items), np.bool_)
+    held: list[bool] = []
     originals, whole = 0, 0
     with closing(Deduplicator(plain)) as dedup:
         for start in range(0, len(items), _BATCH):
@@ -321,11 +292,9 @@ def _stream(
             dedup.apply(batch)
             originals += len(batch.delta)
             whole += sum(map(len, batch.delta.bodies))
-            held[start : start + len(part)] = [
-                not verdict.forward and bool(verdict.original) for verdict in batch.verdicts
-            ]
-            progress(start + len(part))
-    return held, Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))
+            held += [not verdict.forward and bool(verdict.original) for verdict in batch.verdicts]
+            progress(len(held))
+    return np.array(held, np.bool_), Scheme(settings.fingerprint).body_bytes + round(whole / max(originals, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,17 +345,9 @@ def measured_curve(
         if pairs:
             expected = np.full(pairs, np.nan) if scheme.layout else proposed(jaccard[inside], scheme)
             _, number = np.unique(cluster[inside], return_inverse=True)
-            trials = np.bincount(number).astype(np.float64)
-            points.append(
-                Point(
-                    round(float(edges[k]), 4),
-                    round(float(edges[k + 1]), 4),
-                    pairs,
-                    float(jaccard[inside].mean()),
-                    float(is_proposed[inside].mean()),
-                    float(expected.mean()),
-                    wilson(float(is_proposed[inside].mean()), effective_size(trials)),
-                    effective_size(trials),
-                )
-            )
+            clusters = effective_size(np.bincount(number).astype(np.float64))
+            low, high = edges[k : k + 2].round(4).tolist()
+            mean, measured, predicted = (float(of.mean()) for of in (jaccard[inside], is_proposed[inside], expected))
+            interval = wilson(measured, clusters)
+            points.append(Point(low, high, pairs, mean, measured, predicted, interval, clusters))
     return points

@@ -185,16 +185,9 @@ def _keys(scheme: Scheme, keys: NDArray[np.uint32]) -> list[KeysOfKind]:
 
 def _view(name: str, exact: tuple[ExactViews, ExactViews], estimate: float) -> View:
     a, b = getattr(exact[0], name), getattr(exact[1], name)
-    shared, smaller, union = len(a & b), min(len(a), len(b)), len(a | b)
-    return View(
-        name,
-        len(a),
-        len(b),
-        shared,
-        shared / union if union else 0.0,
-        shared / smaller if smaller else 0.0,
-        _known(estimate),
-    )
+    shared = len(a & b)
+    jaccard, containment = (shared / whole if whole else 0.0 for whole in (len(a | b), min(len(a), len(b))))
+    return View(name, len(a), len(b), shared, jaccard, containment, _known(estimate))
 
 
 def _known(number: float) -> float | None:

@@ -371,7 +371,9 @@ def advise(pairs: Sequence[Judged], present: float) -> Advice:
     value, reason = None, few
     if not few:
         _, number = np.unique(np.array([clusters[k] for k in known]), return_inverse=True)
-        others = _shifts_by_others(logits, is_new, number % _FOLDS)
+        others = np.zeros(len(known))  # for each pair, the shift by the pairs of the other folds
+        for inside in (number % _FOLDS == fold for fold in range(_FOLDS)):
+            others[inside] = _shift(logits[~inside], is_new[~inside])
         pays = _log_loss(logits + others, is_new) < _log_loss(logits, is_new)
         value = round(float(probability(np.array(logit(default) - _shift(logits, is_new)))), 2) if pays else default
         reason = "" if pays else "no other value predicts the labels of other sites better than the default"
@@ -403,15 +405,6 @@ def _shift(logits: Floats, is_new: NDArray[np.bool_]) -> float:
         else:
             high = middle
     return low
-
-
-def _shifts_by_others(logits: Floats, is_new: NDArray[np.bool_], folds: NDArray[np.integer]) -> Floats:
-    """For each pair, the shift by the pairs of the other folds."""
-    shifts = np.zeros(len(logits))
-    for fold in np.unique(folds):
-        inside = folds == fold
-        shifts[inside] = _shift(logits[~inside], is_new[~inside])
-    return shifts
 
 
 def _log_loss(logits: Floats, is_new: NDArray[np.bool_]) -> float:

@@ -122,17 +122,10 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
     """
     wanted = {name: _factor(name) * sqrt(size) for name, size in sizes.items()}
     given = dict.fromkeys(sizes, 0)
-    left = min(count, sum(sizes.values()))
-    for least in range(_LEAST):  # one for each stratum, then a second one
-        for name in sorted(sizes, key=lambda name: -wanted[name]):
-            if left and given[name] == least and given[name] < sizes[name]:
-                given[name] += 1
-                left -= 1
-    while left:  # the next one goes to the stratum that is furthest below its share
+    for _ in range(min(count, sum(sizes.values()))):
         unfilled = [name for name in sizes if given[name] < sizes[name]]
-        name = max(unfilled, key=lambda name: wanted[name] / (given[name] + 1))
-        given[name] += 1
-        left -= 1
+        # One for each stratum, then a second one; then to the one that is furthest below its share.
+        given[min(unfilled, key=lambda name: (min(given[name], _LEAST), -wanted[name] / (given[name] + 1)))] += 1
     return given
 
 

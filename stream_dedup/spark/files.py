@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,7 @@ from stream_dedup.batch.outputs import (
     Output,
     TableWriter,
     check_free,
-    check_inputs,
-    check_outputs,
+    checked_outputs,
     target,
 )
 from stream_dedup.batch.packing import Packing, packing_of
@@ -171,11 +171,8 @@ def find_pairs_on_spark(
 def read_files(spark: SparkSession, inputs: Sequence[str], file_format: FileFormat | None = None) -> DataFrame:
     """The records of files, each with its place; `Archive` takes them. Raises InputError, UsageError."""
     with _explained():
-        frames = [_read(spark, number, name, file_format or format_of(name)) for number, name in enumerate(inputs)]
-        lines = frames[0]
-        for frame in frames[1:]:
-            lines = lines.union(frame)
-        return lines
+        frames = (_read(spark, number, name, file_format or format_of(name)) for number, name in enumerate(inputs))
+        return reduce(DataFrame.union, frames)
 
 
 def _read(spark: SparkSession, number: int, name: str, file_format: FileFormat) -> DataFrame:
@@ -186,9 +183,7 @@ def _read(spark: SparkSession, number: int, name: str, file_format: FileFormat) 
     ]
     if file_format is FileFormat.PARQUET:
         rows = spark.read.parquet(_located(spark, name))
-        return rows.select("*", *place).mapInArrow(
-            _as_json, f"{VALUE} binary, {INPUT} int, {FILE} string, {BLOCK} bigint"
-        )
+        return rows.select("*", *place).mapInArrow(_as_json, _SCHEMA)
     # Lines end with line feeds only, as in the single process; bytes that are not UTF-8 stay what they are.
     text = spark.read.option("lineSep", "\n").text(_located(spark, name))
     lines = text.select(f.col("value").cast("binary").alias(VALUE), *place)
@@ -241,9 +236,8 @@ def _check(
                 f"{name}; convert it first"
             )
     local = [name for name in inputs if Path(name).is_file()] if _is_local(spark) else []
-    check_inputs(local)
-    files = {option: target(Path(name)) for option, name in outputs.items() if name and not _is_directory(name)}
-    check_outputs(local, {option: (to, ROW_FORMATS) for option, to in files.items()})
+    wanted = {option: (name, ROW_FORMATS) for option, name in outputs.items() if name and not _is_directory(name)}
+    files = checked_outputs(local, wanted)
     names = [name.rstrip("/") for name in outputs.values() if name and _is_directory(name)]
     if len(set(names)) < len(names):
         raise UsageError(f"--output and --clusters are the same directory, {names[0]}; give each its own")

@@ -31,7 +31,6 @@ from stream_dedup.batch.lines import Line, is_blank
 from stream_dedup.batch.pair_search import (
     SIGNATURES,
     BatchMaker,
-    Candidates,
     bucket_pairs,
     codes_of,
     decide,
@@ -45,6 +44,7 @@ from stream_dedup.batch.pairs import Keep, cluster_of, unite
 from stream_dedup.batch.tables import objects_of
 from stream_dedup.batches import batches
 from stream_dedup.dedup.clocks import START, fill_missing_times
+from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
@@ -146,13 +146,13 @@ def make_items(places: Places, settings: Settings, record_batches: Iterable[Any]
         lines = (Line(value, number, line) for line, value in values if not is_blank(value))
         for chunk in batches(lines, attrgetter("size"), _BATCH_ITEMS, _BATCH_BYTES):
             arrays, bad = make(chunk)
-            signatures = arrays[SIGNATURES].view(scheme.signature_dtype).ravel()
+            signatures = arrays[SIGNATURES]
             columns: dict[str, Any] = {
                 "row": signatures["offset"].astype(np.int64) + first_row,
                 "place": [index] * len(signatures),
                 "id": [name.decode() for name in rows_of_bytes(arrays, "ids")],
                 "time": np.ascontiguousarray(signatures["time"]),
-                "signature": [signature.tobytes() for signature in arrays[SIGNATURES]],
+                "signature": [signature.tobytes() for signature in signatures],
                 "keys": [keys.tobytes() for keys in arrays["keys"].T],
                 "words": rows_of_bytes(arrays, "words"),
             }
@@ -184,8 +184,8 @@ def list_merits(
             times = signatures["time"][places == place]
             highest[place] = fill_missing_times(times, highest[place])
             signatures["time"][places == place] = times
-        merits = keep.merits(signatures, scheme)
-        yield record_batch({"row": batch["row"], "rank": merits.rank, "merit_time": merits.time}, MERIT_TYPES)
+        rank, time = keep.merits(signatures, scheme)
+        yield record_batch({"row": batch["row"], "rank": rank, "merit_time": time}, MERIT_TYPES)
 
 
 def highest_before(highest: Mapping[int, int], places: int) -> list[int]:
@@ -264,8 +264,8 @@ def compare_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator
         )
         signatures = matrix(pairs["signature"], scheme.signature_dtype).ravel()
         bodies = pairs["body"].to_pylist() if scheme.is_exact else []
-        candidates = Candidates(new, signatures, of_later, np.arange(pairs.num_rows), bodies)
-        is_pair, found = decide(candidates, settings.decision, has_words=not scheme.layout)
+        similar = compare(new, signatures, of_later, np.arange(pairs.num_rows), bodies)
+        is_pair, found = decide(similar, settings.decision, has_words=not scheme.layout)
         pairs = pairs.filter(is_pair)
         columns = pair_rows(found, pairs["id"].to_pylist(), items["id"].take(of_later[is_pair]).to_pylist())
         rows = {"b_row": pairs["later"].to_numpy(), "a_row": pairs["earlier"].to_numpy()}

@@ -94,22 +94,6 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path, command
     assert "All 30 items are bad" in quiet.stderr
 
 
-def test_settings_come_from_the_file(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text('[item]\nfields = {title = "head.line", text = "body"}\n')
-    items = [json.dumps({"id": i, "head": {"line": "One"}, "body": "and the same"}).encode() for i in (1, 2)]
-    path = write(tmp_path / "in", items)
-    for command, name in (("filter", "duplicate"), ("pairs", "pairs")):
-        printed = run(command, tmp_path, path, "--config", tmp_path / "config.toml", "--json", "--force").stdout
-        assert json.loads(printed)[name] == 1
-
-
-def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", [story(1)])
-    assert invoke("filter", path, "--duplicates", "d").exit_code == 2
-    assert run("filter", tmp_path, path, "--format", "xml").exit_code == 2
-    assert run("filter", tmp_path).exit_code == 2
-
-
 def test_an_empty_input_is_said(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(b"\n\n")
     result = invoke("filter", tmp_path / "in", "--output", tmp_path / "u")

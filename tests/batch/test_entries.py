@@ -1,22 +1,26 @@
-"""One function decides, whichever way the items come: the stream, `filter`, `pairs`, `explain` and `evaluate`."""
+"""One function decides, whichever way items come: the stream however it is cut, `filter`, `pairs`, and `explain`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stream_dedup.batch.pairs import find_pairs
+from stream_dedup.dedup.verdict import Kind, Stage
+from stream_dedup.evaluate.explain import explain
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from tests.batch.entries import by_cut, names_article, otherwise_explained, otherwise_in_pairs
-from tests.batch.feed import feed, line, prose, write
+from tests.batch.feed import feed, judge_lines, line, prose, rows, write
 from tests.batch.test_pairs import one_site
 
 WIDE = {"window": {"length": "3650d"}}
-FAMILIES = {
+FAMILIES: dict[str, dict[str, Any]] = {
     "minhash": {},
     "exact": {"fingerprint": {"verify": "exact"}},
     "simhash": {"fingerprint": {"family": "simhash"}},
 }
+COMPARED = (Stage.EXACT, Stage.HEADLINE, Stage.BODY, Stage.PROSE)
 
 
 def notices(count: int) -> list[bytes]:
@@ -31,18 +35,38 @@ def notices(count: int) -> list[bytes]:
 CORPORA = {"feed": feed(250), "one site": one_site(250, 3), "notices": notices(60)}
 
 
+def similarities(row: dict[str, Any]) -> tuple[float | None, ...]:
+    """Those of a pair, or of a verdict to the item that it names."""
+    found = row | row.get("evidence", {})
+    return tuple(found[name] for name in ("body", "containment", "headline", "distance"))
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.slow
 def test_every_entry_point_says_the_same(corpus: str, family: str, tmp_path: Path) -> None:
-    lines, settings = CORPORA[corpus], load_settings(**WIDE, **FAMILIES[family])
-    verdicts, cuts = by_cut(lines, settings, (60, 1, 7))
-    assert cuts == {"1": 0, "7": 0}
-    items = [item for one in lines if isinstance(item := Decoder(settings.item)(one, None, None), Item)]
-    names = [item.id for item in items]
-    once = {name for name in names if names.count(name) == 1}  # an id is no evidence to `pairs`
-    named = [one for one in verdicts if names_article(one) and one.original and {one.id, one.original.id} <= once]
-    assert len(named) > 10
-    differing, same = otherwise_explained(items, named, settings)
-    assert differing == 0
-    assert otherwise_in_pairs(write(tmp_path / "in.jsonl", lines), same, settings) == 0
+    lines, verdicts = CORPORA[corpus], dict[int, list[dict[str, Any]]]()
+    for size in (60, 1, 7):
+        settings = load_settings(**WIDE, **FAMILIES[family], worker={"batch_items": size})
+        verdicts[size] = [verdict.as_json() for verdict in judge_lines(lines, settings)]
+    assert verdicts[60] == verdicts[1] == verdicts[7]
+    decoded = [item for one in lines if isinstance(item := Decoder(settings.item)(one, None, None), Item)]
+    names = [item.id for item in decoded]
+    items = {item.id: item for item in decoded if names.count(item.id) == 1}  # an id is no evidence to `pairs`
+    output = tmp_path / "pairs.jsonl"
+    find_pairs([write(tmp_path / "in.jsonl", lines)], output, None, settings=settings)
+    pairs = {(row["a"], row["b"], row["stage"], *similarities(row)) for row in rows(output)}
+    compared = 0
+    for row in verdicts[60]:
+        # What a comparison settled: held back, or an update.
+        is_named = row["verdict"] in (Kind.DUPLICATE, Kind.UPDATE) and row["stage"] in COMPARED
+        if not is_named or not {row["id"], row["original"]["id"]} <= items.keys():
+            continue
+        compared += 1
+        explained = explain(items[row["original"]["id"]], items[row["id"]], settings)
+        assert similarities(explained.verdict.as_json()) == similarities(row)
+        # `pairs` lists what is the same article, and not what has nothing new and yet is another article.
+        kinship = explained.kinship
+        if explained.same_text or kinship is None or kinship.probability >= kinship.threshold:
+            assert (row["original"]["id"], row["id"], row["stage"], *similarities(row)) in pairs
+    assert compared > 10

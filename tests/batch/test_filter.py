@@ -117,13 +117,6 @@ def test_nothing_shows_before_the_end(run: Run, tmp_path: Path) -> None:
     assert done.result.items == 30
 
 
-def test_a_failed_run_leaves_nothing_behind(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "in.gz").write_bytes(gzip.compress(b"\n".join(feed(30)))[:-9])
-    with pytest.raises(InputError, match="cut short"):
-        run(tmp_path / "in.gz")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
 def test_a_link_stays_a_link(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "unique.jsonl").symlink_to(tmp_path / "real.jsonl")
@@ -148,6 +141,8 @@ def test_what_cannot_be_an_input_or_output_is_refused_before_anything_is_written
         *(("is an input", [path], one, d, None) for one in same),
         *(("is an input", [path], u, one, state) for one in same),
         ("are both", [path], u, u, None),
+        ("are both standard output", [path], "-", "-", None),
+        ("are both standard output", [path], "-", "/dev/stdout", None),
         ("are both", [path], empty, tmp_path / "link", None),
         ("null cannot be cut after a kill", [path], u, os.devnull, state),
         ("standard output cannot", [path], "-", d, state),

@@ -45,21 +45,6 @@ def test_a_dash_is_standard_output_and_nothing_else_is_on_it(tmp_path: Path) -> 
     assert json.loads(done.stderr)["forwarded"] == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ("--duplicates -", b"are both standard output"),
-        ("--duplicates /dev/stdout", b"are both standard output"),
-        ("--state state", b"standard output cannot be cut after a kill"),
-    ],
-)
-def test_what_standard_output_cannot_be_is_refused(tmp_path: Path, options: str, problem: bytes) -> None:
-    done = shell(f"$SD filter - --output - {options}", tmp_path, LINES)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert problem in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("command", ["filter in --output -", "filter in --output /dev/stdout --duplicates /dev/null"])
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, command: str) -> None:
     write(tmp_path / "in", [story(number, number) for number in range(2000)])

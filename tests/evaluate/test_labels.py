@@ -91,34 +91,23 @@ def read(folder: Path, *rows: dict[str, Any], corpus: str | None = None) -> list
     return read_labels(path, corpus)
 
 
-def test_a_line_that_is_no_label_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "labels.jsonl"
-    path.write_text('{"earlier": "a", "later": "b", "label": "copy"}\n\n{"earlier": "a"}\n', "utf-8")
-    with pytest.raises(InputError, match="line 3"):
-        read_labels(path)
-    with pytest.raises(InputError, match="cannot read the labels"):
-        read_labels(tmp_path / "none")
-
-
 @pytest.mark.parametrize(
-    ("field", "allowed"),
+    ("row", "reason"),
     [
-        ("label", "copy, cut, update, template, furniture, different"),
-        ("new", "yes, no, little"),
-        ("sample", "held, near"),
+        ({"earlier": None}, "earlier"),
+        ({"label": "perhaps"}, "`label` is 'perhaps'; allowed: copy, cut, update, template, furniture, different"),
+        ({"new": "perhaps"}, "`new` is 'perhaps'; allowed: yes, no, little"),
+        ({"sample": "perhaps"}, "`sample` is 'perhaps'; allowed: held, near"),
+        *(({"label": word}, "label") for word in (2, 0.5, "2", "", [1])),
     ],
 )
-def test_a_word_that_no_label_has_is_refused_with_those_that_there_are(
-    tmp_path: Path, field: str, allowed: str
+def test_a_line_that_is_no_label_is_named_with_the_words_that_there_are(
+    tmp_path: Path, row: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(InputError, match=rf"labels\.jsonl, line 1: .*`{field}` is 'perhaps'; allowed: {allowed}"):
-        read(tmp_path, {field: "perhaps"})
-
-
-@pytest.mark.parametrize("word", [2, 0.5, "2", "", [1]])
-def test_a_value_that_is_no_answer_is_refused(tmp_path: Path, word: object) -> None:
-    with pytest.raises(InputError, match=r"labels\.jsonl, line 1: not a labelled pair: .*label"):
-        read(tmp_path, {"label": word})
+    with pytest.raises(InputError, match=rf"labels\.jsonl, line 2: not a labelled pair: .*{reason}"):
+        read(tmp_path, {}, row)
+    with pytest.raises(InputError, match="cannot read the labels"):
+        read_labels(tmp_path / "none")
 
 
 @pytest.mark.parametrize(

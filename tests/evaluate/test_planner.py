@@ -3,7 +3,7 @@
 import gc
 import tomllib
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -96,15 +96,21 @@ def test_bands_are_shared_as_often_as_planned(bands: int, rows: int, jaccard: fl
     assert found / pairs == pytest.approx(made.recall, abs=0.04)
 
 
+def edited_articles(changed: Callable[[], NDArray[np.bool_]]) -> list[list[Item]]:
+    """400 articles of random words, and the same with other words where they are changed."""
+    random, articles = np.random.default_rng(1), []
+    for n in range(400):
+        is_changed = changed()
+        text = [f"w{number}" for number in random.integers(0, 10**9, len(is_changed))]
+        edited = np.where(is_changed, [f"x{word}" for word in text], text)
+        articles.append([Item(f"{n}", "", " ".join(words), "", 0) for words in (text, edited)])
+    return [list(items) for items in zip(*articles, strict=True)]
+
+
 def test_an_article_with_words_changed_here_and_there_is_found_as_often_as_planned() -> None:
     """The Jaccard of its long shingles follows from that of its short ones."""
     make, random = Fingerprinter(Scheme(DEFAULT)), np.random.default_rng(1)
-    firsts, seconds = [], []
-    for n in range(400):
-        text = [f"w{number}" for number in random.integers(0, 10**9, 400)]
-        edited = [f"x{number}" if random.random() < 0.17 else word for number, word in enumerate(text)]
-        firsts.append(Item(f"a{n}", "", " ".join(text), "", 0))
-        seconds.append(Item(f"b{n}", "", " ".join(edited), "", 0))
+    firsts, seconds = edited_articles(lambda: random.random(400) < 0.17)
     jaccards = []
     for first, second in zip(firsts[:50], seconds[:50], strict=True):
         a, b = make.exact(first).body, make.exact(second).body
@@ -295,15 +301,9 @@ def test_pairs_that_are_alike_give_the_candidates_of_their_mixture(monkeypatch: 
 @pytest.mark.parametrize("jaccard", [0.8, 0.95])
 def test_bodies_of_a_jaccard_are_as_far_apart_as_planned(jaccard: float) -> None:
     """Bodies of random words, of which the last ones are replaced: the shingles of these alone differ."""
-    random = np.random.default_rng(2)
     words = 300
-    changed = round((words - 2) * (1 - jaccard) / (1 + jaccard))
-    firsts, seconds = [], []
-    for n in range(400):
-        first = [f"w{number}" for number in random.integers(0, 10**9, words)]
-        second = first[: words - changed] + [f"x{number}" for number in random.integers(0, 10**9, changed)]
-        firsts.append(Item(f"a{n}", "", " ".join(first), "", 0))
-        seconds.append(Item(f"b{n}", "", " ".join(second), "", 0))
+    kept = words - round((words - 2) * (1 - jaccard) / (1 + jaccard))
+    firsts, seconds = edited_articles(lambda: np.arange(words) >= kept)
     make = Fingerprinter(Scheme(SIMHASH))
     apart = distances(make(firsts).signatures["simhash"], make(seconds).signatures["simhash"])
     assert apart.mean() / 64 == pytest.approx(bit_difference(jaccard, SIMHASH), abs=0.01)
@@ -330,14 +330,6 @@ def test_another_distance_than_the_present_is_proposed_if_asked_for() -> None:
     assert found.proposed.settings["hamming"] == 2
     kept = advise(TRAFFIC, FEW_TABLES, DecisionSettings(), hamming=3)
     assert (kept.proposed, kept.changes_scheme) == (None, False)
-
-
-@pytest.mark.parametrize(
-    ("settings", "memory"), [(DEFAULT, 1000), (BANDS, 1000), (SIMHASH, 10 * 2**20)], ids=["anchors", "bands", "simhash"]
-)
-def test_too_little_memory_is_refused_with_what_would_fit(settings: FingerprintSettings, memory: int) -> None:
-    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge .*, not .*;"):
-        advise(TRAFFIC, settings, NEAR_IDENTICAL, recall=0.8, memory=memory)
 
 
 def test_a_recall_out_of_reach_names_the_cures() -> None:

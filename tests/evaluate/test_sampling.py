@@ -14,6 +14,7 @@ from stream_dedup.settings import Settings, load_settings
 from tests.news.test_presets import IDS, RECORDS
 
 SETTINGS = Settings()
+SIMHASH = {"fingerprint": {"family": "simhash", "hamming": 3}}
 
 
 def held(stage: str, **evidence: Any) -> dict[str, Any]:
@@ -21,32 +22,29 @@ def held(stage: str, **evidence: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("decision", "stratum"),
+    ("decision", "stratum", "tables"),
     [
-        (held("body", novelty=0.36, body=0.9), "body, at"),
-        (held("headline", novelty=0.3), "headline, near"),
-        (held("prose", novelty=0.01), "prose, clear"),
-        (held("exact", body=1.0), "exact, clear"),
-        (held("id", body=0.5), "id, clear"),
-        ({"verdict": "update", "stage": "body", "evidence": {"novelty": 0.5}}, "update body, near"),
-        ({"verdict": "update", "stage": "policy", "evidence": None}, "update policy, clear"),
-        ({"verdict": "unique", "stage": "none", "evidence": {"novelty": 0.44}}, "unique none, at"),
-        ({"verdict": "unique", "stage": "none", "evidence": {}}, "unique none, clear"),
+        (held("body", novelty=0.36, body=0.9), "body, at", {}),
+        (held("headline", novelty=0.3), "headline, near", {}),
+        (held("prose", novelty=0.01), "prose, clear", {}),
+        (held("exact", body=1.0), "exact, clear", {}),
+        (held("id", body=0.5), "id, clear", {}),
+        ({"verdict": "update", "stage": "body", "evidence": {"novelty": 0.5}}, "update body, near", {}),
+        ({"verdict": "update", "stage": "policy", "evidence": None}, "update policy, clear", {}),
+        ({"verdict": "unique", "stage": "none", "evidence": {"novelty": 0.44}}, "unique none, at", {}),
+        ({"verdict": "unique", "stage": "none", "evidence": {}}, "unique none, clear", {}),
+        # Where plain similarity decides its threshold counts.
+        (held("body", body=0.83), "body, at", {"decision": {"rule": "jaccard", "body": 0.8}}),
+        # A SimHash's margin is counted in bits.
+        (held("body", body=0.9, distance=3), "body, at", SIMHASH),
+        (held("body", body=0.9, distance=2), "body, near", SIMHASH),
+        (held("body", body=0.9, distance=0), "body, clear", SIMHASH),
     ],
 )
-def test_a_stratum_is_a_stage_and_how_near_its_number_came(decision: dict[str, Any], stratum: str) -> None:
-    assert stratum_of(decision, SETTINGS) == stratum
-
-
-def test_where_plain_similarity_decides_its_threshold_counts() -> None:
-    plain = load_settings(decision={"rule": "jaccard", "body": 0.8})
-    assert stratum_of(held("body", body=0.83), plain) == "body, at"
-
-
-def test_a_simhash_s_margin_is_counted_in_bits() -> None:
-    settings = load_settings(fingerprint={"family": "simhash", "hamming": 3})
-    for distance, nearness in ((3, "at"), (2, "near"), (0, "clear")):
-        assert stratum_of(held("body", body=0.9, distance=distance), settings) == f"body, {nearness}"
+def test_a_stratum_is_a_stage_and_how_near_its_number_came(
+    decision: dict[str, Any], stratum: str, tables: dict[str, Any]
+) -> None:
+    assert stratum_of(decision, load_settings(**tables)) == stratum
 
 
 def test_the_allocation_is_all_that_was_asked_for_and_prefers_what_is_near() -> None:

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,11 @@ import msgspec
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.demo.sample import sample_feed
 from tests import measured
+from tests.load.process import processor, resident
 
 _VOWELS = "aeiou"
 _CONSONANTS = "".join(sorted(set(string.ascii_lowercase) - set(_VOWELS)))
 _FORM_WORDS, _SWAPPED = 300, 20
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 def archive(paths: list[Path], items: int) -> Iterator[bytes]:
@@ -86,11 +87,11 @@ def measure(path: Path, folder: Path, options: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(command, stdout=printed)
         while process.poll() is None:
-            resident = 0
+            size = 0
             for pid in _family(process.pid):
-                seconds, size = _usage(pid)
-                used[pid], resident = max(seconds, used.get(pid, 0)), resident + size
-            peak = max(peak, resident)
+                with suppress(OSError):  # it has ended
+                    used[pid], size = processor(pid), size + resident(pid)
+            peak = max(peak, size)
             time.sleep(0.2)
         seconds = time.monotonic() - started
         printed.seek(0)
@@ -121,21 +122,6 @@ def _family(pid: int) -> list[int]:
     return found
 
 
-def _usage(pid: int) -> tuple[float, int]:
-    """Return the processor seconds and the resident bytes of a process."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    except OSError:
-        return 0.0, 0
-    return (int(fields[11]) + int(fields[12])) / _TICK, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def record(name: str, figures: dict[str, Any]) -> None:
-    """Add the figures of a run to the results, under its name."""
-    print(name, json.dumps(figures), flush=True)
-    measured.record("spark", {name: figures})
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure Spark on archives.")
     parser.add_argument("--corpus", type=Path, nargs="*", default=[])
@@ -160,7 +146,8 @@ def main() -> None:
             for name, options in engines.items():
                 figures = measure(path, Path(folder), [*common, *options])
                 limit = f", bucket limit {given.bucket_limit}" if kind == "flood" else ""
-                record(f"{kind} {count}{limit}, {name}", figures)
+                print(kind, count, name, json.dumps(figures), flush=True)
+                measured.record("spark", {f"{kind} {count}{limit}, {name}": figures})
                 found.append([figures.get(key) for key in ("items", "pairs", "clusters", "compared", "left_out")])
             assert all(one == found[0] for one in found), found
 

@@ -52,14 +52,12 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--master", "local[2]"], "--master is for --engine spark"),
-        (["--engine", "spark", "--master", "local[2]", "--threads", "3"], "--master local[3]"),
         (["--engine", "spark", "--master", "spark://h:7077", "--memory", "4G"], "spark.executor.memory"),
         # The heap of a JVM that runs was once left as it is, without a word.
         (["--engine", "spark", "--master", "local[2]", "--memory", "4G"], "say --driver-memory to it, not --memory"),
     ],
 )
-def test_options_of_the_other_engine_or_that_come_too_late_are_refused(
+def test_memory_that_comes_too_late_or_is_of_other_machines_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], problem: str
 ) -> None:
     if "driver" in problem:
