@@ -3,9 +3,10 @@
 In: lines of files and pipes (lines.py). Out: the *output*, the lines of unique items and of updates, bytes unchanged
 (in shadow mode the lines of all items), in the format that its name asks for (outputs.py); and, if asked for, the
 *duplicates*, a JSON row for each other item in input order: `Verdict.as_json()`, the item's file and line (from 1), the
-original's file, and for a bad item its bytes in base64 (`raw`). In a verdict `partition` is the number of the input
-(from 0, counted through all runs of a state) and `offset` the number of the line. Blank lines are skipped. The verdicts
-are those of the Kafka worker for the same items in the same order, however they are cut into batches.
+original's file, and for a bad item its bytes in base64 (`raw`); and the *verdicts*, such a row for every item. In a
+verdict `partition` is the number of the input (from 0, counted through all runs of a state) and `offset` the number of
+the line. Blank lines are skipped. The verdicts are those of the Kafka worker for the same items in the same order,
+however they are cut into batches. A `FilterReport` sees each batch once it is done, and makes a page of them.
 
 Everything else that works on files judges lines as here, too. A Kafka record has a timestamp; a line has only the date
 in its item (`published`). A line without a date, or with one in the future, takes the watermark (`Deduplicator.judge`),
@@ -39,7 +40,7 @@ from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -51,10 +52,15 @@ from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
-from stream_dedup.errors import InputError
+from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.survey import Summary, Survey
 from stream_dedup.settings import Settings
+
+AnyItem = Item | Tombstone | BadItem
+Place = Callable[[int, int], str]
+"""Makes the text that names a place: of the number of an input and of a line, or of a partition and an offset."""
 
 
 class FilterStep(IntEnum):
@@ -71,7 +77,7 @@ class FilterStep(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """The counts of a run. `items` is the sum of the four verdicts; each item is in one of the two outputs.
+    """The counts of a run. `items` is the sum of the four verdicts; each item is in the output or the duplicates.
 
     `forwarded` lines are in the output, the rest are rows of the duplicates (in shadow mode also in the output). A run
     that was killed and resumed counts as one; `resumed` of its items were done before. `seconds`, `odd_times` (items
@@ -102,15 +108,26 @@ class FilterProgress:
     bytes_total: int | None
 
 
+class FilterReport(Protocol):
+    """Makes a page about a run from what it sees of each batch; observe/report.py has one. `path`: where it goes."""
+
+    path: Path
+
+    def add(self, items: Sequence[AnyItem], verdicts: Sequence[Verdict], place: Place) -> None: ...
+    def html(self, done_before: int = 0) -> str: ...
+
+
 def filter_files(
     inputs: Sequence[str | Path],
     output: str | Path,
     duplicates: str | Path | None,
     *,
     settings: Settings,
+    verdicts: str | Path | None = None,
     state: str | Path | None = None,
     file_format: FileFormat | None = None,
     force: bool = True,
+    report: FilterReport | None = None,
     progress: Callable[[FilterProgress], None] = lambda _: None,
     announce: Callable[[FilterStep], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
@@ -118,34 +135,48 @@ def filter_files(
     """Filter the inputs: files, pipes, or "-" for standard input. The module docstring describes the outputs.
 
     The inputs are read in the given order. An existing output is replaced, unless it is an input or `state` holds a
-    killed run that fills it; without `force` it is refused. "-" is standard output. Without `duplicates` no rows are
-    written. `file_format` overrides what the names of the inputs say. `clock` (seconds since 1970) is read once; it
-    only bounds how late an item may claim to be. Raises InputError, ConfigError, UsageError, CorruptBlock,
-    SchemeMismatch, and BrokenPipeError if an output has no reader any more.
+    killed run that fills it; without `force` it is refused. "-" is standard output. Without `duplicates` and `verdicts`
+    no rows are written. The report is written last. `file_format` overrides what the names of the inputs say. `clock`
+    (seconds since 1970) is read once; it only bounds how late an item may claim to be. Raises InputError, ConfigError,
+    UsageError, CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no reader any more.
     """
     started = time.monotonic()
     names = [str(path) for path in inputs]
     directory = Path(state) if state is not None else None
-    wanted = {"--output": (output, WRITABLE), "--duplicates": (duplicates, [FileFormat.JSONL])}
+    rows = [FileFormat.JSONL]
+    wanted: dict[str, tuple[str | Path | None, Sequence[FileFormat]]] = {
+        "--output": (output, WRITABLE), "--duplicates": (duplicates, rows), "--verdicts": (verdicts, rows),
+        "--report": (report.path if report else None, ()),
+    }  # fmt: skip
     targets = checked_outputs(names, wanted, directory)
+    for_report = targets.pop("--report", None)
     with file_errors(), ExitStack() as stack:
         dedup = stack.enter_context(closing(Deduplicator(settings)))
         journal = stack.enter_context(closing(FilterState(directory, dedup))) if directory else None
-        paths = [*(str(to.path) for to in targets.values()), ""]
+        paths = [str(targets[name].path) if name in targets else "" for name in [*wanted][:3]]
         sources, digest, now = [Source.of(name) for name in names], settings_digest(settings), int(clock() * 1000)
-        point = ResumePoint(Begin(sources, paths[0], paths[1], digest, now, str(file_format or "")))
+        wish = Begin(sources, paths[0], paths[1], digest, now, str(file_format or ""), verdicts=paths[2])
+        point = ResumePoint(wish)
         if journal:
             point = journal.resume_point(point.run)
         run = _FilterRun(dedup, journal, point.run, point.commit)
+        if for_report and not force:
+            check_free({"--report": for_report})
+        page = stack.enter_context(Output(for_report, in_place=False)) if for_report else None
         if point.is_finished:
             _check_outputs_unchanged(point.run, point.commit)
         else:
             if not force:
                 check_free(targets, journal.unfinished_outputs if journal else ())
             # The main output is opened last, so a failed run discards it first.
-            opened = [stack.enter_context(Output(to, in_place=journal is not None)) for to in [*targets.values()][::-1]]
-            run.filter(names, file_format, [LineWriter(file) for file in opened[::-1]], progress, announce)
+            writers = {
+                option.removeprefix("--"): LineWriter(stack.enter_context(Output(to, in_place=journal is not None)))
+                for option, to in reversed(targets.items())
+            }
+            run.filter(names, file_format, writers, report, progress, announce)
         done = run.commit
+        if page and report:
+            page.write_whole(report.html(point.commit.items))
         counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, point.commit.items
         seconds = time.monotonic() - started
         return FilterResult(*counts, seconds, dict(run.odd_times), dedup.evicted, run.judge.summary())
@@ -160,31 +191,33 @@ class _FilterRun:
         self._begin, self.commit = begin, commit
         # Those of a state are of all its runs; a new run adds its own.
         self._names = journal.names if journal else {i: source.name for i, source in enumerate(begin.sources)}
-        self.judge = LineJudge(dedup, begin.now, lambda number, line: f"{self._names[number]}:{line}")
+        self._place: Place = lambda number, line: f"{self._names[number]}:{line}"
+        self.judge = LineJudge(dedup, begin.now, self._place)
         self.odd_times: Counter[str] = Counter()
 
     def filter(
         self,
         inputs: Sequence[str],
         file_format: FileFormat | None,
-        writers: list[LineWriter],
+        writers: dict[str, LineWriter],
+        report: FilterReport | None,
         progress: Callable[[FilterProgress], None],
         announce: Callable[[FilterStep], None],
     ) -> None:
-        """Do what is left of the run. `writers`: the main one first. `announce` is called before each step."""
+        """Do what is left of the run. `writers`: by the names in `Commit`. `announce` is called before each step."""
         self._writers = writers
         if self._journal and self.commit == Commit():
             announce(FilterStep.BEGIN)
             self._journal.begin(self._begin)
         announce(FilterStep.CUT)
-        for writer, length in zip(writers, (self.commit.output, self.commit.duplicates), strict=False):
-            writer.output.cut(length)
+        for name, writer in writers.items():
+            writer.output.cut(getattr(self.commit, name))
         reader = LineReader(
             inputs,
             file_format,
             Position(self.commit.input, self.commit.line, self.commit.digest),
             first_number=self._begin.first,
-            on_header=writers[0].start_input,  # the header is in the output even if no row follows
+            on_header=writers["output"].start_input,  # the header is in the output even if no row follows
             most=self._dedup.settings.worker.max_record_bytes,
         )
         bytes_total = reader.bytes_total
@@ -200,48 +233,51 @@ class _FilterRun:
             announce(FilterStep.APPLY)
             self._dedup.apply(batch)
             self.odd_times.update(batch.odd_times())
+            if report:
+                report.add(self.judge.items, batch.verdicts, self._place)
             progress(FilterProgress(self.commit.items, self.commit.forwarded, reader.bytes_read, bytes_total))
         announce(FilterStep.FINISH)
         self._finish()
 
     def _finish(self) -> None:
         if not self._journal:
-            for writer in reversed(self._writers):
+            for writer in self._writers.values():
                 writer.publish()  # the output last: once it is there, everything is
             return
-        for writer in reversed(self._writers):
+        for writer in self._writers.values():
             writer.output.complete()
-        output, duplicates = self._lengths()
-        if (output, duplicates) != (self.commit.output, self.commit.duplicates):
-            self.commit = msgspec.structs.replace(self.commit, output=output, duplicates=duplicates)
+        completed = msgspec.structs.replace(self.commit, **self._lengths())
+        if completed != self.commit:
+            self.commit = completed
             self._journal.commit(self.commit, self.judge.judge([]).delta)
         self._journal.finish()
 
     def _write(self, lines: list[Line], batch: Batch) -> None:
         judged = list(zip(lines, batch.verdicts, strict=True))
-        output, *duplicates = self._writers
+        output = self._writers["output"]
         for _, lines_of_input in groupby(lines, key=attrgetter("input")):
             output.start_input(next(lines_of_input))
         shadow = self._dedup.settings.policy.shadow
         output.write([line for line, verdict in judged if verdict.forward or (shadow and not line.is_cut)])
-        for writer in duplicates:
-            writer.write([self._row(line, verdict) for line, verdict in judged if not verdict.forward])
+        chosen = {"duplicates": [pair for pair in judged if not pair[1].forward], "verdicts": judged}
+        for name in chosen.keys() & self._writers.keys():
+            self._writers[name].write([self._row(line, verdict) for line, verdict in chosen[name]])
         if self._journal:
-            for writer in self._writers:
+            for writer in self._writers.values():
                 writer.output.sync()
 
     def _next_commit(self, position: Position, batch: Batch) -> Commit:
         before, counts = self.commit, batch.counts()
         kinds = (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD)
         forwarded = before.forwarded + sum(verdict.forward for verdict in batch.verdicts)
-        return Commit(*position, *self._lengths(), forwarded, *(getattr(before, kind) + counts[kind] for kind in kinds))
+        sums = {str(kind): getattr(before, kind) + counts[kind] for kind in kinds}
+        return msgspec.structs.replace(Commit(*position, forwarded=forwarded), **sums, **self._lengths())
 
-    def _lengths(self) -> tuple[int, int]:
-        output, *duplicates = (writer.output.length for writer in self._writers)
-        return output, sum(duplicates)
+    def _lengths(self) -> dict[str, int]:
+        return {name: writer.output.length for name, writer in self._writers.items()}
 
     def _row(self, line: Line, verdict: Verdict) -> Line:
-        """The row of an item that is held back, as a line."""
+        """The row of an item in the duplicates and in the verdicts, as a line."""
         row: dict[str, Any] = verdict.as_json()
         if verdict.original is not None:
             row["original"]["file"] = self._names[verdict.original.partition]
@@ -253,7 +289,7 @@ class _FilterRun:
 
 
 def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
-    for name, length in ((run.output, commit.output), (run.duplicates, commit.duplicates)):
+    for name, length in zip(run.outputs, commit.lengths, strict=True):
         path = Path(name)
         if name and (not path.is_file() or path.stat().st_size != length):
             raise InputError(
@@ -275,19 +311,21 @@ class LineJudge:
         self,
         dedup: Deduplicator,
         now: int,
-        place: Callable[[int, int], str] = lambda number, line: f"{number}:{line}",
+        place: Place = lambda number, line: f"{number}:{line}",
     ) -> None:
         self._dedup = dedup
         self._decode = Decoder(dedup.settings.item)
         self._latest = dedup.settings.window.latest(now)
+        self.items: Sequence[AnyItem] = ()
+        """Those of the lines judged last."""
         self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """The verdicts in the order of the lines. Nothing is remembered before `Deduplicator.apply`."""
-        items = [item_of(self._decode, line) for line in lines]
-        for line, item in zip(lines, items, strict=True):
+        self.items = [item_of(self._decode, line) for line in lines]
+        for line, item in zip(lines, self.items, strict=True):
             self._survey.add(item, line.value, line.input, line.number)
-        return self._dedup.judge(items, self._latest, one_clock=True)
+        return self._dedup.judge(self.items, self._latest, one_clock=True)
 
     def summary(self) -> Summary | None:
         """How the lines so far were understood; None if there were none."""

@@ -140,6 +140,12 @@ class Output:
             self._grows_at = self._grows_at.replace(self.path)
             sync_directory(self.path.parent)
 
+    def write_whole(self, text: str) -> None:
+        """Make this text the content, and publish it."""
+        self.cut(0)
+        self.write(text.encode("utf-8", "replace"))  # a lone surrogate of a broken record becomes a question mark
+        self.publish()
+
     def __enter__(self) -> Self:
         return self
 
@@ -267,9 +273,10 @@ def checked_outputs(
     """The targets of the wanted outputs, of which some may be None. Nothing is written.
 
     Raises for inputs that cannot be read, for outputs that cannot be written, or with which a run would destroy
-    something. `wanted`: path and allowed formats by the names of their options. Files are compared by identity, so
-    links do not matter. `state`: the directory of a run whose outputs are cut after a kill. Raises InputError,
-    UsageError, and ConfigError where an extra is missing.
+    something. `wanted`: path and allowed formats by the names of their options; what has none, such as a report, is
+    written whole at the end, under any name. Files are compared by identity, so links do not matter. `state`: the
+    directory of a run whose outputs are cut after a kill. Raises InputError, UsageError, and ConfigError where an extra
+    is missing.
     """
     check_inputs(inputs)
     outputs = {option: target(Path(path)) for option, (path, _) in wanted.items() if path is not None}
@@ -278,16 +285,16 @@ def checked_outputs(
             raise UsageError(f"{one} and {other} are both {a}; write one of them elsewhere, or leave {other} out")
     for option, to in outputs.items():
         allowed, file_format = wanted[option][1], format_of(to.path)
-        if file_format not in allowed or to.path.suffix.lower() in UNWRITABLE:
+        if allowed and (file_format not in allowed or to.path.suffix.lower() in UNWRITABLE):
             names = " or ".join(f".{name}" for name in allowed)
             raise UsageError(
                 f"{option} cannot be written as {to}; name it {names}; also packed (.gz, .zst), but for .parquet"
             )
-        if file_format is FileFormat.PARQUET:
+        if allowed and file_format is FileFormat.PARQUET:
             pyarrow()
             if packing_of(to.path):
                 raise UsageError(f"{to} would be packed twice: Parquet packs its columns itself; name it .parquet")
-        if state is not None and (to.is_stream or file_format is FileFormat.PARQUET):
+        if state is not None and allowed and (to.is_stream or file_format is FileFormat.PARQUET):
             raise UsageError(
                 f"{to} cannot be cut after a kill, so a run with --state cannot write it: name a .jsonl, .jsonl.zst or "
                 f".csv file for {option}, or leave --state out"

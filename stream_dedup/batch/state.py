@@ -91,6 +91,12 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     now: int  # ms; the clock is read once, and a resumed run keeps its first reading
     form: str = ""  # file format of the inputs if the user named it
     first: int = 0  # number of its first input; all inputs of a state are numbered through
+    verdicts: str = ""  # "": not asked for
+
+    @property
+    def outputs(self) -> tuple[str, str, str]:
+        """The paths of its outputs, in the order of `Commit.lengths`."""
+        return self.output, self.duplicates, self.verdicts
 
 
 class Commit(msgspec.Struct, frozen=True, tag="commit"):
@@ -106,6 +112,11 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     duplicate: int = 0
     update: int = 0
     bad: int = 0
+    verdicts: int = 0
+
+    @property
+    def lengths(self) -> tuple[int, int, int]:
+        return self.output, self.duplicates, self.verdicts
 
     @property
     def items(self) -> int:
@@ -172,7 +183,7 @@ class FilterState:
         is_same = _arguments(run) == _arguments(wanted)
         if self._is_finished and not (is_same and all(map(Source.is_unchanged, run.sources, wanted.sources))):
             return ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)))
-        kept = [path for path in self._outputs if path not in (wanted.output, wanted.duplicates)]
+        kept = [path for path in self._outputs if path not in wanted.outputs]
         if not self._is_finished and self._commit == Commit() and not any(map(_size, kept)):
             # As if it had never begun: nothing of it is remembered, and nothing of it is left but what this run cuts.
             return ResumePoint(msgspec.structs.replace(wanted, first=run.first))
@@ -202,7 +213,7 @@ class FilterState:
 
     @property
     def _outputs(self) -> list[str]:
-        return [path for path in (self._run.output, self._run.duplicates) if path] if self._run else []
+        return [path for path in self._run.outputs if path] if self._run else []
 
     def _replay(self, entry: Entry) -> None:
         try:
@@ -265,8 +276,8 @@ class FilterState:
             self._journal.keep(spans)
 
 
-def _arguments(run: Begin) -> tuple[list[str], str, str, str]:
-    return [source.path for source in run.sources], run.output, run.duplicates, run.form
+def _arguments(run: Begin) -> tuple[list[str], tuple[str, ...], str]:
+    return [source.path for source in run.sources], run.outputs, run.form
 
 
 def _size(path: str) -> int:

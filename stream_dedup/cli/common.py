@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
     from stream_dedup.batch.pairs import PairsResult
     from stream_dedup.news.survey import Summary
+    from stream_dedup.observe.report import Report
+    from stream_dedup.settings import Settings
 
 # -- options ---------------------------------------------------------------------------------------------
 
@@ -43,6 +45,12 @@ ConfigOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace outputs that exist; without it they are refused.")]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A page for a browser (HTML): counts, and what is held back beside its original, doubtful ones first."
+    ),
+]
 InputsArgument = Annotated[
     list[str],
     typer.Argument(
@@ -128,6 +136,31 @@ def result_console(*outputs: str | Path | None) -> Console:
     from stream_dedup.batch.outputs import target
 
     return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
+
+
+def report_of(settings: "Settings", report: Path | None, what: str) -> "Report | None":
+    """What collects the page of --report about `what`, if one is wanted; only then is it imported."""
+    if report is None:
+        return None
+    from stream_dedup.observe.report import Report
+
+    return Report(settings, report, what)
+
+
+@contextmanager
+def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Callable[[str], None]]:
+    """Open the file of --report, if one is wanted, so that a wrong one fails before the work; yield what writes it."""
+    from stream_dedup.batch.outputs import Output, check_free, checked_outputs
+
+    if report is None:
+        refuse_all({"--force is for --report, which writes a file": force})
+        yield lambda text: None
+        return
+    targets = checked_outputs(inputs, {"--report": (report, ())})
+    if not force:
+        check_free(targets)
+    with Output(targets["--report"], in_place=False) as output:
+        yield output.write_whole
 
 
 def display_name(output: str | Path) -> str:

@@ -28,7 +28,10 @@ def evaluate_command(
     threshold: Annotated[
         float, common.number("Jaccard threshold of the comparison with exact sets.", min=0.1, max=1.0)
     ] = 0.8,
-    report: Annotated[Path | None, typer.Option(help="File for the report, a single HTML page with figures.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="A page for a browser (HTML): the figures, and the pairs where decision and label disagree."),
+    ] = None,
     force: common.ForceOption = False,
     config: common.ConfigOption = None,
     as_json: common.JsonOption = False,
@@ -46,7 +49,6 @@ def evaluate_command(
     value of decision.novelty that fits your labels.
     """
     from stream_dedup.batch.lines import LineReader
-    from stream_dedup.batch.outputs import check_free, target
     from stream_dedup.evaluate.evaluation import evaluate, figures, page, require_matplotlib, sections
     from stream_dedup.evaluate.labels import read_labels
     from stream_dedup.settings import load_settings
@@ -56,26 +58,19 @@ def evaluate_command(
         raise UsageError("--corpus selects labels: name their file with --labels")
     if report:
         require_matplotlib()  # fail now, not after minutes of work
-        if not force:
-            check_free({"--report": target(report)})
-    elif force:
-        raise UsageError("--force is for --report, which writes a file")
     pairs = read_labels(labels, of_corpus) if labels else []
     if labels and not pairs:
         raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
-    lines = list(LineReader([str(corpus)], None))
-    with common.progress_bars() as bars:
-        found = evaluate(lines, settings, pairs, threshold=threshold, progress=bars)
-    if report:
-        html = page(found, f"stream-dedup on {corpus.name}", figures(found, settings.fingerprint))
-        try:
-            report.write_text(html, "utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write the report to {report}: {error.strerror}") from None
+    with common.report_output(report, force, str(corpus)) as write:
+        lines = list(LineReader([str(corpus)], None))
+        with common.progress_bars() as bars:
+            found = evaluate(lines, settings, pairs, threshold=threshold, progress=bars)
+        if report:
+            write(page(found, f"stream-dedup on {corpus.name}", figures(found, settings.fingerprint), settings))
+    console = common.result_console(report)
     if as_json:
-        common.print_json(found)
+        common.print_json(found.as_json(), err=console.stderr)
         return
-    console = common.CleanConsole()
     for remark in found.remarks:
         common.warn(console, remark)
     for section in sections(found):

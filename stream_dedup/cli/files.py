@@ -48,6 +48,14 @@ def filter_command(
             "are only counted."
         ),
     ] = None,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(
+            help="The verdict on every item, new ones and updates too: rows like those of --duplicates; - is standard "
+            "output."
+        ),
+    ] = None,
+    report: common.ReportOption = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -70,7 +78,9 @@ def filter_command(
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
-    console = common.result_console(output, duplicates)
+    console = common.result_console(output, duplicates, verdicts, report)
+    more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
+    page = common.report_of(settings, report, ("standard input" if inputs[0] == "-" else inputs[0]) + more)
     with common.exit_on_broken_pipe():
         with progress_bars() as bars, report_long_compilation(bars.print):
 
@@ -80,13 +90,13 @@ def filter_command(
                 bars("filter", progress.bytes_read, progress.bytes_total, counts)
 
             result = filter_files(
-                inputs, output, duplicates,
-                settings=settings, state=state, file_format=file_format, force=force, progress=show,
+                inputs, output, duplicates, settings=settings, verdicts=verdicts, state=state,
+                file_format=file_format, force=force, report=page, progress=show,
             )  # fmt: skip
         if as_json:
             _print_json(console, result)
         else:
-            _print_filtered(console, result, output, duplicates, settings.policy.shadow)
+            _print_filtered(console, result, (output, duplicates, verdicts, report), settings.policy.shadow)
     if result.items and result.bad == result.items:
         raise typer.Exit(1)
 
@@ -96,18 +106,16 @@ def _print_json(console: Console, result: "FilterResult | PairsResult") -> None:
     common.print_warnings(common.CleanConsole(stderr=True), result.summary)
 
 
-def _print_filtered(
-    console: Console, result: "FilterResult", output: Path, duplicates: Path | None, shadow: bool
-) -> None:
+def _print_filtered(console: Console, result: "FilterResult", outputs: tuple[Path | None, ...], shadow: bool) -> None:
     verdicts = [(name, getattr(result, name)) for name in ("unique", "duplicate", "update", "bad")]
     print_table(console, ("verdict", "items"), [*verdicts, ("all", result.items)])
     held = result.items - result.forwarded
     if shadow:
         console.print("shadow mode: the output holds every item, those held back too")
-    lines = [f"{result.items if shadow else result.forwarded:,} in {common.display_name(output)}"]
-    if duplicates:
-        lines.append(f"{held:,} in {common.display_name(duplicates)}")
-    elif held:
+    forwarded = result.items if shadow else result.forwarded
+    what = f"{forwarded:,}", f"{held:,}", counted(result.items, "verdict"), "the report"
+    lines = [f"{text} in {common.display_name(to)}" for text, to in zip(what, outputs, strict=True) if to]
+    if held and not any(outputs[1:3]):
         lines.append(f"{held:,} held back or bad, not written: name a file with --duplicates")
     if result.resumed:
         lines.append(f"{result.resumed:,} were done before: a killed or finished run was resumed")

@@ -130,15 +130,6 @@ def _summarize(
 
 # -- trial -----------------------------------------------------------------------------------------------
 
-_STAGES = {
-    "id": "the same id",
-    "exact": "the same text",
-    "headline": "similar headlines",
-    "body": "similar texts",
-    "prose": "nothing new",
-    "policy": 'an update ([policy] updates = "drop")',
-}
-
 
 def trial_command(
     bootstrap: Annotated[
@@ -159,14 +150,16 @@ def trial_command(
             min=0.01,
         ),
     ] = None,
+    report: common.ReportOption = None,
+    force: common.ForceOption = False,
     config: common.ConfigOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
     """Show what a worker would hold back of a live topic.
 
-    It writes nothing, joins no group and commits nothing. It decides in memory with these settings, as a worker would.
-    Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or none of them
-    can be judged.
+    It writes nothing to Kafka, joins no group and commits nothing. It decides in memory with these settings, as a
+    worker would. Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or
+    none of them can be judged.
     """
     from stream_dedup.cli.operate import stop_on_signals
     from stream_dedup.kafka.reader import LiveReader
@@ -179,10 +172,12 @@ def trial_command(
     topic = settings.topics.input if input is None else input
     stop = stop_on_signals()
     started = time.monotonic()
+    page = common.report_of(settings, report, topic)
     with (
+        common.report_output(report, force) as write,
         report_long_compilation(lambda text: typer.echo(text, err=True)),
         LiveReader(settings, topic) as reader,
-        Trial(settings, topic) as trial,
+        Trial(settings, topic, look=page.add if page else None) as trial,
     ):
         expected = reader.begin(begin)
         if not expected and minutes is None:
@@ -199,10 +194,13 @@ def trial_command(
         if not trial.items:
             raise error or InputError(_no_items(reader, begin))
         result = trial.result()
+        if page:
+            write(page.html())
+    console = common.result_console(report)
     if as_json:
-        common.print_json({"topic": topic, "ended": str(ended), **result.as_json()})
+        common.print_json({"topic": topic, "ended": str(ended), **result.as_json()}, err=console.stderr)
     else:
-        _print(result, ended, settings, topic, time.monotonic() - started)
+        _print(console, result, ended, settings, topic, time.monotonic() - started)
     if error is not None:
         raise error
     if result.summary.all_bad:
@@ -238,8 +236,11 @@ _ENDED = {
 }
 
 
-def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float) -> None:
-    console = common.CleanConsole()
+def _print(
+    console: "Console", result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float
+) -> None:
+    from stream_dedup.dedup.verdict import STAGES
+
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
     actions = {
         "unique": "let through",
@@ -253,9 +254,7 @@ def _print(result: "TrialResult", ended: "Ended", settings: "Settings", topic: s
         for kind, count in result.verdicts.items()
         if count or kind != "tombstone"
     ]
-    stages = [
-        (_STAGES.get(name, name), count, _share(count, result.held_back)) for name, count in result.stages.items()
-    ]
+    stages = [(STAGES[name], count, _share(count, result.held_back)) for name, count in result.stages.items()]
     sources = [
         (one_line(one.source) or "(none)", one.items, one.held_back, _share(one.held_back, one.items))
         for one in result.sources

@@ -4,15 +4,19 @@
 duplicates file, `explain --json`. `describe_verdict` explains it to people, on the status page and in samples.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from stream_dedup.phrases import counted
+from stream_dedup.settings import Settings
 
 RULE_VERSION = 5
 """Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
+# One bit of a distance corresponds to one step of a threshold.
+_BIT = 0.05
 
 
 class Kind(StrEnum):
@@ -35,6 +39,10 @@ class Stage(StrEnum):
     BODY = "body"  # or the bodies
     PROSE = "prose"  # nothing new, although no view is alike
     POLICY = "policy"  # the policy on updates or tombstones
+
+
+NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
+"""These stages decide without asking for novelty."""
 
 
 class Original(msgspec.Struct, frozen=True, gc=False):
@@ -112,8 +120,34 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         return row
 
 
+def margin_of(decision: Mapping[str, Any], settings: Settings) -> float | None:
+    """How far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None if none decides.
+
+    >>> margin_of({"stage": "exact"}, Settings()) is None
+    True
+    """
+    evidence = decision.get("evidence") or {}
+    if decision["stage"] in NOT_ASKED:
+        return None
+    if evidence.get("novelty") is not None:
+        return float(evidence["novelty"]) - settings.decision.threshold
+    if evidence.get("distance") is not None:
+        return float(settings.fingerprint.hamming - evidence["distance"]) * _BIT
+    return None if evidence.get("body") is None else float(evidence["body"]) - settings.decision.body
+
+
 # -- in words ----------------------------------------------------------------------------------------------------------
 
+STAGES = {
+    Stage.NONE: "nothing like it",
+    Stage.ID: "the same id",
+    Stage.EXACT: "the same text",
+    Stage.HEADLINE: "similar headlines",
+    Stage.BODY: "similar texts",
+    Stage.PROSE: "nothing new",
+    Stage.POLICY: 'an update ([policy] updates = "drop")',
+}
+"""Why items are held back, in a few words, by the deciding stage."""
 _LET_THROUGH = "Let through: "
 _HELD_BACK = "Held back: "
 _HELD_BY_POLICY = "Held back by policy.updates = drop: "

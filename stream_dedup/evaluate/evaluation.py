@@ -6,19 +6,20 @@ The verdicts come from the code of the stream. `sections` describes the figures 
 self-contained HTML page with two figures.
 
 The report addresses the person who decides whether to put the deduplicator in front of a feed: the verdicts, the
-agreement with readers and with exact sets, and the index. It shows ids but never texts. The page has no scripts and no
-external resources. matplotlib, for its figures, comes with the extra `report`.
+agreement with readers and with exact sets, and the index. The page also shows the items of pairs on which decision and
+label disagree, side by side. It has no scripts and no external resources. matplotlib, for its figures, comes with the
+extra `report`.
 """
 
 from __future__ import annotations
 
-import html
+import base64
 import io
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,9 @@ from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.observe.rendering import environment, stand_alone
+from stream_dedup.observe.report import TEXT_CHARS
+from stream_dedup.observe.retained import JudgedItem, judged_item
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
 from stream_dedup.settings.judging import with_name
@@ -74,12 +78,6 @@ _RATES = (
     "articles with nothing new that are let through. Weighted by how many items a pair stands for. Intervals come from "
     "a bootstrap over the sites of the later items, because pairs of one site depend on each other."
 )
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; margin: .5rem 0 1.5rem } th, td { padding: .2rem .9rem .2rem 0; text-align: left }
-th { border-bottom: 1px solid #999 } td { border-bottom: 1px solid #e4e4e4; font-variant-numeric: tabular-nums }
-svg { max-width: 100%; height: auto } h2 { margin-top: 2.2rem } p { max-width: 46rem }
-"""
 # These colours also differ in brightness, for grey print and for the colour-blind.
 _BLUE, _ORANGE, _GREY = "#1f5fa8", "#e07b00", "#9a9a9a"
 
@@ -92,7 +90,7 @@ class Evaluation:
     """All figures of an evaluation. `items` and `stages` count items; the keys of `stages` are "kind: stage".
 
     agreement: key "all", and "sure" if some labels are unsure; empty without labels. remarks: warnings about the
-    labels. novelty, advice: None unless labels have `new`.
+    labels. novelty, advice: None unless labels have `new`. shown: by id, the items of the errors that are listed.
     """
 
     lines: int
@@ -104,6 +102,11 @@ class Evaluation:
     advice: Advice | None
     exact: Fidelity
     curve: list[Point]
+    shown: dict[str, JudgedItem]
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures, without the items."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "shown"}
 
     def errors(self) -> dict[str, list[Label]]:
         """Return the labelled pairs with a wrong decision, by kind of error, the largest weight first."""
@@ -155,7 +158,7 @@ def evaluate(
     novelty, advice = novelty_report(pairs, others, settings.decision.threshold) or (None, None)
     exact = fidelity(items, sets, settings, threshold, lambda done: progress("exact sets", done, len(items)))
     progress("S-curve", 0, 1)
-    return Evaluation(
+    found = Evaluation(
         total,
         dict(Counter(str(verdict.kind) for verdict in verdicts)),
         dict(Counter(f"{verdict.kind}: {verdict.stage}" for verdict in verdicts).most_common()),
@@ -165,7 +168,14 @@ def evaluate(
         advice,
         exact,
         measured_curve(items, sets, make),
+        {},
     )
+    wrong = [label for labels in found.errors().values() for label in labels[:_LISTED]]
+    names = {label.earlier for label in wrong} | {label.later for label in wrong}
+    # Reversed: of an id the first delivery counts.
+    first = {item.id: item for item in reversed(items) if item.id in names}
+    shown = {name: judged_item(item, by_id[name], 0.0, TEXT_CHARS) for name, item in first.items()}
+    return replace(found, shown=shown)
 
 
 def _nothing_to_measure(verdicts: Sequence[Verdict]) -> str:
@@ -184,13 +194,14 @@ Row = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A question, what is said about it, a table, and the name of its figure."""
+    """A question, what is said about it, a table, the name of its figure, and the labels whose items are shown."""
 
     title: str
     text: Sequence[str] = ()
     columns: tuple[str, ...] = ()
     rows: Sequence[Row] = ()
     figure: str = ""
+    labels: Sequence[Label] = ()
 
 
 def sections(found: Evaluation) -> Iterator[Section]:
@@ -212,8 +223,9 @@ def sections(found: Evaluation) -> Iterator[Section]:
     if found.advice and found.advice.pairs and found.novelty:
         yield advice_section(found.advice, found.novelty.present)
     for kind, pairs in found.errors().items():
-        listed = [(pair.earlier, pair.later, pair.label, f"{pair.weight:g}") for pair in pairs[:_LISTED]]
-        yield Section(f"{_ERRORS[kind].capitalize()}: {len(pairs)}", [], Label.__struct_fields__[:4], listed)
+        rows = [(pair.earlier, pair.later, pair.label, f"{pair.weight:g}") for pair in pairs[:_LISTED]]
+        title, columns = f"{_ERRORS[kind].capitalize()}: {len(pairs)}", Label.__struct_fields__[:4]
+        yield Section(title, [], columns, rows, labels=pairs[:_LISTED])
     exact = found.exact
     yield Section(
         "Does it agree with exact sets?",
@@ -284,24 +296,12 @@ def intervals(found: object, *names: str) -> list[str]:
     return [with_interval(getattr(found, name), getattr(found, f"{name}_interval")) for name in names]
 
 
-def page(found: Evaluation, title: str, plots: Mapping[str, Figure]) -> str:
+def page(found: Evaluation, title: str, plots: Mapping[str, Figure], settings: Settings) -> str:
     """Make the page. `title`: the name of the corpus; `plots`: from `figures`."""
-    parts = [f"<h1>{html.escape(title)}</h1>"]
-    for section in sections(found):
-        parts += [f"<h2>{html.escape(section.title)}</h2>", *(f"<p>{html.escape(text)}</p>" for text in section.text)]
-        if section.figure in plots:
-            parts.append(f"<figure>{_svg(plots[section.figure])}</figure>")
-        if section.rows:
-            head = "".join(f"<th>{html.escape(name)}</th>" for name in section.columns)
-            parts.append(f"<table><tr>{head}</tr>")
-            for row in section.rows:
-                parts.append("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>")
-            parts.append("</table>")
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
-    )
+    images = {name: base64.b64encode(_svg(figure)).decode() for name, figure in plots.items()}
+    made = environment(settings, lambda _, line: f"line {line}")
+    shown = {"sections": list(sections(found)), "images": images, "shown": found.shown, "listed": _LISTED}
+    return stand_alone(made, "evaluation.html", title=title, **shown)
 
 
 def require_matplotlib() -> None:
@@ -320,15 +320,14 @@ def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Fi
     return out
 
 
-def _svg(figure: Figure) -> str:
-    """The figure as an <svg> element; without a date and with fixed ids, so that the same figure has the same bytes."""
+def _svg(figure: Figure) -> bytes:
+    """The figure as an SVG file; without a date and with fixed ids, so that the same figure has the same bytes."""
     import matplotlib as mpl
 
-    out = io.StringIO()
+    out = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "stream-dedup", "svg.fonttype": "path"}):
         figure.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
+    return out.getvalue()
 
 
 def _axes(x: str, y: str) -> tuple[Figure, Any]:

@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.rule import logit, probability
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.verdict import NOT_ASKED, Kind, Verdict
 from stream_dedup.evaluate.labels import NEW, Label, require_known
 from stream_dedup.phrases import counted
 from stream_dedup.settings import DecisionSettings
@@ -65,8 +65,6 @@ _NONE = float("nan")
 # The normal distribution's quantile for 95 %.
 _Z = 1.959963984540054
 _TAIL = 0.025
-# These stages decide without asking for novelty.
-NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
 
 LEAST_PAIRS, LEAST_OF_A_KIND = 40, 8
 """With fewer labels there is no recommendation. With 40, misses and repeats still fall by 10 % on average."""

@@ -33,10 +33,10 @@ import msgspec
 from stream_dedup.batch.filter import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Evidence, Kind, Stage
+from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Label, read_labels
-from stream_dedup.evaluate.rates import NOT_ASKED, Judged
+from stream_dedup.evaluate.rates import Judged
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
@@ -140,22 +140,10 @@ def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
     >>> stratum_of({"verdict": "duplicate", "stage": "body", "evidence": {"novelty": 0.37}}, Settings())
     'body, at'
     """
-    margin = _margin(decision, settings)
+    margin = margin_of(decision, settings)
     nearness = "clear" if margin is None or abs(margin) >= _NEAR else "at" if abs(margin) < _AT else "near"
     kind = f"{decision['verdict']} " if decision["verdict"] != Kind.DUPLICATE else ""
     return f"{kind}{decision['stage']}, {nearness}"
-
-
-def _margin(decision: Mapping[str, Any], settings: Settings) -> float | None:
-    """Return how far the deciding number is above its threshold; None if no threshold decides."""
-    evidence = decision.get("evidence") or {}
-    if decision["stage"] in NOT_ASKED:
-        return None
-    if evidence.get("novelty") is not None:
-        return float(evidence["novelty"]) - settings.decision.threshold
-    if evidence.get("distance") is not None:  # one bit corresponds to one step of a threshold
-        return float(settings.fingerprint.hamming - evidence["distance"]) * _AT
-    return None if evidence.get("body") is None else float(evidence["body"]) - settings.decision.body
 
 
 # -- drawing ----------------------------------------------------------------------------------------------------------

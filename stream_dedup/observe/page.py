@@ -1,33 +1,28 @@
 """Render the status page: charts, tasks, input, last items and what to look at, as HTML.
 
 It shows the worker's health (`HealthState`), its recent numbers (`Board`), its input (`Incoming`), recent items
-(`Recent`) and the metrics of its index. News text is hostile: every value goes through Jinja2's automatic escaping, the
-template marks nothing as safe, and only scripts and styles from our own files run.
+(`Recent`) and the metrics of its index. News text is hostile: templates escape all of it (rendering.py), and only
+scripts and styles from our own files run.
 
-What the page shows of a held-back item: `Recent` keeps it with its original, the macro `pairs` of the template puts
-both texts side by side, `_differences` says what to mark, `_evidence` what was compared, and `describe_verdict` why.
+What the page shows of a held-back item: `Recent` keeps it with its original, and `templates/pairs.html` puts both texts
+side by side, with what was compared, and why.
 """
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import lru_cache, partial
 from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.dedup.passages import Side, compare_texts
-from stream_dedup.dedup.verdict import Evidence, Verdict, describe_verdict
 from stream_dedup.news.fields import FIELDS
 from stream_dedup.news.survey import Summary, rows_of, share
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer
-from stream_dedup.observe.logs import without_secrets
-from stream_dedup.observe.recent import HEIGHT, PAIRS, WIDTH, Board, JudgedItem, Numbers, Recent, charts
-from stream_dedup.settings import Settings, secrets_of
+from stream_dedup.observe.recent import HEIGHT, PAIRS, TEXT_CHARS, WIDTH, Board, Numbers, Recent, charts
+from stream_dedup.observe.rendering import byte_size, duration, environment
+from stream_dedup.settings import Settings
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -48,6 +43,9 @@ _HEADERS = {
 _MAX_ID_CHARS = 4096  # as in the worker
 KEPT_SECONDS = 1.0
 """How long a rendered page is sent again. Rendering takes some 10 ms of a core, and open pages reload by themselves."""
+
+# Pairs of a list that stand open to the eye: with the newest one unfolded, about a screen.
+_IN_SIGHT = 8
 
 # Rows of the index section: title, metric and label. A metric without a value makes no row.
 _INDEX = (
@@ -88,21 +86,11 @@ class Page:
         self._state, self._board, self._recent, self._registry = state, board, recent, registry
         static = resources.files("stream_dedup.observe") / "static"
         self._files = {path: (kind, (static / name).read_bytes()) for path, (kind, name) in _FILES.items()}
-        environment = Environment(
-            loader=PackageLoader("stream_dedup.observe"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters |= {
-            "clock": _clock, "moment": _moment, "event": _event, "words": describe_verdict, "duration": duration,
-            "bytes": _bytes, "secretless": partial(without_secrets, secrets=secrets_of(settings)),
+        templates = environment(settings, lambda partition, offset: f"input partition {partition} offset {offset}")
+        templates.globals |= {
+            "WIDTH": WIDTH, "HEIGHT": HEIGHT, "PAIRS": PAIRS, "IN_SIGHT": _IN_SIGHT, "TEXT_CHARS": TEXT_CHARS,
         }  # fmt: skip
-        environment.globals |= {
-            "rows": self._evidence, "differences": _differences, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "PAIRS": PAIRS,
-        }  # fmt: skip
-        self._template = environment.get_template("status.html")
+        self._template = templates.get_template("status.html")
         self._kept = float("-inf"), b""  # when it was rendered, monotonic seconds, and the page
 
     def respond(self, path: str, query: str) -> Answer | None:
@@ -181,7 +169,7 @@ class Page:
             for family in self._registry.collect()
             for sample in family.samples
         }
-        forms = {"bytes": _bytes, "seconds": duration}
+        forms = {"bytes": byte_size, "seconds": duration}
         rows = [
             (title, forms.get(name.rpartition("_")[2], "{:,.0f}".format)(values[name, label]))
             for title, name, label in _INDEX
@@ -203,19 +191,6 @@ class Page:
         rows = [row for row in rows_of(summary) if row[0] != "filled"]
         return {"since": since, "summary": summary, "fields": fields, "rows": rows}
 
-    def _evidence(self, verdict: Verdict) -> list[tuple[str, str, str]]:
-        """Rows of the evidence: what was compared, its value, and the threshold."""
-        e, d = verdict.evidence or Evidence(), self._settings.decision
-        rows = [
-            ("headline: words in common", e.headline, None),
-            ("text: phrases in common", e.body, d.body if d.rule == "jaccard" else None),
-            ("text: share of the shorter one found in the other", e.containment, None),
-            ("article: share that the original holds", e.covered, None),
-            ("article: share of words that the original lacks", e.new_share, None),
-            ("novelty: how likely it has something new", e.novelty, d.threshold),
-        ]
-        return [(name, _share(value), _share(needed)) for name, value, needed in rows if value is not None]
-
 
 def _role(state: HealthState, now: Numbers) -> str:
     if now.tasks:
@@ -231,70 +206,3 @@ def _requested_id(query: str) -> str | None:
     except ValueError:
         return None
     return item_id[:_MAX_ID_CHARS] or None
-
-
-Segments = list[tuple[str, bool]]
-
-
-def _differences(original: JudgedItem, item: JudgedItem) -> list[tuple[Segments, Segments]]:
-    """Return (headlines, texts), each as segments of the original and of the item: text, and whether to mark it."""
-    cut = original.truncated, item.truncated
-    return [_marked(original.title, item.title, (False, False)), _marked(original.text, item.text, cut)]
-
-
-# The page compares the same fifty pairs at each refresh; a pair takes some .3 ms.
-@lru_cache(maxsize=256)
-def _marked(first: str, second: str, cut: tuple[bool, bool]) -> tuple[Segments, Segments]:
-    """Split both texts into segments, marked where the other text lacks them. `cut`: a text goes on after its end.
-
-    >>> _marked("The bridge opened on Monday.", "The bridge opened on Sunday.", (False, False))[1]
-    [('The bridge opened on ', False), ('Sunday.', True)]
-    """
-    passages = compare_texts(first, second).passages
-    # A last passage of one text alone is no difference if the other text was cut there.
-    cut_off = {Side.FIRST: cut[1], Side.SECOND: cut[0], Side.BOTH: False}
-    unsure = passages[-1] if passages and cut_off[passages[-1].where] else None
-    marked = [(passage, passage.where is not Side.BOTH and passage is not unsure) for passage in passages]
-    return (
-        [(passage.first, differs) for passage, differs in marked if passage.first],
-        [(passage.second, differs) for passage, differs in marked if passage.second],
-    )
-
-
-def _clock(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S UTC")
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _event(milliseconds: int) -> str:
-    """Format an event time; a record may contain any number."""
-    try:
-        return _moment(milliseconds / 1000) if milliseconds >= 0 else "unknown"
-    except (OverflowError, ValueError, OSError):
-        return "out of any calendar"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def duration(seconds: float) -> str:
-    """Format a duration in its largest unit.
-
-    >>> duration(604800), duration(5400), duration(42)
-    ('7 days', '1.5 hours', '42 seconds')
-    """
-    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{seconds:.0f} seconds"
-
-
-def _bytes(count: float) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} bytes"

@@ -1,28 +1,21 @@
 """What the status page shows of the recent past: numbers of the last half hour, and items with their originals.
 
 In: the worker's events. Out: `Board.snapshot`, a copy of the numbers, `charts`, SVG paths of them, and what `Recent`
-retains: items by id, and the last held-back items and updates with their originals. Prometheus keeps a longer history,
-but a person on call may have only this page.
-
-The index keeps fingerprints, not texts, so the page needs `Recent` to show which original an item was held back for. It
-returns immutable copies, safe to read on any thread. It is bounded in items and bytes, and ends with the process; older
-items are in the topics. It costs the worker some 2 µs an item (measured in batches of a thousand; a verdict takes some
-50 µs).
+retains: items by id, and the last held-back items and updates with their originals (retained.py). Prometheus keeps a
+longer history, but a person on call may have only this page. What `Recent` returns is never changed, so it is safe to
+read on any thread. It ends with the process; older items are in the topics.
 """
 
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from sys import getsizeof
 
-import msgspec
-
-from stream_dedup.dedup.verdict import Kind, Verdict
-from stream_dedup.errors import BadItem, StreamDedupError
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.observe.retained import ITEM_BYTES, ItemPair, JudgedItem, Retained
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer, TaskState
 
@@ -209,41 +202,8 @@ PAIRS = 50
 DEAD_LETTERS = 10
 """Dead letters retained."""
 _MOST = {"held back": PAIRS, "updates": PAIRS, "dead letters": DEAD_LETTERS}
-TITLE_CHARS, TEXT_CHARS = 300, 1500
-"""Characters retained of a headline and of a text: a reader recognises an article by its first paragraphs."""
-ITEM_BYTES = 2_700
-"""Bytes budgeted for one item: 1,800 characters of Latin script add a byte each, others two or four; the rest is for
-verdict, ids and offsets. If items add more, fewer are retained."""
-_OVERHEAD = 800  # measured: 770 for a duplicate with its evidence, half of that for a unique item
-
-
-@dataclass(slots=True)  # not frozen: that doubles the time of construction, and every item is one
-class JudgedItem:
-    """A judged item; never changed. `judged_at` is in seconds since 1970, `time` is the event time in ms."""
-
-    verdict: Verdict
-    judged_at: float
-    source: str
-    time: int
-    partition: int
-    offset: int
-    title: str
-    text: str
-    truncated: bool  # the text goes on
-    let_through: "JudgedItem | None"  # of an item held back: the last item of its id that was let through
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ItemPair:
-    """A held-back item, an update or a dead letter, and its original if that is still retained.
-
-    `number` counts all of them, from 1.
-    """
-
-    number: int
-    item: JudgedItem
-    original: JudgedItem | None
+TEXT_CHARS = 1500
+"""Characters retained of a text: a reader recognises an article by its first paragraphs."""
 
 
 class Recent(Observer):
@@ -253,23 +213,21 @@ class Recent(Observer):
         self.limit = limit
         self._clock = clock
         self._lock = threading.Lock()
-        self._items: OrderedDict[str, JudgedItem] = OrderedDict()
-        self._bytes = 0
+        self._retained = Retained(limit, limit * ITEM_BYTES, TEXT_CHARS)
         self._latest = {name: deque[ItemPair](maxlen=most if limit else 0) for name, most in _MOST.items()}
-        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._retained)
 
     @property
     def nbytes(self) -> int:
         """Estimate of the bytes in use, on which the bound acts."""
-        return self._bytes
+        return self._retained.nbytes
 
     def find(self, item_id: str) -> JudgedItem | None:
         """Return the last item of this id."""
         with self._lock:
-            return self._items.get(item_id)
+            return self._retained.find(item_id)
 
     def latest(self, name: str) -> list[ItemPair]:
         """Return what is named "held back", "updates" (those that were let through) or "dead letters", newest first."""
@@ -279,7 +237,7 @@ class Recent(Observer):
     def since(self) -> float | None:
         """Return when the oldest retained item was judged."""
         with self._lock:
-            return next(iter(self._items.values())).judged_at if self._items else None
+            return self._retained.since()
 
     def batch(self, report: BatchReport) -> None:
         if not self.limit:
@@ -287,44 +245,6 @@ class Recent(Observer):
         now = self._clock()
         with self._lock:  # once for the batch: a page waits a millisecond for a large one
             for item, verdict in zip(report.items, report.verdicts, strict=True):
-                self._add(item, verdict, now)
-
-    def _add(self, item: Item | Tombstone | BadItem, verdict: Verdict, now: float) -> None:
-        title = text = source = ""
-        time_ms, partition, offset, truncated = -1, -1, -1, False
-        if isinstance(item, BadItem):
-            # The key of a bad record may have a megabyte.
-            verdict = msgspec.structs.replace(verdict, id=verdict.id[:TITLE_CHARS], reason=verdict.reason[:TEXT_CHARS])
-        else:
-            time_ms, partition, offset = item.time, item.partition, item.offset
-            if isinstance(item, Item):
-                title, text, source = item.title[:TITLE_CHARS], item.text[:TEXT_CHARS], item.source
-                truncated = len(item.text) > TEXT_CHARS
-        item_id, items = verdict.id, self._items
-        previous = items.pop(item_id, None)
-        let_through = None if verdict.forward else _let_through(previous)
-        nbytes = _OVERHEAD + getsizeof(item_id) + getsizeof(title) + getsizeof(text)
-        if let_through is not None:
-            nbytes += let_through.nbytes
-        if verdict.original is not None:
-            nbytes += getsizeof(verdict.original.id)
-        judged = JudgedItem(
-            verdict, now, source, time_ms, partition, offset, title, text, truncated, let_through, nbytes
-        )
-        if not verdict.forward or verdict.kind is Kind.UPDATE:
-            self._count += 1
-            original = verdict.original
-            last = previous if original is None or original.id == item_id else items.get(original.id)
-            name = "dead letters" if verdict.kind is Kind.BAD else "updates" if verdict.forward else "held back"
-            self._latest[name].append(ItemPair(self._count, judged, _let_through(last)))
-        if previous is not None:
-            self._bytes -= previous.nbytes
-        items[item_id] = judged
-        self._bytes += nbytes
-        while len(items) > self.limit or self._bytes > self.limit * ITEM_BYTES:
-            self._bytes -= items.popitem(last=False)[1].nbytes
-
-
-def _let_through(item: JudgedItem | None) -> JudgedItem | None:
-    """Return the last item of this id that was let through, given the last item of the id."""
-    return item if item is None or item.verdict.forward else item.let_through
+                if pair := self._retained.add(item, verdict, now):
+                    is_bad, is_update = verdict.kind is Kind.BAD, verdict.forward
+                    self._latest["dead letters" if is_bad else "updates" if is_update else "held back"].append(pair)

@@ -17,14 +17,19 @@ from typing import Any
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
-from stream_dedup.errors import StreamError
+from stream_dedup.errors import BadItem, StreamError
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
+from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.survey import Summary, Survey
 from stream_dedup.phrases import counted, span
 from stream_dedup.settings import Settings
 from stream_dedup.worker.judge import item_of
+
+Place = Callable[[int, int], str]
+"""Makes the text that names a partition and an offset."""
+Look = Callable[[Sequence[Item | Tombstone | BadItem], Sequence[Verdict], Place], object]
+"""Sees the items of a batch, their verdicts, and how to name their places."""
 
 EXAMPLES = 10
 # Originals whose headlines are retained for the examples, some 200 bytes each. Older originals appear in no example.
@@ -98,10 +103,14 @@ class TrialResult:
 
 
 class Trial:
-    """Judges records in their order of arrival. `clock`: wall time in seconds. Use it in a `with`."""
+    """Judges records in their order of arrival. `look` sees each batch; `clock`: wall time in seconds. Use it in a
+    `with`."""
 
-    def __init__(self, settings: Settings, topic: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._settings, self._clock = settings, clock
+    def __init__(
+        self, settings: Settings, topic: str, *, look: Look | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings, self._look, self._clock = settings, look, clock
+        self._place: Place = lambda part, number: f"{topic}/{part}/{number}"
         self._decode = Decoder(settings.item, settings.registry)
         self._dedup = Deduplicator(settings)
         self._survey = Survey(
@@ -109,7 +118,7 @@ class Trial:
             settings,
             is_record=True,
             every=1,  # read every item, at 10 µs each
-            place=lambda part, number: f"{topic}/{part}/{number}",
+            place=self._place,
         )
         self._random = random.Random(1)
         self.items = self.held = 0
@@ -149,6 +158,8 @@ class Trial:
         self.items += len(records)
         self._odd_times.update(batch.odd_times())
         times = [record.timestamp for record in records]
+        if self._look:
+            self._look(items, batch.verdicts, self._place)
         self._first = min(times) if not self._first else min(self._first, *times)
         self._last = max(self._last, *times)
         return batch.verdicts

@@ -69,7 +69,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """run(*inputs, state=, to=, names=, batch_items=, **tables of settings): filters into the directory `to`."""
+    """run(*inputs, state=, to=, names=, verdicts=, **tables of settings): filters into the directory `to`."""
 
     def run(
         *inputs: Path | str,
@@ -81,7 +81,8 @@ def run(tmp_path: Path) -> Run:
     ) -> Outcome:
         directory = tmp_path / to
         directory.mkdir(exist_ok=True)
-        keywords = {name: more.pop(name) for name in ("clock", "progress", "announce", "force") if name in more}
+        names_of = ("clock", "progress", "announce", "force", "verdicts", "report")
+        keywords = {name: more.pop(name) for name in names_of if name in more}
         settings = load_settings(worker={"batch_items": batch_items}, **more)
         output, duplicates = (directory / name for name in names)
         result = filter_files(list(inputs), output, duplicates, settings=settings, state=state, **keywords)

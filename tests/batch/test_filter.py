@@ -5,10 +5,13 @@ import gzip
 import io
 import os
 import random
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 import zstandard
@@ -16,6 +19,7 @@ from pyarrow import parquet
 
 from stream_dedup.batch.filter import FilterProgress, FilterStep, filter_files
 from stream_dedup.batch.lines import read_lines
+from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Run, stop
@@ -48,6 +52,49 @@ def test_each_item_stands_in_one_of_the_two_files(run: Run, tmp_path: Path) -> N
     assert r.items == r.unique + r.duplicate + r.update + r.bad
     assert r.forwarded == len(done.lines) == r.unique + r.update
     assert min(r.unique, r.duplicate, r.update, r.bad) > 0
+
+
+@pytest.mark.parametrize("name", ["verdicts.jsonl", "verdicts.jsonl.gz", "verdicts.jsonl.zst"])
+def test_the_verdicts_have_a_row_for_every_item_and_the_duplicates_are_some_of_them(
+    run: Run, tmp_path: Path, name: str
+) -> None:
+    path, verdicts = write(tmp_path / "in", feed(200)), tmp_path / name
+    done = run(path, verdicts=verdicts)
+    found = [msgspec.json.decode(row) for row in unpack(verdicts).splitlines()]
+    assert [row["line"] for row in found] == list(range(1, 201))
+    counts = {kind: getattr(done.result, kind) for kind in ("unique", "duplicate", "update", "bad")}
+    assert Counter(row["verdict"] for row in found) == counts
+    assert [row for row in found if row["verdict"] in ("duplicate", "bad")] == done.rows
+    originals = {row["line"]: row["id"] for row in found if row["verdict"] == "unique"}
+    updates = [row["original"] for row in found if row["verdict"] == "update"]
+    assert updates, "today nothing else says which items are updates"
+    assert any(originals.get(one["offset"]) == one["id"] and one["file"] == str(path) for one in updates)
+
+
+class Page:
+    """A report that is the list of what it has seen."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.seen = path, list[str]()
+
+    def add(self, items: Sequence[Any], verdicts: Sequence[Verdict], place: Callable[[int, int], str]) -> None:
+        assert len(items) == len(verdicts)
+        self.seen += [place(0, n) for n, _ in enumerate(items)]
+
+    def html(self, done_before: int = 0) -> str:
+        return f"{len(self.seen)} seen, {done_before} before, {self.seen[1]}, \udc80"
+
+
+def test_a_report_sees_every_item_and_is_whole_or_not_there(run: Run, tmp_path: Path) -> None:
+    path, page, state = write(tmp_path / "in", feed(40)), tmp_path / "report.html.gz", tmp_path / "state"
+    stop(run, path, report=Page(page), state=state)
+    assert not page.exists()
+    run(path, report=Page(page), state=state)
+    assert unpack(page).decode() == f"30 seen, 10 before, {path}:1, ?"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "out", "report.html.gz", "state"]
+    for bad in (path, tmp_path / "out" / "unique.jsonl", tmp_path):
+        with pytest.raises((InputError, UsageError), match=r"is an input|are both|is a directory"):
+            run(path, report=Page(bad), state=tmp_path / "state2")
 
 
 def test_in_shadow_mode_the_output_is_the_input_and_the_duplicates_are_as_without(tmp_path: Path) -> None:
@@ -200,16 +247,18 @@ def test_a_killed_run_goes_on_in_packed_outputs_at_a_boundary(
     if names[0].startswith("u.csv"):
         rows = [b"%d,Story %d,%s," % (i, i // 2, prose(i // 2).encode()) for i in range(40)]
         path = write(tmp_path / "in.csv", [HEADER.strip(), *rows])
-    whole = run(path, to="whole", names=("u" + path.suffix, "d"))
+    whole = run(path, to="whole", names=("u" + path.suffix, "d"), verdicts=tmp_path / "v.jsonl")
     nth, state = 1 if step in (FilterStep.BEGIN, FilterStep.CUT, FilterStep.FINISH) else 3, tmp_path / "state"
-    stop(run, path, names=names, state=state, step=step, time=nth)
+    verdicts = tmp_path / f"v.jsonl{Path(names[0]).suffix}"
+    stop(run, path, names=names, verdicts=verdicts, state=state, step=step, time=nth)
     output = tmp_path / "out" / names[0]
     if output.exists():  # what a kill leaves behind the last commit
         with output.open("ab") as file:
             file.write(random.Random(1).randbytes(100))
-    done = run(path, names=names, state=state)
+    done = run(path, names=names, verdicts=verdicts, state=state)
     assert (done.result.items, done.result.forwarded) == (whole.result.items, whole.result.forwarded)
-    for one, other in ((done.output, whole.output), (done.duplicates, whole.duplicates)):
+    pairs = (done.output, whole.output), (done.duplicates, whole.duplicates), (verdicts, tmp_path / "v.jsonl")
+    for one, other in pairs:
         assert unpack(one) == other.read_bytes()
 
 

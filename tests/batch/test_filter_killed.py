@@ -15,6 +15,7 @@ from tests.batch.conftest import Run, stop_at
 from tests.batch.feed import feed, write
 
 ITEMS = 400  # 80 batches of 5
+FILES = ("unique.jsonl", "duplicates.jsonl", "verdicts.jsonl")
 FORKS = multiprocessing.get_context("forkserver")
 # A process has one forkserver, so all tests preload the same; a kill then hits a run's work and not its start.
 FORKS.set_forkserver_preload(["tests.worker.preload"])
@@ -25,9 +26,9 @@ def filter_in(directory: Path, inputs: list[Path], kill: tuple[FilterStep, int] 
     assert "tests.worker.preload" in sys.modules
     announce = stop_at(*kill, end=lambda: os.kill(os.getpid(), signal.SIGKILL)) if kill else lambda _: None
     settings, state = load_settings(worker={"batch_items": 5}), directory.with_name("state")
-    outputs = directory / "unique.jsonl", directory / "duplicates.jsonl"
+    outputs, verdicts = (directory / "unique.jsonl", directory / "duplicates.jsonl"), directory / "verdicts.jsonl"
     # Without force: what a killed run has written is its own.
-    filter_files(inputs, *outputs, settings=settings, state=state, force=False, announce=announce)
+    filter_files(inputs, *outputs, settings=settings, verdicts=verdicts, state=state, force=False, announce=announce)
 
 
 class Killed:
@@ -36,7 +37,8 @@ class Killed:
     def __init__(self, tmp_path: Path, run: Run) -> None:
         lines = feed(ITEMS)
         self.inputs = [write(tmp_path / "1.jsonl", lines[:150]), write(tmp_path / "2.jsonl", lines[150:])]
-        self.expected = run(*self.inputs, to="undisturbed").bytes
+        verdicts = tmp_path / "verdicts.jsonl"
+        self.expected = *run(*self.inputs, to="undisturbed", verdicts=verdicts).bytes, verdicts.read_bytes()
         self.directory = tmp_path / "killed"
         self.directory.mkdir()
 
@@ -51,7 +53,7 @@ class Killed:
         return process.exitcode == 0
 
     def check(self) -> None:
-        outputs = [(self.directory / name).read_bytes() for name in ("unique.jsonl", "duplicates.jsonl")]
+        outputs = [(self.directory / name).read_bytes() for name in FILES]
         assert tuple(outputs) == self.expected
 
 

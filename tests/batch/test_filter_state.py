@@ -12,7 +12,7 @@ from stream_dedup.batch.filter import FilterStep, filter_files
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome, Run, stop
-from tests.batch.feed import feed, story, write
+from tests.batch.feed import feed, rows, story, write
 from tests.worker.support import made_up
 
 DAY = 24
@@ -56,6 +56,19 @@ def test_a_finished_run_is_not_done_twice(run: Run, tmp_path: Path, state: Path)
     first.output.unlink()
     with pytest.raises(InputError, match=r"filtered already, but .*unique.jsonl"):
         run(path, state=state)
+
+
+def test_verdicts_are_an_output_like_the_others(run: Run, tmp_path: Path, state: Path) -> None:
+    path, verdicts = write(tmp_path / "in", feed(50)), tmp_path / "verdicts"
+    stop(run, path, verdicts=verdicts, state=state, time=5)
+    with pytest.raises(InputError, match=r"finish it first, .* to .*duplicates\.jsonl .*verdicts"):
+        run(path, state=state)
+    run(path, verdicts=verdicts, state=state)
+    run(path, verdicts=verdicts, state=state)
+    assert [row["line"] for row in rows(verdicts)] == list(range(1, 51))
+    verdicts.write_bytes(b"")
+    with pytest.raises(InputError, match=r"filtered already, but .*verdicts is no longer"):
+        run(path, verdicts=verdicts, state=state)
 
 
 def test_an_input_is_the_same_under_another_name(

@@ -347,6 +347,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         "Kafka": Mode(
             "--since 9999d",
             "--bootstrap 127.0.0.1:7; --input other; --since 8888d; --items 7; --minutes 7; "
+            "--report report.html; --force ! --force is for --report; --force + --report strict.jsonl; "
             "--config kafka.toml; --json",
             _trial,
         )
@@ -360,7 +361,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         )
     },
     "filter": _modes(
-        "--output v.jsonl; --duplicates d.jsonl; --format csv; --json",
+        "--output o.jsonl; --duplicates d.jsonl; --verdicts v.jsonl; --report report.html; --format csv; --json",
         files=Mode(
             "corpus.jsonl --output u.jsonl",
             "--state dir; --force + --duplicates labels.jsonl; --config shadow.toml",

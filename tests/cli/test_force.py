@@ -10,13 +10,17 @@ from tests.cli.commands import exit_of
 BEFORE = b"what was there before\n"
 # Command -> its arguments, and the files that it writes.
 WRITES: dict[str, tuple[str, ...]] = {
-    "filter news.jsonl --output new.jsonl --duplicates held.jsonl": ("new.jsonl", "held.jsonl"),
-    "filter news.jsonl --output new.jsonl --duplicates held.jsonl --state state": ("new.jsonl", "held.jsonl"),
+    "filter news.jsonl --output new.jsonl --duplicates held.jsonl --verdicts all.jsonl --report report.html": (
+        "new.jsonl", "held.jsonl", "all.jsonl", "report.html",
+    ),
+    "filter news.jsonl --output new.jsonl --verdicts all.jsonl --report report.html --state state": (
+        "new.jsonl", "all.jsonl", "report.html",
+    ),
     "filter news.jsonl --output link.jsonl": ("link.jsonl",),
     "pairs news.jsonl --output pairs.jsonl --clusters clusters.jsonl": ("pairs.jsonl", "clusters.jsonl"),
     "evaluate news.jsonl --report report.html": ("report.html",),
     "weights build news.jsonl --output idf.bin": ("idf.bin",),
-}
+}  # fmt: skip
 CASES = [pytest.param(words, name, id=f"{words}: {name}") for words, names in WRITES.items() for name in names]
 
 

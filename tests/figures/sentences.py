@@ -14,7 +14,7 @@ from stream_dedup.evaluate.rates import wilson
 from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint, most_originals, peak_bytes
-from stream_dedup.observe.recent import ITEM_BYTES
+from stream_dedup.observe.retained import ITEM_BYTES
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.judging import NOVELTY_NAMES
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES

@@ -91,8 +91,9 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_is_inline(watched: Watched
 def test_no_template_marks_anything_as_safe_and_the_script_makes_no_markup() -> None:
     for path in (FOLDER / "templates").iterdir():
         assert not re.search(r"\|\s*safe|Markup|autoescape", path.read_text("utf-8")), path
-    script = (FOLDER / "static" / "page.js").read_text("utf-8")
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(", script)
+    for path in (FOLDER / "static").glob("*.js"):
+        script = path.read_text("utf-8")
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\(", script), path
 
 
 def test_an_item_held_back_is_shown_beside_its_original_with_differences_and_reason(watched: Watched) -> None:
@@ -104,6 +105,19 @@ def test_an_item_held_back_is_shown_beside_its_original_with_differences_and_rea
     assert "post.example , 2023-11-14 22:13:20 UTC, id a-1 , input partition 0 offset 7" in text
     assert "id b-2 , input partition 1 offset 9" in text
     assert re.search(r"novelty: how likely it has something new 0\.\d\d 0\.40", text)
+
+
+def test_what_was_held_back_stands_right_below_health_and_charts(watched: Watched) -> None:
+    watched.judge([FIRST, *(msgspec.structs.replace(COPY, id=f"b-{n}", offset=n) for n in range(12))])
+    page = get(watched)[2]
+    titles = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+    assert titles[:4] == ["Health", "The last half hour", "Last held back", "Last updates let through"]
+    assert titles[-1] == "Index"
+    assert re.search(r'<details id="index-inside">\s*<summary>1 originals remembered; its inside</summary>', page)
+    newest, more, _ = re.split(r'<details id="held-more">|<section id="updates"', page)
+    assert re.findall(r'id="held-(\d+)"', newest) == ["12", "11", "10", "9", "8", "7", "6", "5"]
+    assert re.findall(r'id="held-(\d+)"', more) == ["4", "3", "2", "1"], "one click away"
+    assert "<summary>4 before them</summary>" in more
 
 
 def test_an_update_is_shown_beside_its_original_with_what_is_new(watched: Watched) -> None:

@@ -7,7 +7,8 @@ import pytest
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.observe.recent import DEAD_LETTERS, ITEM_BYTES, PAIRS, TEXT_CHARS, TITLE_CHARS, Recent
+from stream_dedup.observe.recent import DEAD_LETTERS, PAIRS, TEXT_CHARS, Recent
+from stream_dedup.observe.retained import ITEM_BYTES, TITLE_CHARS
 from tests.observe.watched import bad, report, unique
 
 

@@ -1,6 +1,7 @@
 """A trial shows examples of each stage and of different originals, each with its reason."""
 
 import re
+from typing import Any
 
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.settings import load_settings
@@ -10,6 +11,21 @@ from tests.worker.support import START, article, made_up
 
 def record(offset: int, value: bytes) -> Record:
     return Record("news", 0, offset, START + 60_000 * offset, None, value, ())
+
+
+def test_who_looks_on_sees_the_items_that_the_trial_counts() -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    def look(items: Any, verdicts: Any, place: Any) -> None:
+        seen.extend(
+            (item.id, str(verdict.kind), place(item.partition, item.offset))
+            for item, verdict in zip(items, verdicts, strict=True)
+        )
+
+    with Trial(load_settings(), "news", look=look) as trial:
+        trial.judge([record(7, article("a", "The bridge opened.")), record(8, article("a", "The bridge opened."))])
+        assert trial.result().held_back == 1
+    assert seen == [("a", "unique", "news/0/7"), ("a", "duplicate", "news/0/8")]
 
 
 def test_examples_cover_different_originals_and_rare_stages() -> None:

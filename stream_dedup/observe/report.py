@@ -1,0 +1,135 @@
+"""A report of a run in one HTML file: counts, and what was held back or is an update, beside its original.
+
+In: the items and verdicts of each batch, in order (`Report.add`). Out: a page (`Report.html`) that a person reads in a
+browser, without a network: the doubtful pairs come first, and a search narrows them down. `filter` and `trial` write
+it. Memory is bounded however long the run is: texts are cut, originals are retained up to `_MOST_BYTES` (retained.py),
+and of each reason the page shows the most doubtful pairs, one for each original. Of pairs that are equally doubtful, as
+exact copies are, it shows a random sample.
+"""
+
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
+from stream_dedup.errors import BadItem
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.observe.rendering import environment, stand_alone
+from stream_dedup.observe.retained import TITLE_CHARS, ItemPair, Retained
+from stream_dedup.settings import Settings
+
+TEXT_CHARS = 4000
+"""Characters shown of a text: whole articles for the most part, and a page of a few megabytes at most."""
+SHOWN = 30
+"""Pairs shown of each reason."""
+# Of the originals retained: 20,000 long articles (measured), of a large feed those of some hours. It takes 110 MB.
+_MOST_BYTES = 2**27
+_MOST_ITEMS = 200_000
+_MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
+_OTHERS = "(other sources)"
+_SOURCES, _BAD, _BAD_CHARS = 10, 10, 300  # rows of their tables, and what is quoted of a bad item
+# Pairs of a list that are unfolded at first; a pair takes a screen or two.
+_IN_SIGHT = 3
+# Of what was decided without a number near a threshold. Other margins are smaller.
+_SURE = 2.0
+_UPDATE = "the same article, with something new"
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Of one source."""
+
+    items: int = 0
+    held: int = 0
+    updates: int = 0
+
+
+# Whether it was let through, and why.
+_Reason = tuple[bool, str]
+# Doubt, the smaller the more doubtful, a random number, and the pair.
+_Entry = tuple[float, float, ItemPair]
+
+
+class Report:
+    """Collects what the page about a run shows. `path`: where the page goes; `what`: what was read."""
+
+    def __init__(self, settings: Settings, path: Path, what: str, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._settings, self._what, self._clock = settings, what, clock
+        self._place: Callable[[int, int], str] = lambda number, line: f"{number}:{line}"
+        self._retained = Retained(_MOST_ITEMS, _MOST_BYTES, TEXT_CHARS)
+        self._random = random.Random(1)  # the same run makes the same report
+        self._kinds: Counter[Kind] = Counter()
+        self._sources: defaultdict[str, _Counts] = defaultdict(_Counts)
+        self._reasons: Counter[_Reason] = Counter()
+        self._shown: defaultdict[_Reason, dict[str, _Entry]] = defaultdict(dict)  # by the original's id
+        self._without_original = 0
+        self._bad: dict[str, str] = {}
+
+    def add(
+        self,
+        items: Sequence[Item | Tombstone | BadItem],
+        verdicts: Sequence[Verdict],
+        place: Callable[[int, int], str],
+    ) -> None:
+        """Add a batch. `place`: names the partition and offset of an item. O(1) an item."""
+        self._place, now = place, self._clock()
+        for item, verdict in zip(items, verdicts, strict=True):
+            self._kinds[verdict.kind] += 1
+            pair = self._retained.add(item, verdict, now)
+            if isinstance(item, BadItem):
+                if len(self._bad) < _BAD:
+                    self._bad.setdefault(item.reason, verdict.reason[:_BAD_CHARS])
+                continue
+            if isinstance(item, Item):
+                name = item.source[:TITLE_CHARS]
+                is_counted = name in self._sources or len(self._sources) < _MOST_SOURCES
+                source = self._sources[name if is_counted else _OTHERS]
+                source.items += 1
+                source.held += not verdict.forward
+                source.updates += verdict.forward and pair is not None
+            if pair is not None:
+                self._consider(pair, verdict)
+
+    def _consider(self, pair: ItemPair, verdict: Verdict) -> None:
+        """Keep the pair if it is among the most doubtful ones of its reason."""
+        is_asked = verdict.stage not in NOT_ASKED
+        why = _UPDATE if verdict.forward and is_asked else STAGES[verdict.stage]
+        reason = verdict.forward, why if is_asked else verdict.reason or why
+        self._reasons[reason] += 1
+        if pair.original is None:
+            self._without_original += 1
+            return
+        margin = margin_of(verdict.as_json(), self._settings)
+        entry = _SURE if margin is None else abs(margin), self._random.random(), pair
+        kept, original = self._shown[reason], pair.original.verdict.id
+        if original not in kept or entry[:2] < kept[original][:2]:
+            kept[original] = entry
+            if len(kept) > SHOWN:
+                del kept[max(kept, key=lambda name: kept[name][:2])]
+
+    def html(self, done_before: int = 0) -> str:
+        """Render the page. `done_before`: items of the run that were judged before it was resumed, so not seen here."""
+        pairs: dict[bool, list[tuple[_Entry, str]]] = {False: [], True: []}
+        for (forward, why), kept in self._shown.items():
+            pairs[forward] += [(entry, why) for entry in kept.values()]
+        lists = [
+            (name, title, [(why, entry[2]) for entry, why in sorted(pairs[forward], key=lambda one: one[0][:2])])
+            for forward, name, title in ((False, "held", "Held back"), (True, "updates", "Updates let through"))
+        ]
+        sources = sorted(self._sources.items(), key=lambda one: (-one[1].held, -one[1].items, one[0]))
+        counts = {
+            name: sum(count for (is_update, _), count in self._reasons.items() if is_update is forward)
+            for forward, name in ((False, "held"), (True, "updates"))
+        }
+        return stand_alone(
+            environment(self._settings, self._place), "report.html", what=self._what, made=self._clock(),
+            shadow=self._settings.policy.shadow, done_before=done_before, total=self._kinds.total(), kinds=self._kinds,
+            counts=counts, reasons=self._reasons.most_common(), sources=sources[:_SOURCES],
+            more_sources=max(len(sources) - _SOURCES, 0), bad=self._bad, lists=lists, shown=SHOWN, in_sight=_IN_SIGHT,
+            text_chars=TEXT_CHARS, left_out=sum(counts.values()) - sum(len(one[2]) for one in lists),
+            without_original=self._without_original,
+        )  # fmt: skip

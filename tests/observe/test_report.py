@@ -1,0 +1,177 @@
+"""The report of a run without a browser: what it shows, in which order, and what bounds it."""
+
+import html
+import re
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
+from stream_dedup.errors import BadItem
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.observe import report
+from stream_dedup.observe.report import SHOWN, TEXT_CHARS, Report
+from stream_dedup.settings import Settings, load_settings
+from tests.observe.watched import bad, unique
+
+TEXT = "The bridge over the Elm opened on Monday after two years of work."
+NOW = 1_700_000_000.0
+
+
+def item(name: str, text: str = TEXT, title: str = "Elm bridge opens", source: str = "post.example") -> Item:
+    return Item(name, title, text, source, 1_700_000_000_000, 0, int(name))
+
+
+def held(name: str, of: str, novelty: float | None = 0.1, stage: Stage = Stage.BODY) -> Verdict:
+    return Verdict(name, Kind.DUPLICATE, stage, False, Original(of, 0, 0, int(of)), Evidence(novelty=novelty))
+
+
+def update(name: str, of: str, novelty: float, adds: str | None = None) -> Verdict:
+    evidence = Evidence(novelty=novelty, adds=adds)
+    return Verdict(name, Kind.UPDATE, Stage.BODY, True, Original(of, 0, 0, int(of)), evidence)
+
+
+Judged = Sequence[tuple[Item | Tombstone | BadItem, Verdict]]
+
+
+def made(judged: Judged, settings: Settings | None = None, done_before: int = 0) -> str:
+    page = Report(settings or Settings(), Path("report.html"), "news.jsonl", clock=lambda: NOW)
+    page.add([one for one, _ in judged], [verdict for _, verdict in judged], lambda number, line: f"in-{number}:{line}")
+    return page.html(done_before)
+
+
+def words(page: str) -> str:
+    """The text of the page as a reader sees it."""
+    page = re.sub(r"(?s)<(style|script)>.*?</\1>", "", page)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", page)))
+
+
+def shown(page: str, name: str) -> list[str]:
+    """The ids of the items of a list, in the order of the page."""
+    (section,) = re.findall(rf'(?s)<section id="{name}".*?\n</section>\n(?:\n|</main>)', page)
+    return re.findall(r'<h4>This item</h4>(?s:.*?)id <bdi class="id">(.*?)</bdi>', section)
+
+
+def test_what_was_held_back_stands_beside_its_original_with_differences_and_reason() -> None:
+    page = made(
+        [(item("1"), unique("1")), (item("2", TEXT + " More soon.", "Elm bridge opens at last"), held("2", "1"))]
+    )
+    text = words(page)
+    assert re.findall(r"<mark>(.*?)</mark>", page) == ["at last", "More soon."]
+    assert "Held back: hardly anything new." in text
+    assert "post.example , 2023-11-14 22:13:20 UTC, id 1 , in-0:1" in text
+    assert "id 2 , in-0:2" in text
+    assert "novelty: how likely it has something new 0.10 0.40" in text
+
+
+def test_an_update_stands_beside_its_original_with_what_is_new() -> None:
+    page = made([(item("1"), unique("1")), (item("2", TEXT + " Nine are hurt."), update("2", "1", 0.9, "9 hurt"))])
+    assert shown(page, "updates") == ["2"]
+    assert "Held back None. Updates let through 1 of 1, doubtful ones first" in words(page)
+    assert "It adds: 9 hurt" in words(page)
+    assert re.findall(r"<mark>(.*?)</mark>", page) == ["Nine are hurt."]
+
+
+def test_everything_is_counted_by_verdict_reason_and_source() -> None:
+    judged: Judged = [
+        (item("1"), unique("1")),
+        (item("2", source="gazette.example"), held("2", "1")),
+        (item("3", source="gazette.example"), held("3", "1", None, Stage.EXACT)),
+        (item("4", source="gazette.example"), update("4", "1", 0.9)),
+        (Tombstone("1", 5), Verdict("1", Kind.TOMBSTONE, Stage.POLICY, True)),
+        (BadItem("json", "cut <short>"), bad("json: cut <short>")),
+    ]
+    text = words(made(judged))
+    assert "items 6 new 1 16.7 % updates let through 1 16.7 % held back 2 33.3 % bad: not judged 1 16.7 %" in text
+    assert "held back similar texts 1" in text
+    assert "held back the same text 1" in text
+    assert "update the same article, with something new 1" in text
+    assert "gazette.example 3 2 66.7 % 1 post.example 1 0 0.0 % 0" in text
+    assert "Bad items: the first of each reason json: cut <short>" in text
+
+
+def test_doubtful_pairs_come_first() -> None:
+    """The threshold is .4; who was decided without it is in no doubt."""
+    novelty = {"2": 0.01, "3": 0.39, "4": None, "5": 0.2}
+    judged = [(item(name), held(name, str(int(name) + 10), of)) for name, of in novelty.items()]
+    judged += [(item("6"), update("6", "16", 0.95)), (item("7"), update("7", "17", 0.41))]
+    originals = [(item(str(n)), unique(str(n))) for n in range(12, 18)]
+    page = made([*originals, *judged])
+    assert shown(page, "held") == ["3", "5", "2", "4"]
+    assert shown(page, "updates") == ["7", "6"]
+
+
+def test_of_each_reason_the_most_doubtful_pairs_are_shown_and_the_rest_is_counted() -> None:
+    count = 3 * SHOWN
+    originals = [(item(str(n)), unique(str(n))) for n in range(count)]
+    copies = [(item(str(count + n)), held(str(count + n), str(n), n / count / 3)) for n in range(count)]
+    exact = (item("900"), held("900", "0", None, Stage.EXACT))
+    page = made([*originals, *copies, exact])
+    assert shown(page, "held") == [*(str(2 * count - 1 - n) for n in range(SHOWN)), "900"]
+    assert f"Pairs left out: {2 * SHOWN}." in words(page)
+    assert f"{SHOWN + 1} of {count + 1}, doubtful ones first" in words(page)
+
+
+def test_one_story_with_many_copies_does_not_fill_the_page() -> None:
+    page = made([(item("1"), unique("1")), *((item(str(n)), held(str(n), "1", n / 1000)) for n in range(2, 99))])
+    assert shown(page, "held") == ["98"]
+
+
+def test_a_pair_whose_original_is_no_longer_known_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_MOST_ITEMS", 2)
+    page = made([*((item(str(n)), unique(str(n))) for n in range(9)), (item("10"), held("10", "0"))])
+    assert shown(page, "held") == []
+    assert "Pairs left out: 1, of which 1 because the original was let through too long before" in words(page)
+
+
+def test_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "word " * TEXT_CHARS
+    page = made([(item("1", long), unique("1")), (item("2", long), held("2", "1"))])
+    assert page.count("word ") <= 2 * TEXT_CHARS / 5
+    assert "<mark>" not in page, "the end of a cut text is no difference"
+
+
+def test_its_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_MOST_BYTES", 300_000)
+    monkeypatch.setattr(report, "_MOST_SOURCES", 50)
+    page = Report(Settings(), Path("report.html"), "news.jsonl")
+
+    def feed(first: int) -> int:
+        for n in range(first, first + 1500, 2):
+            a, b = str(n), str(n + 1)
+            texts = [f"{n} " + "x" * 1000, f"{n} " + "y" * 1000]
+            items = [item(name, text, source=f"{name}.example") for name, text in zip((a, b), texts, strict=True)]
+            page.add(items, [unique(a), held(b, a, n % 400 / 1000)], lambda number, line: "")
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before, after = feed(0), feed(10_000)
+    finally:
+        tracemalloc.stop()
+    assert after < before * 1.1 + 50_000
+    assert "(other sources) 2,950 1,475" in words(page.html())
+
+
+def test_it_loads_nothing_from_elsewhere_and_its_policy_runs_only_its_script() -> None:
+    page = made([(item("1"), unique("1")), (item("2"), held("2", "1"))])
+    assert re.findall(r"""(?:src|href|action)="([^"]*)""", page) == ["#main"]
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', page)
+    assert policy.startswith("default-src &#39;none&#39;;")
+    assert "unsafe" not in policy
+    assert not re.search(r"\sstyle=|\son[a-z]+=|@import|url\(", page)
+
+
+def test_shadow_mode_and_a_resumed_run_are_said() -> None:
+    judged = [(item("1"), unique("1"))]
+    text = words(made(judged, load_settings(policy={"shadow": True}), 1234))
+    assert "Items that this page calls “held back” were let through, too." in text
+    assert "1,234 items were judged before this run was resumed. They are not on this page." in text
+    assert "Shadow mode" not in words(made(judged))
+    assert "resumed" not in words(made(judged))
+
+
+def test_a_run_without_items_makes_a_page() -> None:
+    assert "nothing was held back, and there are no updates" in words(made([]))
