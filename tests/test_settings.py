@@ -103,6 +103,10 @@ def test_any_other_duration_is_refused_with_the_right_form(value: object) -> Non
         ("[observe]\nport = 70000", ["[observe] port", "less than or equal to 65535"]),
         ("[item]\npreset = 'rss2'", ["[item] preset", "'auto', 'plain', ", "'atom', 'rss' or 'gdelt'"]),
         ("[item]\nfields = { author = 'by' }", ["[item] fields.author", "'id', 'title', 'text'"]),
+        (
+            "[item]\nformat = 'text'\ntime = 'published'",
+            ["[item]", "needs format = 'json'", "a plain text has no date"],
+        ),
         ("[kafka]\nbootstrap = 'x:1'", ["[kafka] bootstrap", "no such setting", "config reference"]),
         ("[kafkaa]\ngroup_id = 'x'", ["[kafkaa]", "no such setting", "config reference"]),
         ("group_id = 'x'", ["[group_id]", "no such setting", "config reference"]),

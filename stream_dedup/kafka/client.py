@@ -36,6 +36,10 @@ BATCH_BYTES = 960 * 2**10
 
 # What a poll takes of one partition.
 _FETCH_BYTES = 16 * 2**20
+# The same with [item] time = "published": some 16 articles of 4 KB, or a batch of the producer. The partitions of a
+# backfill are read in turn; with more from each, copies would come when their originals in another one have left the
+# window.
+_BACKFILL_FETCH_BYTES = 2**16
 # A client notices a take-over or a broker's return within this time; by default within 30 s.
 _RECONNECT_MAX_MS = 1000
 # A client notices new partitions within this time: those of the input must be read, those of the output used. The
@@ -144,6 +148,7 @@ def heartbeat_ms(settings: Settings) -> int:
 def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
     """The group member that reads the input."""
     worker = settings.worker
+    fetch = _FETCH_BYTES if settings.item.time == "record" else _BACKFILL_FETCH_BYTES
     return _reader(settings) | {
         "group_id": settings.kafka.group_id,
         "partition_assignment_strategy": [assignor],
@@ -157,7 +162,7 @@ def consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
         # One fetch of one partition fills the transactions of a turn: some 7,000 articles of 4 KB. With a quarter of
         # this an item takes 107 µs instead of 80, because a turn ends in a wait for offsets. A single larger record is
         # still delivered (KIP-74).
-        "max_partition_fetch_bytes": min(worker.batch_bytes, _FETCH_BYTES),
+        "max_partition_fetch_bytes": min(worker.batch_bytes, fetch),
         # A frame holds the fetch and at most one record beyond it; brokers refuse requests above 100 MB.
         "receive_message_max_bytes": worker.batch_bytes + 100 * 2**20,
         # Group requests queue behind a waiting fetch on the same connection; this bounds their delay.

@@ -109,6 +109,7 @@ class Decoder:
         self._clean = Cleaner(settings)
         self._settings = settings
         self._is_given = settings.fingerprint is not None
+        self._is_timed_by_record = settings.time == "record"
         self._read = READERS[settings.format](settings)
         self._open = Opener(registry) if settings.format != TEXT else None
         self.shapes: Counter[str] = Counter()
@@ -122,12 +123,14 @@ class Decoder:
         offset: int = -1,
         headers: Headers = (),
     ) -> Item | Tombstone | BadItem:
-        """Decode one record. `time` is the record's timestamp in ms; None: use the item's `published` field.
+        """Decode one record. `time` is the record's timestamp in ms; None, or with [item] time = "published": use the
+        item's `published` field.
 
         The id is the item's id field, else its envelope's, else the record's key, else its position. No content of a
         record makes this raise. headers: those of a Kafka record, which may hold a CloudEvent's attributes.
         """
         name = key.decode("utf-8", "replace") if key else ""
+        time = time if self._is_timed_by_record else None
         if value is None:
             if not name:
                 return BadItem("no-key", "a null value (tombstone) without a key says nothing")

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from stream_dedup.errors import BadItem
+from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.decode import TEXT, DecodedRecord
 from stream_dedup.news.envelope import Headers
 from stream_dedup.news.fields import FIELDS, is_filled
@@ -43,6 +44,9 @@ _LISTED_RECORDS, _PATHS, _SHOWN_PATHS = 100, 200, 12
 _FEW, _MANY_BAD = 10, 0.05
 # Three times as many steps back as forward are more than jitter: in a reversed feed nearly all steps go back.
 _MOSTLY = 3
+# Records and their own dates lie apart: a tenth of the items by more than a window, or the dates spread over days, as
+# bulletins do, while the records span a tenth of that at most. Late items of a live feed are fewer.
+_APART, _SPREAD_MS, _DENSER = 10, 2 * 86_400_000, 10
 # The first month of 1970: seconds read as milliseconds fall into it until the year 2055.
 _SECONDS_AS_MS = 31 * 86_400_000
 _READABLE = (
@@ -78,8 +82,11 @@ class Dates(msgspec.Struct):
 
     `origin`: where they come from, "published" or "timestamp" (of the Kafka record). `earliest` and `latest` leave out
     times in the future. `examples`: unreadable dates with position and reason. `first_future`: the first time in the
-    future with its position, or "". `forwards`, `backwards`: items dated after, and before, the item ahead of them, 0
-    if the order means nothing; `furthest_back`: the largest step back; `jumps`: steps back longer than the window.
+    future with its position, or "". `dated`: of the first Kafka records, those with a readable date of their own;
+    `apart`: those of them that are dated further than a window from the record's time; `spread`, `record_spread`: what
+    the middle eight tenths of these dates and times span, ms. `forwards`, `backwards`: items dated after, and before,
+    the item ahead of them, 0 if the order means nothing; `furthest_back`: the largest step back; `jumps`: steps back
+    longer than the window.
     """
 
     origin: str
@@ -91,6 +98,10 @@ class Dates(msgspec.Struct):
     examples: list[str] = []
     future: int = 0
     first_future: str = ""
+    dated: int = 0
+    apart: int = 0
+    spread: int = 0
+    record_spread: int = 0
     forwards: int = 0
     backwards: int = 0
     furthest_back: int = 0
@@ -150,7 +161,8 @@ class Survey:
     """Accumulates the summary of a feed. `items`: records added so far. Not thread-safe.
 
     `read`: `Decoder.read`. `latest` (ms): later times count as in the future, as in the decision. `is_record`: times
-    are Kafka timestamps, ordered within each partition; otherwise they are the items' own dates, in one order.
+    are ordered within each partition, and are Kafka timestamps unless [item] time = "published"; otherwise they are the
+    items' own dates, in one order.
     `in_order`: False if the order of the items means nothing. `place` formats a position: an input and a line number,
     or a partition and an offset.
 
@@ -177,11 +189,13 @@ class Survey:
         self._read, self._settings, self.latest = read, settings.item, latest
         self._window = settings.window.length_ms
         self._is_record, self._every, self._place = is_record, every, place
+        self._is_timed_by_record = is_record and settings.item.time == "record"
         self._found = Summary(
-            Dates("timestamp" if is_record else "published", in_order), filled=dict.fromkeys(FIELDS, 0)
+            Dates("timestamp" if self._is_timed_by_record else "published", in_order), filled=dict.fromkeys(FIELDS, 0)
         )
         self._reasons: dict[str, tuple[str, int]] = {}  # reason -> first position, count
         self._previous: dict[int, int] = {}  # partition -> time of its last item
+        self._dated: list[tuple[int, int]] = []  # of Kafka records: timestamp, own date
         self._shapes: Counter[str] = Counter()
         self._schemas: Counter[str] = Counter()
         self._sources: Counter[str] = Counter()
@@ -209,11 +223,14 @@ class Survey:
             return
         if item.fingerprint is None and not any(map(str.isalnum, chain(item.title, item.text))):
             self._count_bad(str(BadItem("empty", WORDLESS)), part, number)
-        has_no_date = item.time < 0 and not self._is_record
+        has_no_date = item.time < 0 and not self._is_timed_by_record
         record = self._read_again(value, headers) if is_sampled or has_no_date else None
         self._count_time(item.time, record, part, number)
         if is_sampled:
             self._count_fields(record)
+            if self._is_timed_by_record and record is not None and len(self._dated) < FIRST:
+                own = milliseconds_of(record.fields["published"])
+                self._dated += [(item.time, own)] if own >= 0 else []
             found.names += item.id != f"{item.partition}:{item.offset}"
             if item.source and (item.source in self._sources or len(self._sources) < _MOST_SOURCES):
                 self._sources[_short(item.source, _SAMPLE)] += 1
@@ -222,6 +239,11 @@ class Survey:
         """Return the summary so far. O(values kept)."""
         paths = [path for path, _ in self._paths.most_common()]
         found = deepcopy(self._found)
+        if dated := self._dated:
+            dates, tenth = found.dates, len(dated) // 10
+            dates.dated, dates.apart = len(dated), sum(abs(time - own) > self._window for time, own in dated)
+            times, owns = (sorted(each) for each in zip(*dated, strict=True))
+            dates.record_spread, dates.spread = times[-1 - tenth] - times[tenth], owns[-1 - tenth] - owns[tenth]
         found.shapes = dict(self._shapes.most_common())
         found.sources, found.largest = len(self._sources), self._sources.most_common(_LARGEST)
         found.reasons = [
@@ -384,6 +406,15 @@ def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequen
             "future-dates",
             f"{counted(dates.future, 'date')} in the future ({dates.first_future}) do not count. Is the clock right "
             "that gave them?",
+        )
+    is_dense = dates.spread >= max(_SPREAD_MS, _DENSER * dates.record_spread)
+    if dates.dated >= _FEW and (_APART * dates.apart >= dates.dated or is_dense):
+        yield (
+            "backfill",
+            f"Of the first {counted(dates.dated, 'dated record')}, {dates.apart:,} are dated further than the window "
+            f"({span(window)}) from their Kafka timestamp; most timestamps span {span(dates.record_spread)}, most "
+            f"dates {span(dates.spread)}. By timestamps a backfill is compared as one moment: set [item] time = "
+            '"published" to go by the dates.',
         )
     if dates.jumps or dates.backwards >= max(_FEW, _MOSTLY * dates.forwards):
         yield (

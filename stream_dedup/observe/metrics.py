@@ -169,7 +169,8 @@ class Metrics(Observer):
         for name in FIELDS:
             self._of(catalogue.MISSING_FIELDS, name).inc(sum(not getattr(item, name) for item in judged))
         self._sources.count(sources)
-        times = [item.time for item in report.items if not isinstance(item, BadItem)]
+        pairs = zip(report.items, report.records, strict=True)
+        times = [record.timestamp for item, record in pairs if not isinstance(item, BadItem)]
         # A timestamp may be ahead of our clock; a negative delay is not possible.
         self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
 

@@ -37,6 +37,11 @@ class ItemSettings(Table):
         description="Fields that differ from the preset: our name = dotted path in the JSON object, such as "
         "title = 'head.line'. 'a|b' reads b where a is missing or empty.",
     )
+    time: Literal["record", "published"] = Field(
+        "record",
+        description="On Kafka, what an item's time is. record: the record's timestamp; published: the item's own date, "
+        "as in files, for a backfill, or where producers send late. All members of a group need the same.",
+    )
     fingerprint: str | None = Field(
         None,
         min_length=1,
@@ -44,6 +49,12 @@ class ItemSettings(Table):
         "another system): a whole number or 16 hex digits. It replaces headline and text, which are not read. Requires "
         "[fingerprint] family = 'given'.",
     )
+
+    @model_validator(mode="after")
+    def _has_dates(self) -> "ItemSettings":
+        if self.format == "text" and self.time == "published":
+            raise ValueError("time = 'published' needs format = 'json': a plain text has no date")
+        return self
 
 
 class WindowSettings(Table):
@@ -58,7 +69,7 @@ class WindowSettings(Table):
     future: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(0),
-        description="How far a record's timestamp may be ahead of the clock. Beyond it the timestamp is ignored, and "
+        description="How far an item's time may be ahead of the clock. Beyond it the time is ignored, and "
         "the item gets the current time of its partition. Raise it for feeds with announced articles.",
     )
     max_originals: int | None = Field(

@@ -178,7 +178,8 @@ class Trial:
         original = verdict.original
         earlier = original and self._headlines.get((original.partition, original.offset))
         if earlier:
-            reason = _reason(verdict, item.time - earlier.time, self._settings.decision.threshold)
+            apart = item.time - earlier.time if min(item.time, earlier.time) >= 0 else None
+            reason = _reason(verdict, apart, self._settings.decision.threshold)
             self._sample(Example(earlier, headline, verdict.stage, reason))
 
     def _sample(self, example: Example) -> None:
@@ -244,8 +245,9 @@ def run_trial(
             return Ended.CAUGHT_UP, None
 
 
-def _reason(verdict: Verdict, apart: int, passes: float) -> str:
-    """Why an item is held back, in one line. `apart`: ms after the original; `passes`: the novelty that is let through.
+def _reason(verdict: Verdict, apart: int | None, passes: float) -> str:
+    """Why an item is held back, in one line. `apart`: ms after the original, None without a date; `passes`: the novelty
+    that is let through.
 
     >>> body = Evidence(body=0.93, containment=1.0, novelty=0.02, new_words=0.0)
     >>> _reason(Verdict("b", Kind.DUPLICATE, Stage.BODY, False, evidence=body), 7_200_000, 0.45)
@@ -268,7 +270,8 @@ def _reason(verdict: Verdict, apart: int, passes: float) -> str:
         parts.append(counted(words, "new word") if words else "no new words")
         if words and e.novelty is not None and not verdict.forward and verdict.kind is Kind.DUPLICATE:
             parts[-1] += f" (novelty {e.novelty:.2f}; let through from {passes:.2f} on)"
-    parts.append(f"{span(abs(apart))} {'later' if apart >= 0 else 'earlier'}")
+    if apart is not None:
+        parts.append(f"{span(abs(apart))} {'later' if apart >= 0 else 'earlier'}")
     return ", ".join(parts)
 
 

@@ -93,6 +93,38 @@ def test_what_gives_wrong_results_is_told(records: Records, more: dict[str, Any]
     assert said in warned(survey_of(records, **more))[kind]
 
 
+def of_kafka(pairs: list[tuple[int, int | None]], time: str = "record") -> Summary:
+    """Survey records with these timestamps and dates of their own."""
+    settings = load_settings(item={"preset": "plain", "time": time})
+    decode = Decoder(settings.item)
+    survey = Survey(decode.read, settings, is_record=True)
+    for number, (timestamp, date) in enumerate(pairs):
+        value = json.dumps(news(number, published=date)).encode()
+        survey.add(decode(value, None, timestamp, number % 3, number), value, number % 3, number)
+    return survey.summary()
+
+
+def test_a_backfill_is_told_by_the_dates_of_its_records() -> None:
+    month = [(NOW + i, NOW - (60 - i) * DAY) for i in range(30)]
+    found = of_kafka(month)
+    assert (found.dates.dated, found.dates.apart) == (30, 30)
+    assert (found.dates.spread, found.dates.record_spread) == (23 * DAY, 23)
+    assert 'set [item] time = "published"' in warned(found)["backfill"]
+    # Within the window, but spread over days.
+    assert "backfill" in warned(of_kafka([(NOW + i, NOW - i * DAY // 6) for i in range(30)]))
+    # Late by a minute; a few of them by weeks; none with a date; the setting is set.
+    for sound in (
+        [(NOW + i * 60_000, NOW + (i - 1) * 60_000) for i in range(30)],
+        [(NOW + i * 60_000, NOW - (20 * DAY if i in (7, 9) else i)) for i in range(30)],
+        [(NOW + i, None) for i in range(30)],
+        month[:9],
+    ):
+        assert "backfill" not in warned(of_kafka(sound))
+    found = of_kafka(month, "published")
+    assert "backfill" not in warned(found)
+    assert (found.dates.origin, found.dates.earliest) == ("published", NOW - 60 * DAY)
+
+
 @pytest.mark.parametrize(
     ("records", "more"),
     [

@@ -67,7 +67,7 @@ def _record(item: Item | Tombstone | BadItem) -> SimpleNamespace:
         value=value,
         partition=getattr(item, "partition", 0),
         offset=getattr(item, "offset", 0),
-        timestamp=0,
+        timestamp=max(getattr(item, "time", 0), 0),
         headers=(),
     )
 

@@ -1,0 +1,152 @@
+"""A backfill, months of items produced in a moment, is judged by the items' own dates ([item] time = "published")."""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from stream_dedup.batch.filter import judge_batches
+from stream_dedup.batch.lines import LineReader
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.verdict import Kind
+from stream_dedup.demo.embedded import EmbeddedKafka
+from stream_dedup.kafka.reader import LiveReader
+from stream_dedup.settings import Settings
+from stream_dedup.worker.migration import Migration
+from stream_dedup.worker.trial import Trial, run_trial
+from tests.worker.support import (
+    final_outcome,
+    made_up,
+    make_settings,
+    ready,
+    run_until,
+    under_another_scheme,
+)
+
+pytestmark = pytest.mark.kafka
+FIRST = 1_580_000_000  # s, long before the records are produced
+DAYS, EACH = 90, 8
+WINDOW = 7
+Verdicts = dict[bytes | None, tuple[str | None, str | None]]
+
+
+def archive(seed: int = 5) -> list[tuple[bytes, bytes]]:
+    """Eight items a day; each copy is a day or five weeks younger than its original. One in fifty has a wrong date."""
+    chance = random.Random(seed)
+    texts = [json.loads(value) for _, value in made_up(DAYS * EACH, seed)]
+    dated: list[tuple[bytes, bytes]] = []
+    for i, item in enumerate(texts):
+        age = i % 3 and (EACH if i % 3 == 1 else 35 * EACH)
+        if age and i >= age and i % 2:
+            item |= {name: texts[i - age][name] for name in ("title", "text")}
+        day = FIRST + i * 86_400 // EACH
+        if not chance.randrange(50):
+            day += chance.choice((-400, 300)) * 86_400
+        item |= {"id": f"a{i}", "published": datetime.fromtimestamp(day, UTC).isoformat()}
+        dated.append((item["id"].encode(), json.dumps(item).encode()))
+    return dated
+
+
+def produce(settings: Settings, records: Sequence[tuple[bytes, bytes]], partitions: int = 1) -> None:
+    """As a tool that fills a topic does: at once, with the present as timestamp."""
+    producer = KafkaProducer(bootstrap_servers=settings.kafka.bootstrap_servers, linger_ms=20)
+    for i, (key, value) in enumerate(records):
+        producer.send(settings.topics.input, value, key, partition=i % partitions)
+    producer.flush()
+    producer.close()
+
+
+def of_files(settings: Settings, records: Sequence[tuple[bytes, bytes]], path: Path) -> Verdicts:
+    """The verdicts of `filter` on a file of these records."""
+    path.write_bytes(b"".join(value + b"\n" for _, value in records))
+    with Deduplicator(settings) as dedup:
+        lines = LineReader([str(path)], None, most=settings.worker.max_record_bytes)
+        return dict(map(in_headers, (one for batch in judge_batches(dedup, lines) for one in batch.verdicts)))
+
+
+def in_headers(verdict: Any) -> tuple[bytes, tuple[str, str | None]]:
+    """As an outgoing record has it: only updates and what is held back name an original."""
+    has_original = verdict.original is not None and (not verdict.forward or verdict.kind is Kind.UPDATE)
+    return verdict.id.encode(), (str(verdict.kind), verdict.original.id if has_original else None)
+
+
+def dated(kafka: EmbeddedKafka, topic_name: Any, partitions: int = 1, time: str = "published") -> Settings:
+    return ready(make_settings(kafka.bootstrap, topic_name, item={"time": time}), partitions)
+
+
+def test_three_months_produced_at_once_are_judged_as_a_file_is(
+    kafka: EmbeddedKafka, topic_name: Any, tmp_path: Path
+) -> None:
+    settings, records = dated(kafka, topic_name), archive()
+    produce(settings, records)
+    half = len(records) // 2
+    run_until(settings, half)
+    done = len(final_outcome(settings, half).every)
+    restored = run_until(settings, len(records) - done)  # with what the changelog says, clocks too
+    assert restored.remembered
+    came = final_outcome(settings, len(records))
+    wanted = of_files(settings, records, tmp_path / "archive.jsonl")
+    assert came.verdicts() == wanted
+    assert Counter(kind for kind, _ in wanted.values())["duplicate"] > EACH
+    now = time.time() * 1000
+    assert all(abs(one.timestamp - now) < 600_000 for one in came.every), "records keep their own timestamps"
+
+    with LiveReader(settings, settings.topics.input) as reader, Trial(settings, settings.topics.input) as trial:
+        reader.begin(0)
+        tried: Verdicts = {}
+        while not reader.caught_up:
+            some = reader.poll()
+            tried |= dict(map(in_headers, trial.judge(some)))
+        summary = trial.result().summary
+    assert tried == wanted
+    assert (summary.dates.origin, summary.dates.dated) == ("published", 0)
+
+    # After a migration copies are found by their own dates, too: within the window, and no further.
+    new = under_another_scheme(settings, topic_name("other")).model_copy(update={"item": settings.item})
+    Migration(new, lambda progress: None).run()
+    items = [json.loads(value) for _, value in records]
+    near = {item["title"] for item in items[-2 * WINDOW * EACH :]}
+    older = next(item for item in reversed(items) if item["title"] not in near)
+    today = {"published": items[-1]["published"]}
+    produce(new, [(name, json.dumps(item | today | {"id": name.decode()}).encode()) for name, item in (
+        (b"again", items[-1]), (b"older", older)
+    )])  # fmt: skip
+    run_until(new, 2)
+    verdicts = final_outcome(new, len(records) + 2).verdicts()
+    assert verdicts[b"again"][0] == "duplicate"
+    assert verdicts[b"older"][0] == "unique"
+
+
+def test_by_record_times_a_backfill_is_one_moment_and_the_trial_says_so(
+    kafka: EmbeddedKafka, topic_name: Any, tmp_path: Path
+) -> None:
+    settings, records = dated(kafka, topic_name, time="record"), archive()
+    produce(settings, records)
+    with LiveReader(settings, settings.topics.input) as reader, Trial(settings, settings.topics.input) as trial:
+        reader.begin(0)
+        run_trial(reader, trial, items=len(records), seconds=None, stop=lambda: False)
+        result = trial.result()
+    wanted = of_files(settings, records, tmp_path / "archive.jsonl")
+    assert result.held_back > 1.5 * sum(kind == "duplicate" for kind, _ in wanted.values())
+    [warning] = [one.text for one in result.summary.warnings if one.kind == "backfill"]
+    assert f"Of the first {len(records)} dated records, {len(records)} are dated further than the window" in warning
+
+
+def test_partitions_of_a_backfill_are_read_in_step(kafka: EmbeddedKafka, topic_name: Any, tmp_path: Path) -> None:
+    """Read one after the other, copies in another partition would come when their originals have left the window."""
+    settings, records = dated(kafka, topic_name, partitions=3), archive()
+    produce(settings, records, partitions=3)
+    run_until(settings, len(records))
+    came = final_outcome(settings, len(records)).verdicts()
+    wanted = of_files(settings, records, tmp_path / "archive.jsonl")
+    held = {key for key, (kind, _) in wanted.items() if kind == "duplicate"}
+    also = {key for key, (kind, _) in came.items() if kind == "duplicate"}
+    # Of two copies another one may come first.
+    assert len(also) == pytest.approx(len(held), rel=0.05)
