@@ -25,11 +25,14 @@ def kustomization() -> dict[str, Any]:
 def manifests() -> list[dict[str, Any]]:
     """Return all objects of the kustomization, built by kubectl if it is installed, else read from the files."""
     if shutil.which("kubectl"):
-        built = subprocess.run(
-            ["kubectl", "kustomize", str(KUBERNETES)], capture_output=True, text=True, check=True, timeout=60
-        )
-        return list(yaml.safe_load_all(built.stdout))
+        return list(yaml.safe_load_all(kustomized(KUBERNETES)))
     return [value for name in kustomization()["resources"] for value in documents(KUBERNETES / name)]
+
+
+def kustomized(folder: Path) -> str:
+    """Return what kubectl builds of a kustomization."""
+    command = ["kubectl", "kustomize", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def manifest(kind: str) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """The manifests: valid for old and new clusters, without rights, never both members down, secrets by reference."""
 
 import re
+import shutil
+from collections import Counter
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
 from stream_dedup.observe.health import stall_seconds
 from stream_dedup.settings import PREFIX, is_setting, load_settings
 from stream_dedup.worker.worker import STOP_SECONDS
-from tests.deploy.files import KUBERNETES, ROOT, documents, kustomization, manifest, manifests
+from tests.deploy.files import DEPLOY, KUBERNETES, ROOT, documents, kustomization, kustomized, manifest, manifests
 
 LABEL = {"app.kubernetes.io/name": "stream-dedup"}
 # Kinds of an external operator, which have no schema in Kubernetes.
@@ -134,3 +137,40 @@ def test_secrets_come_only_by_reference() -> None:
         assert "secretKeyRef" in entry["valueFrom"]
     [example] = documents(KUBERNETES / "secret.example.yaml")
     assert set(example["stringData"].values()) == {""}
+
+
+# -- two groups in one namespace -------------------------------------------------------------------------------------
+
+GROUPS = sorted(path.parent for path in (DEPLOY / "two-groups").glob("*/kustomization.yaml"))
+
+
+def test_two_groups_share_no_topic_and_no_group_id() -> None:
+    names: list[str] = []
+    for folder in GROUPS:
+        settings = load_settings(folder / "stream-dedup.toml")
+        names += [settings.kafka.group_id, *settings.topics.model_dump().values()]
+    assert len(names) == len(set(names)) == 6 * len(GROUPS) == 12
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, which builds overlays")
+def test_two_groups_in_one_namespace_select_their_own_pods_only() -> None:
+    built = list(yaml.safe_load_all(kustomized(DEPLOY / "two-groups")))
+    kinds = Counter(entry["kind"] for entry in built)
+    assert kinds.pop("Namespace") == 1
+    assert set(kinds.values()) == {len(GROUPS)}, kinds
+    for entry in built:
+        if entry["kind"] not in FOREIGN_KINDS:
+            kubernetes_validate.validate(entry, "1.31", strict=True)
+        assert entry["metadata"].get("namespace", "stream-dedup") == "stream-dedup"
+    for group in (folder.name for folder in GROUPS):
+        own = {entry["kind"]: entry for entry in built if entry["metadata"]["name"].startswith(f"stream-dedup-{group}")}
+        label = LABEL | {"app.kubernetes.io/instance": group}
+        deployment = own["Deployment"]["spec"]
+        assert deployment["template"]["metadata"]["labels"].items() >= label.items()
+        for kind in ("Deployment", "PodDisruptionBudget", "ServiceMonitor"):
+            assert own[kind]["spec"]["selector"]["matchLabels"] == label, kind
+        assert own["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == label
+        assert own["Service"]["spec"]["selector"] == label
+        [settings] = [volume for volume in deployment["template"]["spec"]["volumes"] if volume["name"] == "settings"]
+        assert settings["configMap"]["name"] == own["ConfigMap"]["metadata"]["name"]
+        assert f'group_id = "stream-dedup-{group}"' in own["ConfigMap"]["data"]["stream-dedup.toml"]
