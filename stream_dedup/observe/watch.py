@@ -33,6 +33,7 @@ from stream_dedup.observe.page import Page
 from stream_dedup.observe.recent import Board, Recent
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.records import trace_fields
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ class DeadLetterLog(Observer):
             log.warning(
                 "a record is a dead letter (%s): %s; at %s/%d/%d. stream_dedup_bad_items_total counts more of them",
                 reason, detail[:_DETAIL_CHARS], record.topic, record.partition, record.offset,
-                extra={"reason": reason},
+                extra={"reason": reason, **trace_fields(record)},
             )  # fmt: skip
 
 

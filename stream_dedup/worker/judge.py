@@ -31,7 +31,7 @@ from stream_dedup.kafka import client
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.records import REFUSED, TOO_LARGE, OutgoingRecords
+from stream_dedup.worker.records import REFUSED, TOO_LARGE, OutgoingRecords, trace_fields
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,7 @@ class Judge:
         self._task, self._context, self._outgoing, self._dedup = task, context, outgoing, dedup
         self._failed = failed
         self._decode = Decoder(context.settings.item, context.settings.registry)
+        self._is_timed_by_record = context.settings.item.time == "record"
         self._thread = context.thread(f"{task}-preparer")
         self._ahead: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
 
@@ -116,25 +117,27 @@ class Judge:
         taken, self._decode.shapes = self._decode.shapes, Counter()
         return taken
 
-    def odd_times(self, items: Items, batch: Batch) -> dict[str, int]:
-        """The number of items whose time is not usable as it is, by kind. The first of each kind is logged, and so is a
-        full index.
+    def odd_times(self, items: Items, batch: Batch, records: Sequence[Any] = ()) -> dict[str, int]:
+        """The number of items whose time is not usable as it is, by kind. The first of each kind is logged, with the
+        trace of its record, and so is a full index.
         """
         found: dict[str, list[Item | Tombstone]] = {kind: [] for kind in _ODD_TIMES}
         for item, odd in zip(items, batch.odd.tolist(), strict=True):
-            if isinstance(item, BadItem):
-                continue
+            if isinstance(item, BadItem) or (isinstance(item, Tombstone) and odd == Odd.MISSING):
+                continue  # a tombstone has no date of its own, and its time decides nothing
             if odd:
                 found[Odd(odd).name.lower()].append(item)
-            elif 0 <= item.time < _FIRST_NEWS_MS:
+            elif self._is_timed_by_record and 0 <= item.time < _FIRST_NEWS_MS:
                 found[SECONDS].append(item)
         for kind, some in found.items():
             if some and self._context.is_first(kind):
+                place = some[0].partition, some[0].offset
+                traces = (trace_fields(record) for record in records if (record.partition, record.offset) == place)
                 log.warning(
                     "task %s: the time of the record at partition %d, offset %d (%d ms) %s Logged once; counted as "
                     'stream_dedup_odd_times_total{reason="%s"}',
-                    self._task, some[0].partition, some[0].offset, some[0].time, _ODD_TIMES[kind], kind,
-                    extra={"task": self._task, "partition": some[0].partition, "offset": some[0].offset},
+                    self._task, *place, some[0].time, _ODD_TIMES[kind], kind,
+                    extra={"task": self._task, "partition": place[0], "offset": place[1], **next(traces, {})},
                 )  # fmt: skip
         if self._dedup.evicted and self._context.is_first("full"):
             log.warning(

@@ -48,6 +48,10 @@ REASON = "dedup-reason"  # bad: one fixed word
 DETAIL = "dedup-detail"  # bad: for a person
 SOURCE = "dedup-source"  # topic/partition/offset of the record
 
+TRACE = "traceparent"
+"""The producer's header for distributed tracing (W3C Trace Context)."""
+_TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
 TOO_LARGE = "too-large"
 REFUSED = "refused"
 HEADER = "header"
@@ -108,9 +112,11 @@ class OutgoingRecords:
             source,
         )
         if verdict.kind is Kind.BAD and (not with_value or self._too_large(record, self._existing[topic].limit)):
-            # Without value and foreign headers; with the time of writing: Kafka may have refused the record's own.
+            # Without value and foreign headers, except the trace; with the time of writing: Kafka may have refused the
+            # record's own.
             key = record.key if record.key is not None and len(record.key) <= _SHORT else None
             timestamp = record.timestamp if with_value else None
+            ours = [*((name, trace.encode()) for name, trace in trace_fields(record).items()), *ours]
             whole = msgspec.structs.replace(whole, key=key, value=b"", headers=ours, timestamp=timestamp)
         output = self._topics.output
         if self._shadow and not verdict.forward and self._can_be_output(record, verdict):
@@ -163,6 +169,19 @@ def partition_of(key: bytes, count: int) -> int:
     1
     """
     return int(client.murmur2(key) & 0x7FFFFFFF) % count
+
+
+def trace_fields(record: Any) -> dict[str, str]:
+    """The record's `traceparent`, as a field of a log line about it; empty if it has none, or no valid one.
+
+    >>> from types import SimpleNamespace
+    >>> trace_fields(SimpleNamespace(headers=[("traceparent", b"00-" + b"a" * 32 + b"-00f067aa0ba902b7-01")]))
+    {'traceparent': '00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-00f067aa0ba902b7-01'}
+    >>> trace_fields(SimpleNamespace(headers=[("traceparent", b"of another kind")]))
+    {}
+    """
+    traces = [(name, value) for name, value in record.headers if name == TRACE and value and _TRACE.fullmatch(value)]
+    return {name: value.decode() for name, value in traces[:1]}
 
 
 def place_of(record: Any) -> tuple[int, int]:

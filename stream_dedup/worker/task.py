@@ -66,7 +66,7 @@ from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.judge import FailedRecords, Judge
 from stream_dedup.worker.observer import BatchReport, TaskState
-from stream_dedup.worker.records import OutgoingRecords
+from stream_dedup.worker.records import OutgoingRecords, trace_fields
 from stream_dedup.worker.state_store import StateStore
 
 T = TypeVar("T")
@@ -281,7 +281,7 @@ class PartitionTask:
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
             for one in self._outgoing.of(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
         ]
-        odd_times = self._judge.odd_times(items, batch)
+        odd_times = self._judge.odd_times(items, batch, records)
         source = self._topics.input
         summary = TaskSummary(source, self._input_id, len(self) + len(batch.delta))
         changelog = self._store.records(batch.delta, summary.header(), offsets_header(positions))
@@ -341,7 +341,9 @@ class PartitionTask:
             records = batch.report.records  # Kafka's error may blame some of them
             if records and (failure := self._failed.failed(records, error)):
                 message, is_new = failure
-                log.log(logging.ERROR if is_new else logging.DEBUG, message, extra={"task": self.name})
+                blamed = [records[i] for i in error.sources] or records
+                trace = trace_fields(blamed[0]) if len(blamed) == 1 else {}
+                log.log(logging.ERROR if is_new else logging.DEBUG, message, extra={"task": self.name, **trace})
                 self._context.observer.batch_stuck(self.name)
             raise
 

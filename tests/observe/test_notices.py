@@ -137,6 +137,14 @@ def test_the_first_dead_letter_of_each_reason_is_said(caplog: pytest.LogCaptureF
 # -- memory ----------------------------------------------------------------------------------------------
 
 
+def test_a_dead_letter_is_logged_with_its_trace(caplog: pytest.LogCaptureFixture) -> None:
+    report, trace = full_report([BadItem("x", "y")], [bad("json: no")]), "00-" + "a" * 32 + "-00f067aa0ba902b7-01"
+    report.records[0].headers = [("traceparent", trace.encode())]
+    DeadLetterLog().batch(report)
+    [line] = caplog.records
+    assert line.__dict__["traceparent"] == trace
+
+
 def test_the_approach_to_the_limit_is_logged_once_with_the_cure(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     shares = iter((0.5, 0.84, 0.86, 0.95, 0.84, 0.99, 0.7, 0.9, 0.0))
     watch = MemoryWatch(SETTINGS, resident=lambda: int(next(shares) * 2**30), clock=clock)

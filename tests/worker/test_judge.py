@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,6 +55,9 @@ class _Bench:
     def close(self) -> None:
         self.judge.close()
         self.dedup.close()
+
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 @pytest.fixture
@@ -164,12 +168,15 @@ def test_the_first_odd_time_of_each_kind_is_logged_with_its_place(
     bench: _Bench, caplog: pytest.LogCaptureFixture, items: list[Any], counts: dict[str, int], places: dict[str, int]
 ) -> None:
     items = [BadItem("json", "made up"), *items]
+    headers = [("traceparent", TRACE.encode())]
+    traced = [SimpleNamespace(partition=3, offset=one.offset, headers=headers) for one in items[1:]]
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            found = bench.judge.odd_times(items, bench.dedup.judge(items, START))
+            found = bench.judge.odd_times(items, bench.dedup.judge(items, START), traced)
     assert {kind: count for kind, count in found.items() if count} == counts
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == len(places)
+    assert {record.__dict__["traceparent"] for record in caplog.records} == {TRACE}
     for text, (reason, offset) in zip(messages, places.items(), strict=True):
         assert f"partition 3, offset {offset} " in text
         assert f'reason="{reason}"' in text

@@ -15,7 +15,7 @@ from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.settings import PolicySettings, Settings, load_settings
-from stream_dedup.worker.records import OutgoingRecords, partition_of, was_held_back
+from stream_dedup.worker.records import OutgoingRecords, partition_of, trace_fields, was_held_back
 
 SETTINGS = load_settings(
     topics={"input": "in", "output": "out", "duplicates": "dup", "dead_letters": "dead", "changelog": "log"},
@@ -26,6 +26,7 @@ MIB = 2**20
 UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
 HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1é", 5, 0, 9), Evidence(body=0.75, candidates=1))
 UPDATE = Verdict("4", Kind.UPDATE, Stage.BODY, True, Original("1", 5, 0, 9), Evidence(novelty=0.8, new_share=0.3))
+TRACE = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
 
@@ -122,6 +123,15 @@ def test_records_that_cannot_be_output_stay_out_in_shadow_mode_too(reason: str, 
     assert [sent.topic for sent in outgoing(settings=SHADOW).of(record(key=key, value=value), verdict, 0)] == ["dead"]
 
 
+@pytest.mark.parametrize("verdict", [UNIQUE, HELD, UPDATE, BAD])
+def test_headers_of_tracing_pass_through(verdict: Verdict) -> None:
+    theirs = [("traceparent", TRACE), ("tracestate", b"a=1"), ("baggage", b"\xff"), ("traceparent", None)]
+    sent = one(outgoing(), record(headers=theirs), verdict, 0)
+    assert sent.headers[:4] == theirs
+    assert trace_fields(record(headers=theirs)) == {"traceparent": TRACE.decode()}
+    assert trace_fields(record()) == {}
+
+
 def test_nulls_stay_null() -> None:
     sent = one(outgoing(), record(headers=[("n", None)]), UNIQUE, 0)
     assert sent.headers[0] == ("n", None)
@@ -200,6 +210,11 @@ def test_a_dead_letter_that_is_too_large_has_no_value() -> None:
     assert (sent.topic, sent.key, sent.value, sent.timestamp) == ("dead", None, b"", 11)
     assert dict(sent.headers)["dedup-source"] == b"in/3/7"
     assert ("a", b"1") not in sent.headers
+    # Of its headers it keeps the trace alone, if it is one.
+    for value, kept in ((TRACE, [TRACE]), (b"x" * 55, []), (None, [])):
+        large.headers = [("a", b"1"), ("traceparent", value), ("tracestate", b"k=v")]
+        sent = one(outgoing(), large, verdict, 0)
+        assert [value for name, value in sent.headers if not name.startswith("dedup-")] == kept
     # One that Kafka refused has no part left that it could refuse again.
     sent = one(outgoing(), record(), BAD, 0, False)
     assert (sent.key, sent.value, sent.timestamp) == (b"k", b"", None)
