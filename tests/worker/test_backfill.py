@@ -32,13 +32,16 @@ from tests.worker.support import (
 
 pytestmark = pytest.mark.kafka
 FIRST = 1_580_000_000  # s, long before the records are produced
-DAYS, EACH = 90, 8
+DAYS, EACH = 60, 8
 WINDOW = 7
 Verdicts = dict[bytes | None, tuple[str | None, str | None]]
 
 
-def archive(seed: int = 5) -> list[tuple[bytes, bytes]]:
-    """Eight items a day; each copy is a day or five weeks younger than its original. One in fifty has a wrong date."""
+def archive(seed: int = 5, page: int = 0) -> list[tuple[bytes, bytes]]:
+    """Eight items a day; some are copies, a day or five weeks after the original. One in fifty has a wrong date.
+
+    `page`: bytes of a field that is not read.
+    """
     chance = random.Random(seed)
     texts = [json.loads(value) for _, value in made_up(DAYS * EACH, seed)]
     dated: list[tuple[bytes, bytes]] = []
@@ -49,7 +52,7 @@ def archive(seed: int = 5) -> list[tuple[bytes, bytes]]:
         day = FIRST + i * 86_400 // EACH
         if not chance.randrange(50):
             day += chance.choice((-400, 300)) * 86_400
-        item |= {"id": f"a{i}", "published": datetime.fromtimestamp(day, UTC).isoformat()}
+        item |= {"id": f"a{i}", "page": "." * page, "published": datetime.fromtimestamp(day, UTC).isoformat()}
         dated.append((item["id"].encode(), json.dumps(item).encode()))
     return dated
 
@@ -141,7 +144,7 @@ def test_by_record_times_a_backfill_is_one_moment_and_the_trial_says_so(
 
 def test_partitions_of_a_backfill_are_read_in_step(kafka: EmbeddedKafka, topic_name: Any, tmp_path: Path) -> None:
     """Read one after the other, copies in another partition would come when their originals have left the window."""
-    settings, records = dated(kafka, topic_name, partitions=3), archive()
+    settings, records = dated(kafka, topic_name, partitions=3), archive(page=4000)
     produce(settings, records, partitions=3)
     run_until(settings, len(records))
     came = final_outcome(settings, len(records)).verdicts()
@@ -149,4 +152,4 @@ def test_partitions_of_a_backfill_are_read_in_step(kafka: EmbeddedKafka, topic_n
     held = {key for key, (kind, _) in wanted.items() if kind == "duplicate"}
     also = {key for key, (kind, _) in came.items() if kind == "duplicate"}
     # Of two copies another one may come first.
-    assert len(also) == pytest.approx(len(held), rel=0.05)
+    assert len(also) == pytest.approx(len(held), rel=0.1)
