@@ -32,11 +32,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import Line, LineReader, item_of
 from stream_dedup.batches import batches
+from stream_dedup.compiled import njit
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import judge_pairs, strongest, thresholds
 from stream_dedup.dedup.similarity import compare

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import LineReader
@@ -59,6 +58,7 @@ from stream_dedup.batch.pair_search import (
     spilled_parts,
 )
 from stream_dedup.batch.tables import FileFormat
+from stream_dedup.compiled import njit
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import site_of
