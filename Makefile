@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference clean
+.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference wheel sbom clean
 
 env: $(STAMP)
 
@@ -97,5 +97,21 @@ reference: env
 	$(BIN)/python deploy/grafana/build.py
 	$(BIN)/python -m docs.build
 
+# dist/: the wheel with machine code for this Python and those that were compiled before, and the source archive. Equal
+# sources give equal bytes, whenever they are built.
+wheel: env
+	PYTHONHASHSEED=0 $(BIN)/python -m stream_dedup.precompile
+	$(BIN)/python -m hatchling build --directory dist
+
+# The image's packages with the hashes of their files, and what it contains as CycloneDX (in dist/), both from the versions
+# of deploy/constraints.txt.
+sbom: env
+	$(PIP_INSTALL) --editable '.[release]'
+	$(BIN)/uv pip compile --quiet --python-version 3.13 --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --constraint deploy/constraints.txt pyproject.toml --output-file deploy/requirements.txt
+	mkdir -p dist
+	$(BIN)/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/stream-dedup.cdx.json
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) stream_dedup/machine_code .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

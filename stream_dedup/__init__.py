@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import filter_files
+    from stream_dedup.batch.pairs import find_pairs
     from stream_dedup.dedup.batch import Batch
     from stream_dedup.dedup.verdict import Kind, Verdict
     from stream_dedup.errors import BadItem, StreamDedupError, StreamDedupWarning, UsageError
@@ -30,6 +31,7 @@ _MODULES = {
     "UsageError": "errors",
     "Verdict": "dedup.verdict",
     "filter_files": "batch.filter",
+    "find_pairs": "batch.pairs",
     "load_settings": "settings",
 }
 
@@ -47,6 +49,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "filter_files",
+    "find_pairs",
     "load_settings",
 ]
 

@@ -11,9 +11,9 @@ originals (boilerplate.py). An item with hardly any article is asked as a whole,
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, is_boilerplate, touch
 from stream_dedup.dedup.passages import word_spans
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts

@@ -16,9 +16,10 @@ this, too, depends only on the last sightings.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import GOLDEN
 
 SIGHTINGS = 3

@@ -16,9 +16,9 @@ result is kept whole where this batch may change it: `is_changing`. decide.py th
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.dedup.clocks import is_in_window
 from stream_dedup.fingerprint.bits import GOLDEN
 from stream_dedup.index.hybrid import HybridIndex

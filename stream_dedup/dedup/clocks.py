@@ -35,9 +35,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.index.times import (
     ANY_TIME,
     FORGOTTEN,

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.dedup.additions import describe_additions, news_of
 from stream_dedup.dedup.batch import EMPTY, ITEM, TOMBSTONE, Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, add_original, in_seconds, log_for, undo

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, TABLE_SIZE, WORD, character_classes
 
 # Most words to align, which is quadratic: a bit per pair of words, 50 MB, .1 s. Longer items are extraction errors.

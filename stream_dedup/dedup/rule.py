@@ -20,9 +20,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.settings import DecisionSettings
 

@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.dedup.additions import article_of, find_new, news_of
 from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.fingerprint.bits import bit_count, load64

@@ -26,10 +26,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_dedup.batch.pairs import cluster_of, unite
+from stream_dedup.compiled import njit
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.evaluate.planner import proposed
 from stream_dedup.evaluate.rates import Interval, effective_size, wilson

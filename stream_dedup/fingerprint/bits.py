@@ -13,9 +13,11 @@ Machines are little-endian.
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types, uint32, uint64
+from numba import types, uint32, uint64
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from stream_dedup.compiled import njit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio; its multiples are evenly spread."""

@@ -24,9 +24,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import int64, njit, uint8, uint32, uint64
+from numba import int64, uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import grown, trailing_zeros
 
 VERSION = 1

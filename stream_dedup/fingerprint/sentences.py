@@ -12,9 +12,10 @@ of news wires.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import GOLDEN, M1, MASKED, break_mask, mix, narrowed, trailing_zeros
 from stream_dedup.fingerprint.shingles import any_character
 

@@ -22,9 +22,10 @@ Zhang 2012; b-bit values, Li, König 2010; anchors, the bottom-k sketch of Brode
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint8, uint32, uint64
+from numba import uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import GOLDEN, M1, mix, narrowed, rolled
 from stream_dedup.fingerprint.tokens import decode, space_for
 

@@ -34,9 +34,10 @@ from typing import NamedTuple
 
 import numpy as np
 import xxhash
-from numba import int64, njit, uint64
+from numba import int64, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.bits import GOLDEN, mix, mix_all
 from stream_dedup.settings.judging import MOST_BANDS

@@ -11,9 +11,10 @@ quotes and dashes: 4 µs a text, against 30 character by character.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint8, uint32, uint64
+from numba import uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import (
     GOLDEN,
     LOWERED,

@@ -17,9 +17,10 @@ Source: Bloom, "Space/time trade-offs in hash coding with allowable errors", 197
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint8, uint32, uint64
+from numba import uint8, uint32, uint64
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import GOLDEN, bit_count, load64, mix, narrowed, rotated
 from stream_dedup.fingerprint.shingles import any_character, distinct
 from stream_dedup.fingerprint.tokens import decode

@@ -12,10 +12,10 @@ key in any of them meets the equal keys in all of them.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import bit_count, grown
 from stream_dedup.index.runs import KEY_BITS, Keys, Rows, Run, directory_bits
 from stream_dedup.index.times import RECENT, Windows, is_visible
@@ -104,7 +104,7 @@ def probe(run: Run, nearness: Nearness, asked: Asked, pairs: Rows, count: int) -
     return pairs, int(count)
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True, inline="always")
 def is_near(key, other, dont_care, max_hamming):  # type: ignore[no-untyped-def]
     """Whether two keys match, all arguments uint64: the `dont_care` lower bits may differ. See `Nearness`."""
     differ = key ^ other
@@ -112,7 +112,7 @@ def is_near(key, other, dont_care, max_hamming):  # type: ignore[no-untyped-def]
     return differ >> dont_care == 0 and bit_count(differ) <= most and key != 0 and other != 0
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _matches(a, b, table_of, dont_care_bits, max_hamming, matching):  # type: ignore[no-untyped-def]
     for column in range(a.shape[1]):
         dont_care = np.uint64(dont_care_bits[column])
@@ -124,7 +124,7 @@ def _matches(a, b, table_of, dont_care_bits, max_hamming, matching):  # type: ig
                     matching[row, column] |= is_near(keys[0], keys[1], dont_care, np.uint64(max_hamming))
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _probe(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-def]
     """Probe the exact tables, one after the other, so that the table's directory stays in the cache for all items.
 
@@ -209,7 +209,7 @@ def _probe(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-def]
     return pairs, count
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _probe_near(run, nearness, asked, pairs, count):  # type: ignore[no-untyped-def]
     """Probe the near tables. A bucket is sorted by key, not by row, so its live matches are collected, and sorted if
     there are more than the budget. Short loops over blocks of queries, as in `_probe`.

@@ -8,11 +8,11 @@ one kernel call for all items. The keys of a new item are almost never in it, an
 
 from collections.abc import Iterable
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
+from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import GOLDEN, grown, mix
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, Nearness
 from stream_dedup.index.runs import Keys
@@ -116,13 +116,13 @@ class RecentTree:
         return near
 
 
-@numba.njit(inline="always")
+@njit(inline="always")
 def _hash(key: np.uint64, table: int) -> np.uint64:
     """A hash of key and table, evenly distributed for keys of any family."""
     return mix(np.uint64(key) + np.uint64(table + 1) * GOLDEN)  # type: ignore[no-any-return]
 
 
-@numba.njit(inline="always")
+@njit(inline="always")
 def _pattern(h: np.uint64) -> np.uint64:
     """The four bits to set in a word, from the top four six-bit groups of the hash; the low bits select the word."""
     bits = np.uint64(0)
@@ -131,7 +131,7 @@ def _pattern(h: np.uint64) -> np.uint64:
     return bits
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _filter_add(words: NDArray[np.uint64], columns: Keys, table_of: NDArray[np.int64]) -> None:
     mask = np.uint64(len(words) - 1)
     for column in range(columns.shape[0]):
@@ -141,7 +141,7 @@ def _filter_add(words: NDArray[np.uint64], columns: Keys, table_of: NDArray[np.i
                 words[h & mask] |= _pattern(h)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _filter_check(words: NDArray[np.uint64], queries: Keys, table_of: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions column * m + item of the queries (C, m) whose key may be in the tree."""
     mask = np.uint64(len(words) - 1)

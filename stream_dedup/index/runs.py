@@ -32,11 +32,11 @@ from itertools import pairwise
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
+from stream_dedup.compiled import njit
 from stream_dedup.errors import MergeFailed
 from stream_dedup.index.times import AliveMask
 
@@ -165,7 +165,7 @@ def _run(base: int, end: int, rows: int, starts: Rows, keys: Keys, offsets: NDAr
     return Run(base, end, rows, starts, keys, offsets, _directory(keys, starts), newest)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _sort(columns, first_columns, sorted_keys, sorted_offsets):  # type: ignore[no-untyped-def]
     """Radix-sort the keys of each table in `columns` (C, n), without 0; return where each begins, (T + 1,).
 
@@ -211,7 +211,7 @@ def _sort(columns, first_columns, sorted_keys, sorted_offsets):  # type: ignore[
     return starts
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _sort_rows(keys, offsets):  # type: ignore[no-untyped-def]
     """Sort the offsets of equal keys, which so far are in order of columns; keys are sorted."""
     start = 0
@@ -222,7 +222,7 @@ def _sort_rows(keys, offsets):  # type: ignore[no-untyped-def]
             start = end
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _sort_bytes(keys, offsets, scratch, digits):  # type: ignore[no-untyped-def]
     """Sort by the lowest `digits` bytes of the keys, at least two, in place; stable. Return the scratch, (4, n) uint32.
 
@@ -256,7 +256,7 @@ def _sort_bytes(keys, offsets, scratch, digits):  # type: ignore[no-untyped-def]
     return scratch
 
 
-@numba.njit(inline="always")
+@njit(inline="always")
 def _exclusive_sums(counts):  # type: ignore[no-untyped-def]
     """Turn the counts of 256 values into the start of each value, in place (exclusive prefix sums)."""
     total = 0
@@ -265,7 +265,7 @@ def _exclusive_sums(counts):  # type: ignore[no-untyped-def]
         counts[value] = total - counts[value]
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _directory(keys: Keys, starts: Rows) -> NDArray[np.uint32]:
     size = 0
     for table in range(starts.size - 1):
@@ -288,7 +288,7 @@ def _directory(keys: Keys, starts: Rows) -> NDArray[np.uint32]:
     return directory
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _merge(older, newer, alive, all_live, keys, offsets):  # type: ignore[no-untyped-def]
     """Merge each table of two runs; return where each begins. Of equal keys the older run's come first, so offsets
     ascend.
@@ -330,7 +330,7 @@ def _merge(older, newer, alive, all_live, keys, offsets):  # type: ignore[no-unt
     return starts
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def unsort(keys, offsets, first_row, columns):  # type: ignore[no-untyped-def]
     """Write the keys of one table to its `columns` (k, n) by row, ascending from the first column; first_row: of the
     run's base in them, negative rows are left out.

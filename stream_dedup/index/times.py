@@ -10,8 +10,9 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from stream_dedup.compiled import njit
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
 EARLIEST = FORGOTTEN + 2**61

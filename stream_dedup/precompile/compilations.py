@@ -12,12 +12,17 @@ from typing import Any
 
 from numba.core import event
 
-# From an empty cache: 33 s on an idle core, more on a busy one.
-COMPILING = (
-    "compiling the decision for this processor: a minute or more in all, once, and items wait meanwhile. "
-    "`stream-dedup warm` does it at install"
-)
+from stream_dedup.compiled import why_compiled
+
 _PATIENCE_SECONDS = 2.0
+
+
+def compiling() -> str:
+    """Return what the log says of a long compilation. From an empty cache: 33 s on an idle core, more on a busy one."""
+    return (
+        "compiling the decision for this processor: a minute or more in all, once, and items wait meanwhile. "
+        f"`stream-dedup warm` does it at install. The reason: {why_compiled()}"
+    )
 
 
 class _Listener(event.Listener):
@@ -62,7 +67,7 @@ def report_long_compilation(log: Callable[[str], None]) -> Iterator[None]:
         nonlocal is_said
         if seconds > _PATIENCE_SECONDS and not is_said:
             is_said = True
-            log(COMPILING)
+            log(compiling())
 
     with count_compilations(report):
         yield

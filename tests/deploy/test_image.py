@@ -79,10 +79,7 @@ def test_the_worker_runs_read_only_and_unprivileged_and_compiles_nothing(
         assert status["Uid"].split() == ["10001"] * 4
         assert status["CapEff"] == status["CapPrm"] == status["CapBnd"] == "0" * 16
         assert status["NoNewPrivs"] == "1"
-        built = image.root / "opt/stream-dedup/kernels"
-        prebuilt = sorted(str(path.relative_to(built)) for path in built.rglob("*.nb?"))
-        assert prebuilt
-        assert container.kernels() == prebuilt
+        assert container.kernels() == [], "compiled, though the image has machine code"
         save_figures(image_rss_mib=container.memory() >> 20)
         save_figures(image_stop_s=round(container.stop(), 1))
     finally:

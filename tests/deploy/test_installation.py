@@ -50,11 +50,10 @@ def test_every_base_is_pinned_to_a_version_and_the_last_stage_is_not_root() -> N
     assert re.search(r'^ENTRYPOINT \["', last, re.M), "a shell would not pass SIGTERM on"
 
 
-def test_kernels_are_compiled_for_the_processor_named_at_run_time() -> None:
-    cpu_names = set(re.findall(r"NUMBA_CPU_NAME=(\S+)", dockerfile()))
-    features = set(re.findall(r"NUMBA_CPU_FEATURES=(\S+)", dockerfile()))
-    defaults = set(re.findall(r"^ARG KERNEL_CPU=(\S+)$", dockerfile(), re.M))
-    assert (len(cpu_names), len(features), len(defaults)) == (1, 1, 1)
+def test_the_image_brings_its_machine_code_and_uses_it() -> None:
+    build, _, last = dockerfile().rpartition("FROM ")
+    assert "python -m stream_dedup.precompile" in build
+    assert "NUMBA_CPU_NAME" not in last, "shipped machine code is not used under another processor's name"
 
 
 def test_the_version_is_the_same_everywhere() -> None:
@@ -94,9 +93,20 @@ def test_all_direct_and_indirect_dependencies_are_pinned() -> None:
     assert visited <= pinned
 
 
+def test_the_image_installs_the_pinned_versions_by_their_hashes() -> None:
+    pinned = {canonicalize_name(name): version for name, version in CONSTRAINTS.items()}
+    text = (DEPLOY / "requirements.txt").read_text("utf-8")
+    entry = re.compile(r"([\w.-]+)==(\S+)((?: \\\n {4}--hash=sha256:[0-9a-f]{64})+)\n")
+    assert entry.sub("", text) == "", "each has hashes, and nothing else is there"
+    found = {canonicalize_name(name): version for name, version, _ in entry.findall(text)}
+    assert found == {name: pinned[name] for name in found}, "run `make sbom`"
+    assert {canonicalize_name(Requirement(text).name) for text in PROJECT["project"]["dependencies"]} <= set(found)
+    assert "--require-hashes --requirement deploy/requirements.txt" in dockerfile()
+
+
 def test_no_registry_is_named_anywhere() -> None:
     hosts = re.compile(r"https?://|--(extra-)?index-url|--trusted-host|deb \[|(^|\s)(docker|ghcr|quay)\.io", re.M)
-    for name in ("Dockerfile", "constraints.txt", "entrypoint.sh", "kubernetes/deployment.yaml"):
+    for name in ("Dockerfile", "constraints.txt", "requirements.txt", "entrypoint.sh", "kubernetes/deployment.yaml"):
         assert not hosts.search((DEPLOY / name).read_text("utf-8")), name
 
 

@@ -7,7 +7,7 @@ from numba import njit
 from numba.core import event
 
 from stream_dedup.precompile import compilations
-from stream_dedup.precompile.compilations import COMPILING, count_compilations, report_long_compilation
+from stream_dedup.precompile.compilations import compiling, count_compilations, report_long_compilation
 
 NOW = [0.0]
 
@@ -33,7 +33,7 @@ def test_a_long_compilation_is_logged_once_and_a_single_kernel_is_not(times: lis
         for seconds in times:
             compile_for(seconds)
             NOW[0] += 100  # of other work
-    assert messages == [COMPILING] * said
+    assert messages == [compiling()] * said
 
 
 def test_a_kernel_is_counted_and_a_compiled_one_is_not() -> None:

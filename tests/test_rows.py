@@ -1,0 +1,275 @@
+"""Dicts, frames and asynchronous sources of a script are read as the commands read files, and give themselves back."""
+
+import asyncio
+import copy
+import json
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pytest
+
+from stream_dedup import Deduplicator, Item, StreamDedupWarning, UsageError, filter_files, load_settings
+from stream_dedup.errors import BadItem
+from stream_dedup.rows import RowReader, chosen, rows_of
+from stream_dedup.settings import ItemSettings
+from tests.test_script import START, TEXT
+
+ROOT = Path(__file__).parents[1]
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "title": "Elm bridge opens", "text": TEXT, "published": "2026-03-01"},
+    {"id": 2, "title": "Elm bridge opens", "text": TEXT, "published": "2026-03-02"},
+    {
+        "id": 3,
+        "title": "Council votes on tram",
+        "text": "The tram line to the harbour was voted down.",
+        "published": None,
+    },
+]
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.fixture
+def dedup() -> Iterator[Deduplicator]:
+    with Deduplicator() as made:
+        yield made
+
+
+# -- dicts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"guid": "urn:1", "title": "T", "description": "<p>It &amp; more.", "pubDate": "Sun, 01 Mar 2026 00:00:00 GMT"},
+        {"@id": "urn:1", "headline": "T", "articleBody": "It &amp; more.", "datePublished": datetime(2026, 3, 1)},
+        {"id": "urn:1", "title": "T", "text": "It & more.", "published": datetime(2026, 3, 1, tzinfo=UTC)},
+        {"id": "urn:1", "title": "T", "text": "It & more.", "time": 1_772_323_200_000, "published": "1999-01-01"},
+        {"id": "urn:1", "title": "T", "text": "It & more.", "time": "2026-03-01T00:00Z", "other": object()},
+        {"id": "urn:1", "title": "T", "text": "It & more.", "published": np.int64(1_772_323_200), "x": float("nan")},
+    ],
+)
+def test_a_row_is_read_by_the_names_of_any_preset(row: dict[str, Any]) -> None:
+    assert RowReader(ItemSettings())(row) == Item("urn:1", "T", "It & more.", "", 1_772_323_200_000)
+
+
+def test_a_script_and_the_command_let_the_same_rows_through(tmp_path: Path, dedup: Deduplicator) -> None:
+    lines = [json.dumps(row) + "\n" for row in ROWS]
+    (tmp_path / "in.jsonl").write_text("".join(lines))
+    filter_files([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", None, settings=load_settings())
+    assert [json.dumps(row) + "\n" for row in dedup.filter(ROWS)] == [lines[0], lines[2]]
+    assert (tmp_path / "out.jsonl").read_text() == lines[0] + lines[2]
+
+
+def test_the_settings_name_the_fields_of_a_row() -> None:
+    settings = load_settings(item={"format": "text", "fields": {"title": "kop", "text": "tekst"}})
+    with Deduplicator(settings) as dedup:
+        assert len(list(dedup.filter([{"id": "1", "kop": "Brug open", "tekst": "De brug is open."}]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"title": "T"}, "without an id needs a position"),
+        ({"id": "1", "title": "T", "time": START // 1000}, "looks like seconds"),
+        ({"id": "1", "title": "T", "time": datetime(2026, 3, 1)}, "has no time zone"),
+        ({"id": "1", "title": "T", "loop": LOOP}, "cannot be written as JSON"),
+    ],
+)
+def test_a_row_that_cannot_be_meant_is_refused(dedup: Deduplicator, row: dict[Any, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        list(dedup.filter([row]))
+
+
+def test_a_row_that_cannot_be_judged_is_bad() -> None:
+    read = RowReader(ItemSettings())({"id": "1", "title": 7})
+    assert isinstance(read, BadItem)
+    assert read.id == "1"
+
+
+# -- frames --------------------------------------------------------------------------------------------------
+
+
+def test_a_pandas_frame_keeps_its_index_and_columns(dedup: Deduplicator) -> None:
+    frame = pandas.DataFrame(ROWS, index=["a", "b", "c"])
+    frame["published"] = pandas.to_datetime(frame["published"])
+    kept = dedup.filter_frame(frame)
+    pandas.testing.assert_frame_equal(kept, frame.loc[["a", "c"]])
+
+
+def test_a_polars_frame_keeps_its_columns(dedup: Deduplicator) -> None:
+    frame = polars.DataFrame(ROWS)
+    assert dedup.filter_frame(frame).equals(frame[[0, 2]])
+
+
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame])
+def test_the_rows_of_a_frame_are_python_values(make: Any) -> None:
+    (row,) = rows_of(make([{"id": 1, "title": None, "n": 2.5}]))
+    assert row == {"id": 1, "title": None, "n": 2.5}
+    assert len(chosen(make([{"id": 1}]), [])) == 0
+
+
+def test_what_is_no_frame_is_refused_and_no_library_imported(dedup: Deduplicator) -> None:
+    with pytest.raises(UsageError, match="list is no data frame"):
+        dedup.filter_frame(ROWS)
+    code = "import sys, stream_dedup.script; print({'pandas', 'polars'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+# -- asynchronous sources --------------------------------------------------------------------------------------
+
+
+async def feed(rows: list[dict[str, Any]], failure: Exception | None = None) -> AsyncIterator[dict[str, Any]]:
+    for row in rows:
+        await asyncio.sleep(0)
+        yield row
+    if failure is not None:
+        raise failure
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 256])
+def test_an_asynchronous_source_is_filtered_in_order(dedup: Deduplicator, batch: int) -> None:
+    async def run() -> list[dict[str, Any]]:
+        return [row async for row in dedup.afilter(feed(ROWS), batch=batch)]
+
+    kept = asyncio.run(run())
+    assert [row["id"] for row in kept] == [1, 3]
+    assert kept[0] is ROWS[0]
+    assert list(dedup.filter(ROWS)) == []
+
+
+def test_the_loop_runs_while_a_batch_is_judged(dedup: Deduplicator, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = 0
+    judge = dedup.judge
+
+    def slow(*arguments: Any) -> Any:
+        began = ticks
+        deadline = time.monotonic() + 20
+        while ticks < began + 3 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert ticks >= began + 3, "the loop stood still"
+        return judge(*arguments)
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
+
+    async def run() -> int:
+        ticking = asyncio.create_task(tick())
+        found = [row async for row in dedup.afilter(feed(ROWS))]
+        ticking.cancel()
+        return len(found)
+
+    monkeypatch.setattr(dedup, "judge", slow)
+    assert asyncio.run(run()) == 2
+
+
+def test_an_early_stop_remembers_what_was_consumed(dedup: Deduplicator) -> None:
+    async def run() -> None:
+        found = dedup.afilter(feed(ROWS))
+        assert (await anext(found))["id"] == 1
+        await found.aclose()  # type: ignore[attr-defined]  # a generator, of which the signature says less
+
+    asyncio.run(run())
+    assert [row["id"] for row in dedup.filter(ROWS)] == [3]
+
+
+def test_rows_before_a_failure_of_the_source_are_let_through(dedup: Deduplicator) -> None:
+    kept = []
+
+    async def run() -> None:
+        found = dedup.afilter(feed(ROWS[:1], ConnectionError("gone")))
+        kept.append(await anext(found))
+        await anext(found)
+
+    with pytest.raises(ConnectionError):
+        asyncio.run(run())
+    assert kept == ROWS[:1]
+    assert len(dedup) == 1
+
+
+def test_a_plain_list_is_no_asynchronous_source(dedup: Deduplicator) -> None:
+    async def run(items: Any, batch: int) -> None:
+        async for _ in dedup.afilter(items, batch=batch):
+            pass
+
+    with pytest.raises(UsageError, match="for any other use `filter`"):
+        asyncio.run(run(ROWS, 1))
+    with pytest.raises(UsageError, match="batch must be at least 1"):
+        asyncio.run(run(feed([]), 0))
+
+
+@pytest.mark.filterwarnings("always")
+def test_bad_rows_of_an_asynchronous_source_are_counted(dedup: Deduplicator) -> None:
+    async def run() -> list[Any]:
+        return [row async for row in dedup.afilter(feed([{"id": n, "title": ""} for n in range(3)]), batch=2)]
+
+    with pytest.warns(StreamDedupWarning) as warned:
+        assert asyncio.run(run()) == []
+    assert ["left out" in str(each.message) for each in warned] == [True, True]
+    assert "3 items left out" in str(warned[-1].message)
+
+
+# -- types and pickles -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_pickling_names_the_other_way(dedup: Deduplicator, how: Any) -> None:
+    with pytest.raises(TypeError, match="`save` writes its state"):
+        how(dedup)
+
+
+SCRIPT = """
+import asyncio
+from collections.abc import AsyncIterator
+from stream_dedup import Batch, Deduplicator, Item, Verdict, find_pairs, load_settings
+
+settings = load_settings()
+with Deduplicator(settings) as dedup:
+    batch: Batch = dedup.judge([Item.of(id="1", title="T")])
+    verdicts: list[Verdict] = list(batch.verdicts)
+    dedup.apply(batch)
+    titles: list[str] = [row["title"] for row in dedup.filter([{"id": "2", "title": "U"}])]
+    items: list[Item] = list(dedup.filter([Item("3", "V", "", "", 0)]))
+
+async def feed() -> AsyncIterator[dict[str, str]]:
+    yield {"id": "4"}
+
+async def run(dedup: Deduplicator) -> list[dict[str, str]]:
+    return [row async for row in dedup.afilter(feed())]
+
+reveal_type(find_pairs)
+wrong: int = dedup.filter(items)
+"""
+
+
+def test_a_users_script_is_checked_strictly(tmp_path: Path) -> None:
+    """The package is typed (PEP 561): mypy finds the one mistake, and nothing else to complain of."""
+    assert (ROOT / "stream_dedup" / "py.typed").exists()
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={ROOT / '.mypy_cache' / 'script'}",
+        "script.py",
+    ]
+    done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 1, done.stdout
+    assert 'variable has type "int"' in errors[0]
+    assert "note: Revealed type is" in done.stdout
+    assert "def (" in done.stdout, "find_pairs has a signature"
