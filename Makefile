@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference clean
+.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference docs clean
 
 env: $(STAMP)
 
@@ -26,7 +26,7 @@ $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 # All packages, those of tests and extras included.
 $(STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
-	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,chinese,spark,dev]'
+	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,chinese,spark,docs,dev]'
 	$(BIN)/stream-dedup warm
 	@touch $(RUN_STAMP) $(STAMP)
 
@@ -96,6 +96,11 @@ reference: env
 	$(BIN)/stream-dedup config metrics > config/metrics.md
 	$(BIN)/python deploy/grafana/build.py
 	$(BIN)/python -m docs.build
+
+# The pages as a site in build/site, which works without a network; a broken link or anchor ends it.
+docs: env
+	$(BIN)/mkdocs build --strict --config-file docs/mkdocs.yml
+	@echo "Read it: $(BIN)/python -m http.server --directory build/site"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,0 +1,64 @@
+"""The pages build as a site: each link and anchor leads somewhere, and nothing is loaded from elsewhere."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("material", reason="needs the extra docs")
+ROOT = Path(__file__).parents[1]
+
+
+def build(root: Path, to: Path) -> str:
+    """What mkdocs says; empty if it built the site."""
+    arguments = ["build", "--strict", "--quiet", "--config-file", root / "docs" / "mkdocs.yml", "--site-dir", to]
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", *map(str, arguments)],
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    assert build(ROOT, tmp_path) == ""
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        html = page.read_text("utf-8")
+        loaded = re.findall(r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?([^\"'\s>]+)", html)
+        loaded += [
+            link.group(1)
+            for tag in re.findall(r"<link[^>]*>", html)
+            if "canonical" not in tag and (link := re.search(r"href=[\"']?([^\"'\s>]+)", tag))
+        ]
+        assert loaded
+        assert not [one for one in loaded if "//" in one], page.name
+    for style in tmp_path.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text("utf-8")), style.name
+    assert "window.length" in (tmp_path / "search" / "search_index.json").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ("[x](nowhere.md)", "nowhere.md"),
+        ("[x](decision.md#nowhere)", "#nowhere"),
+        ("[x](../deploy/nowhere)", "../deploy/nowhere"),
+    ],
+)
+def test_a_broken_link_or_anchor_fails(tmp_path: Path, link: str, said: str) -> None:
+    for name in ("docs", "config", "deploy", "tests/labels", "tests/benchmarks/results", "tests/results"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "tests" / "model").mkdir()
+    page = tmp_path / "docs" / "glossary.md"
+    page.write_text(f"{page.read_text('utf-8')}\n{link}\n")
+    assert said in build(tmp_path, tmp_path / "site")
