@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 def build(root: Path, to: Path) -> str:
     """What mkdocs says; empty if it built the site."""
-    arguments = ["build", "--strict", "--quiet", "--config-file", root / "docs" / "mkdocs.yml", "--site-dir", to]
+    arguments = ["build", "--strict", "--config-file", root / "docs" / "mkdocs.yml", "--site-dir", to]
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", *map(str, arguments)],
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
