@@ -44,7 +44,7 @@ NOT_RUN = {
 
 
 PROGRAMS = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:stream-dedup|jq|zcat|cp|make|docker|kubectl|pip|python|printf|sudo|env/bin/|kafka-|spark-)"
+    r"(?:[A-Z_]+=\S+ )*(?:stream-dedup|jq|zcat|cp|for|make|docker|kubectl|pip|python|printf|sudo|env/|kafka-|spark-)"
 )
 
 
@@ -89,6 +89,10 @@ def shell(tmp_path: Path) -> Path:
         table = csv.DictWriter(file, list(items[0]))
         table.writeheader()
         table.writerows(items)
+    (tmp_path / "eigen.csv").write_text(
+        "Kop,Tekst\n" + "".join(f"{n}. dag,De veerboot vaart {n} keer.\n" for n in "123")
+    )
+    (tmp_path / "lines.txt").write_text("".join(f"{item['text']}\n" for item in items[:9]))
     (tmp_path / "simhash.toml").write_text('[fingerprint]\nfamily = "simhash"\n')
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "stream-dedup"
