@@ -1,16 +1,22 @@
 """The pages build as a site: each link and anchor leads somewhere, and nothing is loaded from elsewhere."""
 
+import doctest
 import os
 import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("material", reason="needs the extra docs")
 ROOT = Path(__file__).parents[1]
+
+
+def test_the_examples_of_the_hook_are_true() -> None:
+    assert doctest.testmod(import_module("docs.pages")) == (0, 2)
 
 
 def build(root: Path, to: Path) -> str:
@@ -43,6 +49,19 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
     for style in tmp_path.rglob("*.css"):
         assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text("utf-8")), style.name
     assert "window.length" in (tmp_path / "search" / "search_index.json").read_text("utf-8")
+
+
+def test_tables_and_lists_are_those_of_a_code_host(tmp_path: Path) -> None:
+    """Here a list in a list needs four spaces, and a table an empty line before it."""
+    assert build(ROOT, tmp_path) == ""
+    for page in [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.S)
+        made = tmp_path / page.relative_to(ROOT).with_name(page.name.replace("README", "index")).with_suffix(".html")
+        article = re.search(r"<article.*</article>", made.read_text("utf-8"), re.S)
+        assert article
+        tables = len(re.findall(r"^\|(?: -+ \|)+$", text, re.M))
+        items = len(re.findall(r"^\s*(?:[-*]|\d+\.) ", text, re.M))
+        assert (article[0].count("<table"), len(re.findall(r"<li\b", article[0]))) == (tables, items), page.name
 
 
 @pytest.mark.parametrize(
