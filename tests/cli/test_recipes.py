@@ -1,4 +1,4 @@
-"""Each line of a shell block in README.md and docs/ is run on small files, or the table says why it cannot be.
+"""Each line of a shell block in README.md, deploy/ and docs/ is run on small files, or the table says why it cannot be.
 
 The lines of a section run in order, in a folder that has the inputs that pages name. tests/test_pages.py checks the
 names and options of all commands.
@@ -64,13 +64,13 @@ def sections(path: Path) -> dict[str, list[str]]:
     """The commands of each section that can be run, by page and heading."""
     parts = re.split(r"^##+ ", path.read_text("utf-8"), flags=re.M)
     return {
-        f"{path.name}: {part.partition(chr(10))[0]}": runnable
+        f"{path.relative_to(ROOT)}: {part.partition(chr(10))[0]}": runnable
         for part in parts
         if (runnable := [line for line in shell_lines(part) if not any(word in line for word in NOT_RUN)])
     }
 
 
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 SECTIONS = {name: lines for path in PAGES for name, lines in sections(path).items()}
 
 
@@ -120,6 +120,6 @@ def test_the_commands_of_a_section_work(section: str, shell: Path) -> None:
 
 
 def test_recipes_are_run_and_each_reason_is_needed() -> None:
-    assert len([name for name in SECTIONS if name.startswith("recipes.md")]) >= 7
+    assert len([name for name in SECTIONS if name.startswith("docs/recipes.md")]) >= 7
     everything = "\n".join(line for path in PAGES for line in shell_lines(path.read_text("utf-8")))
     assert [word for word in NOT_RUN if word not in everything] == []
