@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference wheel sbom clean
+.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference docs wheel sbom clean
 
 env: $(STAMP)
 
@@ -26,7 +26,7 @@ $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 # All packages, those of tests and extras included.
 $(STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
-	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,registry,chinese,spark,dev]'
+	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,registry,chinese,spark,docs,dev]'
 	$(BIN)/stream-dedup warm
 	@touch $(RUN_STAMP) $(STAMP)
 
@@ -112,6 +112,11 @@ sbom: env
 	mkdir -p dist
 	$(BIN)/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/stream-dedup.cdx.json
+
+# The pages as a site in build/site, which works without a network; a broken link or anchor ends it.
+docs: env
+	$(BIN)/mkdocs build --strict --config-file docs/mkdocs.yml
+	@echo "Read it: $(BIN)/python -m http.server --directory build/site"
 
 clean:
 	rm -rf $(VENV) stream_dedup/machine_code .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

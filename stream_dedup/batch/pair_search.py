@@ -1,4 +1,4 @@
-"""Fingerprint a whole corpus, find its candidate pairs, and decide them.
+"""The steps of `pairs`: fingerprint a corpus, sort keys into candidates, decide. The caller gives the sizes.
 
 In: lines (lines.py). Several threads decode and fingerprint batches of lines side by side (the kernels release the
 GIL); the batches are put together in input order, in temporary files, one for each column. So there is `Corpus`, the

@@ -1,4 +1,4 @@
-"""Find all near-duplicate pairs and clusters of a corpus.
+"""Find all near-duplicate pairs and clusters of a corpus, within a limit of memory: run the steps, write the rows.
 
 In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment",
 "headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);

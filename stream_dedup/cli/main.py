@@ -134,8 +134,7 @@ _RESTARTS = {
     "filter": "Its outputs are not complete: run it again, which begins anew. ",
     "filter --state": "Nothing is lost, and the same command goes on where the last commit ended. ",
     "feeds --state": "Nothing is lost, and the same command goes on where it stopped. ",
-    "pairs": "Its outputs are not complete: run it again, which goes on behind the last part that it kept. ",
-    "pairs --engine": "Its outputs are not complete: run it again, which begins anew. ",
+    "pairs": "Its outputs are not complete: run it again, which begins anew. ",
 }
 """What a restart of a command does, by command and option. Commands that are not here keep nothing."""
 

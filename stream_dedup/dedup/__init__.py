@@ -1,1 +1,1 @@
-"""The decision: candidates, similarities, the rule, verdicts. Pure: no I/O and no clock of its own."""
+"""The decision, without I/O. deduplicator.py: memory and calls; decide.py: a batch, item by item; rule.py: a pair."""

@@ -1,4 +1,4 @@
-"""Choose the time that counts for each item, compute the watermark, and say where an item's window ends.
+"""Compute each item's effective time, its window, and the watermark, which is the stream's time.
 
 In: the event times and input partitions of the items, in order. Out: `BatchTimes`: the effective time of each item,
 what is unusual about its stated time (`Odd`), and the watermark after it; and from these a `Scope`: the originals that

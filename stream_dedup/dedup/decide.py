@@ -1,4 +1,4 @@
-"""Decide: judge the items of a batch one after the other, each against what all items before it left behind.
+"""Decide a batch, item by item, each against what all items before it left behind; rule.py decides a single pair.
 
 In: a prepared batch, its times, what the Deduplicator remembers, and the earlier batches that are judged, but not yet
 final. Out: a `Resolution`: for each item its outcome and the candidate that decided it; what to remember and forget.

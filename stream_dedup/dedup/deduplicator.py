@@ -1,4 +1,4 @@
-"""The core of the package: `Deduplicator` turns items into verdicts, without I/O and without a clock of its own.
+"""The core of the package: `Deduplicator` holds what is remembered; its calls judge, apply, confirm and restore.
 
 `judge(items)` returns a `Batch`: the verdicts, and a `Delta` with the changes to the index. It changes nothing.
 `apply(batch)` updates the index, in one of two ways:

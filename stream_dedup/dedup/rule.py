@@ -1,4 +1,4 @@
-"""The decision on a pair: two logistic regressions over designed features. Anything new? The same article?
+"""The rule for one pair of items, two logistic regressions: anything new? the same article? decide.py asks it.
 
 In: `SIMILARITY` records of pairs. Out: log-odds. Pure functions; every weight comes from pages that people read.
 

@@ -1,4 +1,4 @@
-"""A made-up news feed that behaves like a syndicated one, for `make run` and the tests.
+"""Make up a news feed that behaves like a syndicated one: the made-up feed of `make run`, `feed` and the tests.
 
 `sample_feed` makes items, as dicts with id, title, text, source, url, published and `kind`, in the order of their
 publication. `sample_records` makes Kafka records of them, a few of them broken. The same seed gives the same feed, and

@@ -1,4 +1,4 @@
-"""Plan the keys of bodies: the anchors, bands or layout for a recall, what they find, their work and their bytes.
+"""Predict what the keys of bodies find and cost (recall, false candidates, bytes), and propose better settings.
 
 Pure; nothing is run. `stream-dedup plan` prints the result, and tests compare the predictions with a measured index.
 `evaluate` says what follows from settings. `advise` proposes others where the present ones fall short.

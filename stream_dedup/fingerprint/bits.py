@@ -1,4 +1,4 @@
-"""The basic operations of compiled code: mix the bits of hashes, and find bytes in blocks of 8, 32 or 64.
+"""The basic operations of compiled code: mix the bits of hashes, count bits, find bytes in blocks of 8, 32 or 64.
 
 All modules use these hash functions, because two that mixed differently would make keys that never match. Changing any
 of them changes the scheme: raise kernel.VERSION. Sources: the finaliser of MurmurHash3 (Appleby 2011); the prime of

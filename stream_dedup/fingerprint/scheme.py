@@ -1,4 +1,4 @@
-"""The scheme: everything that two fingerprints must share to be comparable, with an id.
+"""Derive what two fingerprints must share (hash seeds, sizes, tables, runs of anchors) from settings, and its id.
 
 A `Scheme` derives from the [fingerprint] settings the seeds of the hash functions, the fields of a signature, and the
 index tables of each view. Every changelog block contains the scheme id, so that schemes are never mixed.

@@ -1,1 +1,1 @@
-"""The index: sorted runs of keys and a tree of recent ones, from which candidates are looked up."""
+"""The index: looks up the rows that share a key with an item. A row is one remembered item, numbered by arrival."""

@@ -1,4 +1,4 @@
-"""The hybrid index: find the rows that share a key with new items, in sorted runs and in the recent tree.
+"""The hybrid index: find the remembered items (rows) that share a key with new ones, in runs and the recent tree.
 
 In: C keys and a time per row, in order of arrival. Out: for new items, the rows that share at least one key with them
 and are still alive. One index serves all views and families: a column of keys (a MinHash band, the hash of a headline,

@@ -1,4 +1,4 @@
-"""The recent tree: sorted lists of the newest rows, to which single rows can be added cheaply.
+"""The recent tree: the keys of the newest remembered items (rows), until they become a run.
 
 In: small batches of keys. Out: the pairs (item, row) that share a key, and, once the tree is full, all its keys for a
 run. A sorted array cannot take single rows cheaply; a tree (sortedcontainers) can, but it consists of Python objects.

@@ -1,4 +1,4 @@
-"""Store the data of each row beside its keys: a signature of fixed size, an id and, optionally, a packed body.
+"""Store what is kept of each remembered item (row) beside its keys: signature, id and, optionally, packed body.
 
 In: structured signatures, ids and bodies, in order of arrival. Out: signatures, ids and bodies by row number. Rows have
 the same numbers as in the index. The store consists of segments of 65,536 rows, so it grows without copying and frees

@@ -1,4 +1,4 @@
-"""Build and merge runs: immutable sorted tables of keys over a contiguous range of rows; and keep their number small.
+"""Runs, immutable sorted tables of the keys of consecutive rows: build them, and merge them so that they stay few.
 
 In: the keys of consecutive rows, and which rows are alive. Out: a `Run`, and `Tiers`, a short list of runs, oldest
 first. A run is the sorted-table form of locality-sensitive

@@ -1,4 +1,4 @@
-"""Store the time of each row, which decides whether the row is alive, and say which times count for an item: `Windows`.
+"""Store the time of each remembered item (row), and say which times count for a new item: `Windows`.
 
 In: times of new rows, forgotten rows, expiry. Out: one contiguous int64 array that the lookup kernels read. A row with
 an unknown time (`ANY_TIME`) counts while it is recent; a forgotten row has the lowest possible time. So expiry and

@@ -1,4 +1,4 @@
-"""Partition assignors: which member of the group is active (scope global), and which partitions each gets.
+"""Assign partitions to members: all to the active one (scope global), or shared among all (scope partition).
 
 Scope global: one active member gets every partition, the others stand by. In: the members, each with its claim (user
 data). Out: an assignment. The active member keeps its role through every rebalance, so a joining standby causes no

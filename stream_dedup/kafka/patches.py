@@ -1,4 +1,4 @@
-"""What reaches into kafka-python's private parts, and why.
+"""Refuse other versions of kafka-python, and patch this one: resume, rebalance, stop a producer, report refused logins.
 
 kafka-python promises none of what is used here, so pyproject.toml pins its version exactly, this module refuses another
 one when it is imported, and tests/kafka/test_patches.py names what each patch relies on.

@@ -1,4 +1,4 @@
-"""A transactional producer with a thread of its own, every wait bounded and every error translated.
+"""The calls of a commit's steps (begin, offsets, send, flush, commit), each with a time limit, in their own thread.
 
 A transaction is one job in that thread (`start`), which calls `begin` to `commit`; the caller waits for it for a
 bounded time (`wait`, P5). When that is over, or after `close`, no further call of the job reaches the client.

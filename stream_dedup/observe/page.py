@@ -1,4 +1,4 @@
-"""Render the status page: charts, tasks, input, last items and what to look at, as HTML.
+"""Render the status page from the templates in observe/templates, and serve the CSS and scripts of observe/static.
 
 It shows the worker's health (`HealthState`), its recent numbers (`Board`), its input (`Incoming`), recent items
 (`Recent`) and the metrics of its index. News text is hostile: templates escape all of it (rendering.py), and only

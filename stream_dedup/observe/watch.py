@@ -58,7 +58,7 @@ class Incoming(Observer):
         self._settings, self._clock, self._lock = settings, clock, threading.Lock()
         self._surveys: deque[tuple[float, Survey]] = deque(maxlen=2)  # when each began; the newest is the last
         self._is_summarized = False  # in the log
-        self._due = 0.0  # when the log says more
+        self._due = 0.0  # when the log next says it
         self._logged: set[str] = set()  # kinds of warnings that were logged
 
     def latest(self) -> tuple[float, Summary] | None:

@@ -1,4 +1,4 @@
-"""Count and report the compilations of numba kernels, as numba's events announce them.
+"""Notice when numba compiles a kernel while items wait: name the kernels, and say so in the log.
 
 In: a block of code. Out: the names of the kernels that it compiled, or a line of the log. From an empty cache the first
 items wait a minute for compilations, spread over the first batches. Without a message that looks like a worker that

@@ -1,3 +1,5 @@
+"""All pairs of an archive on Apache Spark: `Archive` and `deduplicate`. Says what to install without PySpark."""
+
 from stream_dedup.errors import ConfigError
 from stream_dedup.phrases import install_command
 

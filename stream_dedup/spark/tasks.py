@@ -1,4 +1,4 @@
-"""The tasks that Spark's executors call: make items, compare them for what stays, find, decide and unite pairs.
+"""What Spark's executors do with record batches, step by step: items, keys, pairs, decisions, forests of clusters.
 
 In: record batches of records, each with its place (input, file, block). `Places`, on the driver, says how many lines
 come before a place, so the lines, and the ids of items without one, are those of the single process. Out: *items*, with

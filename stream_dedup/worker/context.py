@@ -1,4 +1,4 @@
-"""What all parts of a worker share: settings, observer, clock, and time limits for the calls of Kafka's clients."""
+"""What all parts of a worker share: settings, observer, clock, warnings said once, threads with time limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Read an index's changelog back from Kafka: every `Delta`, in the order in which it was committed.
+"""Read an index's changelog back from Kafka, in order of commit; report gaps, foreign records and stalls.
 
 The worker writes changelog records in the transaction of the batch, so a block exists exactly if its batch was
 committed. An index has two partitions, of blocks and of merged blocks (changelog/entries.py). Each record has headers

@@ -1,4 +1,4 @@
-"""Decide where a task resumes, and whether its index is complete.
+"""Decide at which input offsets a task resumes, and whether its index has all that was committed up to them.
 
 In: `ResumeFacts`, that is the group's offsets with the note beside each, what the changelog holds, and where the topics
 begin. Out: positions, or an error with the command that mends it; and a message if part of the index is lost. Nothing

@@ -80,4 +80,6 @@ def test_out_of_memory_says_what_a_restart_of_this_command_does(
     assert "a restart goes on where the last commit ended" in said("--verbose", "run")
     assert "run it again, which begins anew" in said("filter", "a.jsonl", "--output", "b.jsonl")
     assert "the same command goes on where the last commit ended" in said("filter", "a.jsonl", "--state", "directory")
+    assert "run it again, which begins anew" in said("pairs", "a.jsonl", "--output", "b.jsonl")
+    assert "run it again, which begins anew" in said("pairs", "a.jsonl", "--engine", "spark", "--output", "b.jsonl")
     assert "restart" not in said("plan")

@@ -129,7 +129,7 @@ def test_make_run_installs_what_running_needs_and_leaves_compiling_to_the_demo(t
 
 def test_make_test_installs_everything_in_one_go(tmp_path: Path) -> None:
     output = commands("test", tmp_path)
-    assert extras(output) == [{"embedded", "pages", "report", "parquet", "registry", "chinese", "spark", "dev"}]
+    assert extras(output) == [{"embedded", "pages", "report", "parquet", "registry", "chinese", "spark", "docs", "dev"}]
     assert output.index("stream-dedup warm") < output.index("bin/pytest -m")
     assert "make test" in (ROOT / ".ci" / "run").read_text("utf-8")
 

@@ -93,11 +93,9 @@ def sentences(sections: Mapping[str, Section], benchmarks: Mapping[str, Benchmar
             ("(`cautious` is {}, `balanced` {}, `eager` {})", novelties),
             ("two labels that agree give the interval {} to 1", [share(wilson(1.0, 2)[0])]),
         ],
-        "docs/architecture.md": [
+        "deploy/README.md": [
             ("a week of {} items a second fills 64 GiB", [f"{float(f'{a_second:.2g}'):,.0f}"]),
             ("SimHash with four tables takes {} % of it", [round(100 * compact_peak / peak_bytes(ORIGINALS, takes))]),
-        ],
-        "deploy/README.md": [
             (
                 "with the default keys: {} bytes of signature + {} keys × {} + {} of id + {} = {}",
                 [

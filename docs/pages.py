@@ -1,0 +1,67 @@
+"""Make the pages of the repository a site: a hook of mkdocs (docs/mkdocs.yml), which takes pages of one folder only.
+
+In: README.md and all pages that `nav` names. Out: the same pages under the same paths, so that their relative links
+work here and on a code host. Files that they link (settings files, results, pictures) come along. A link to a folder or
+to code becomes its text, since the site has neither.
+"""
+
+import re
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+_LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s:]+)(?:#[^)\s]*)?\)")
+
+
+def paths_in(nav: Any) -> list[str]:
+    """The pages of a navigation.
+
+    >>> paths_in([{"Start": "README.md"}, {"Use it": [{"Files": "docs/files.md"}]}])
+    ['README.md', 'docs/files.md']
+    """
+    if isinstance(nav, str):
+        return [nav]
+    return [path for one in (nav.values() if isinstance(nav, dict) else nav) for path in paths_in(one)]
+
+
+def root(config: MkDocsConfig) -> Path:
+    """The folder of the repository."""
+    return Path(config.config_file_path).parents[1]
+
+
+def target(page: str, link: str) -> str:
+    """The path in the repository that a link of a page leads to.
+
+    >>> target("docs/operating.md", "../deploy/README.md")
+    'deploy/README.md'
+    """
+    return normpath(PurePosixPath(page).parent / link)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages, and what they link."""
+    pages = paths_in(config.nav)
+    pages += [f"docs/{path.name}" for path in root(config).glob("docs/*.md")]  # a page that nav lacks is a warning
+    linked = [
+        target(page, link)
+        for page in dict.fromkeys(pages)
+        for _, link in _LINK.findall((root(config) / page).read_text("utf-8"))
+    ]
+    for path in dict.fromkeys([*pages, *linked]):
+        if (root(config) / path).is_file() and (path in pages or not path.endswith((".md", ".py"))):
+            files.append(File(path, str(root(config)), config.site_dir, config.use_directory_urls))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
+    """Replace links to what exists, but is no part of the site, by their text."""
+
+    def shown(link: re.Match[str]) -> str:
+        path = target(page.file.src_uri, link[2])
+        is_outside = (root(config) / path).exists() and files.get_file_from_path(path) is None
+        return link[1] if is_outside else link[0]
+
+    return _LINK.sub(shown, markdown)

@@ -1,0 +1,83 @@
+"""The pages build as a site: each link and anchor leads somewhere, and nothing is loaded from elsewhere."""
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("material", reason="needs the extra docs")
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_examples_of_the_hook_are_true() -> None:
+    assert doctest.testmod(import_module("docs.pages")) == (0, 2)
+
+
+def build(root: Path, to: Path) -> str:
+    """What mkdocs says; empty if it built the site."""
+    arguments = ["build", "--strict", "--config-file", root / "docs" / "mkdocs.yml", "--site-dir", to]
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", *map(str, arguments)],
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    assert build(ROOT, tmp_path) == ""
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        html = page.read_text("utf-8")
+        loaded = re.findall(r"<(?:script|img|iframe)[^>]*\ssrc=[\"']?([^\"'\s>]+)", html)
+        loaded += [
+            link.group(1)
+            for tag in re.findall(r"<link[^>]*>", html)
+            if "canonical" not in tag and (link := re.search(r"href=[\"']?([^\"'\s>]+)", tag))
+        ]
+        assert loaded
+        assert not [one for one in loaded if "//" in one], page.name
+    for style in tmp_path.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text("utf-8")), style.name
+    assert "window.length" in (tmp_path / "search" / "search_index.json").read_text("utf-8")
+
+
+def test_tables_and_lists_are_those_of_a_code_host(tmp_path: Path) -> None:
+    """Here a list in a list needs four spaces, and a table an empty line before it."""
+    assert build(ROOT, tmp_path) == ""
+    for page in [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.S)
+        made = tmp_path / page.relative_to(ROOT).with_name(page.name.replace("README", "index")).with_suffix(".html")
+        article = re.search(r"<article.*</article>", made.read_text("utf-8"), re.S)
+        assert article
+        tables = len(re.findall(r"^\|(?: -+ \|)+$", text, re.M))
+        items = len(re.findall(r"^\s*(?:[-*]|\d+\.) ", text, re.M))
+        assert (article[0].count("<table"), len(re.findall(r"<li\b", article[0]))) == (tables, items), page.name
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ("[x](nowhere.md)", "nowhere.md"),
+        ("[x](decision.md#nowhere)", "#nowhere"),
+        ("[x](../deploy/nowhere)", "../deploy/nowhere"),
+    ],
+)
+def test_a_broken_link_or_anchor_fails(tmp_path: Path, link: str, said: str) -> None:
+    for name in ("docs", "config", "deploy", "tests/labels", "tests/benchmarks/results", "tests/results"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "tests" / "model").mkdir()
+    page = tmp_path / "docs" / "glossary.md"
+    page.write_text(f"{page.read_text('utf-8')}\n{link}\n")
+    assert said in build(tmp_path, tmp_path / "site")
