@@ -112,7 +112,8 @@ def _framed_seeds() -> list[bytes]:
     message = article_class()(id="1", title="Elm", text="It opened.")
     return [
         frame(1, avro(AVRO, item)), b"\0" * 4 + frame(1, avro(AVRO, item)),
-        frame(2, b"\x02\x02" + message.SerializeToString()), frame(3, b"\x02a\x02\x02b\0"), frame(4, b'{"title": "Elm"}'),
+        frame(2, b"\x02\x02" + message.SerializeToString()),
+        frame(3, b"\x02a\x02\x02b\0"), frame(4, b'{"title": "Elm"}'),
     ]  # fmt: skip
 
 
