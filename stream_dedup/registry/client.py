@@ -74,9 +74,9 @@ class RegistryClient:
         path = f"/subjects/{quote(subject, safe='')}/versions/{int(version)}"
         return int(self._get(path, f"no version {version} of {subject}, to which a schema refers")["id"])
 
-    def _context(self) -> ssl.SSLContext:
-        """A replaced CA file takes effect at the next request."""
-        return ssl.create_default_context(cafile=self._settings.ca_file)
+    def _context(self) -> ssl.SSLContext | None:
+        """A replaced CA file takes effect at the next request. Loading CAs takes time, which http does not need."""
+        return ssl.create_default_context(cafile=self._settings.ca_file) if self._url.startswith("https") else None
 
     def _get(self, path: str, lack: str) -> Any:
         request, deadline = Request(self._url + path, headers=self._headers()), time.monotonic() + _SECONDS  # noqa: S310 - http(s) by the settings

@@ -1,6 +1,6 @@
 """Open the frame in which serializers of schema registries put a value: a zero, the id of the schema, the value.
 
-In: the bytes of a record. Out: a JSON object: that of a JSON Schema as it stands there, which needs no registry; Avro
+In: the bytes of a record. Out: a JSON object: that of a JSON Schema unchanged, which needs no registry; Avro
 and Protobuf decoded by their schema. An id is four bytes, or eight as older serializers of Apicurio write them: ids
 begin at 1, so four zeros are the upper half of such a one. Schemas are kept for ever, since ids never change.
 """

@@ -104,7 +104,7 @@ def test_unreachable_brokers_degrade_and_then_stall(health: Health, clock: Clock
     health.loop_completed(["global"])
     assert health.state() == HealthState(Status.STALLED, START + 100, "no broker answers still")
     assert not health.state().healthy
-    health.batch(report("global"))
+    health.batch(report("global"))  # a broker has committed it
     assert health.state() == HealthState(Status.OK, START + 100 + BOUND + 1), "it was not well before"
 
 

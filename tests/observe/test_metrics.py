@@ -111,8 +111,8 @@ def test_missing_fields_and_shapes_are_counted(world: World) -> None:
 
 
 def test_every_reason_in_the_code_is_documented() -> None:
-    """Files have another reason, a table row that does not fit, which the worker never meets."""
-    files = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE / "batch"]
+    """Files and the polling of feeds have reasons of their own, which the worker never meets."""
+    files = [path for path in PACKAGE.rglob("*.py") if path.parent not in (PACKAGE / "batch", PACKAGE / "feeds")]
     source = "\n".join(path.read_text("utf-8") for path in files)
     literal = set(re.findall(r'\bBadItem\(\s*"([a-z-]+)"', source)) | set(
         re.findall(r'_bad\([^"\n]*"([a-z-]+): ', source)
