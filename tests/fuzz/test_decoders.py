@@ -49,7 +49,7 @@ TARGETS_OF = {
 NEEDS_NONE = {
     "batch/pair_search.py": "arrays that the same process has just written",
     "dedup/passages.py": "code points of a text that was decoded before",
-    "feeds/documents.py": "XML is of target decode xml; JSON Feed and pages are msgspec's and lexbor's, see tests/feeds",
+    "feeds/documents.py": "XML is that of target decode xml; JSON Feed and pages are in tests/feeds",
     "feeds/fetch.py": "unpacks by pieces under a bound; bombs and cut bodies are in tests/feeds",
     "feeds/poller.py": "the address of a feed in the list",
     "feeds/schedule.py": "a date in a header; what is none counts as none, see tests/feeds",
