@@ -27,7 +27,8 @@ Parsed = TypeVar("Parsed")
 
 SEQUENCE_HEADER = "sequence"
 BLOCKS_HEADER = "blocks"
-"""Of a merged block: an offset in the partition of blocks before all blocks that are not merged by then."""
+"""Of a merged block: an offset in the partition of blocks before all blocks that are not merged by then, and the id of
+the topic that it counts in. In a copy of the topic offsets are others."""
 OFFSETS_HEADER = "offsets"
 SUMMARY_HEADER = "standing"
 MIGRATION_HEADER = "migration"
@@ -109,9 +110,9 @@ def offsets_header(offsets: Mapping[int, int]) -> Header:
     return OFFSETS_HEADER, msgspec.json.encode(offsets)
 
 
-def blocks_header(offset: int) -> Header:
-    """The header of a merged block that says where the blocks begin that are not merged."""
-    return BLOCKS_HEADER, str(offset).encode()
+def blocks_header(offset: int, topic_id: str = "") -> Header:
+    """The header of a merged block that says where the blocks begin that are not merged, in the topic of this id."""
+    return BLOCKS_HEADER, f"{offset} {topic_id}".rstrip().encode()
 
 
 @dataclass(slots=True)
@@ -156,12 +157,15 @@ def span_of(record: Any) -> SequenceRange:
     return SequenceRange.parse(_header(record, SEQUENCE_HEADER))
 
 
-def blocks_start(record: Any) -> int:
-    """Where the blocks begin that this merged block and those before it do not repeat. Raises CorruptBlock."""
+def blocks_start(record: Any, topic_id: str = "") -> int:
+    """Where the blocks begin that this merged block and those before it do not repeat, in the topic of this id; 0, the
+    beginning, if it was written to another one. Raises CorruptBlock.
+    """
     value = _header(record, BLOCKS_HEADER)
-    if not value.isdigit() or len(value) > _DIGITS:
+    offset, _, its_id = value.partition(b" ")
+    if not offset.isdigit() or len(offset) > _DIGITS:
         raise CorruptBlock(f"{value!r} in the header {BLOCKS_HEADER!r} is no offset")
-    return int(value)
+    return int(offset) if its_id == topic_id.encode() else 0
 
 
 @contextmanager

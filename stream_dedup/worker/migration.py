@@ -117,8 +117,8 @@ class Migration:
             return self._run(resources)
 
     def _run(self, resources: ExitStack) -> MigrationProgress:
-        self._context.check_topics()
-        store = self._store = StateStore(self._context, TASK, 0)
+        changelog = self._context.check_topics()[self._settings.topics.changelog]
+        store = self._store = StateStore(self._context, TASK, 0, changelog.id)
         resources.callback(store.close)
         self._consumer = client.make_consumer(client.changelog_reader(self._settings))
         resources.callback(self._consumer.close, autocommit=False)

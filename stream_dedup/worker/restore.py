@@ -61,8 +61,8 @@ class ChangelogReader:
     """Restores every delta of an index into `dedup`, oldest first, as far as it is asked to read.
 
     `task`: the name of its thread, in which the client works. `release` gives the client up; the next use makes another
-    and goes on from the same position. `builder` learns the state that the next writer needs. `restored`: what has been
-    read so far. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if the changelog no
+    and goes on from the same position. `builder` learns the state that the next writer needs. `topic_id()`: of the
+    changelog. `restored`: what has been read so far. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if the changelog no
     longer has the next entries, other StreamErrors of the client.
     """
 
@@ -74,12 +74,13 @@ class ChangelogReader:
         owner: str,
         dedup: Deduplicator,
         builder: EntryBuilder,
+        topic_id: Callable[[], str] = lambda: "",
     ) -> None:
         self.restored = RestoreResult()
         self.partitions = partitions
         self._resequencer: Resequencer[Any] = Resequencer()
         self._context, self._task, self._owner = context, task, owner
-        self._dedup, self._builder = dedup, builder
+        self._dedup, self._builder, self._topic_id = dedup, builder, topic_id
         self._thread: Bounded | None = None
         self._consumer: Any = None
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
@@ -250,7 +251,7 @@ class ChangelogReader:
         first = self._positions[blocks]  # nothing of it has been read
         consumer = self._consumer
         end = self._call(lambda: consumer.end_offsets([blocks]))[blocks]
-        # Beyond the end it is of another topic's copy: all blocks are read, which costs time only.
+        # Beyond the end, or of another topic, of which this one is a copy: all blocks are read, which costs time only.
         start = self._blocks_start if self._blocks_start <= end else 0
         if start < first:
             start, self._oldest_number = first, -1
@@ -269,7 +270,7 @@ class ChangelogReader:
             with placed(record):
                 span = span_of(record)
                 if place == self.partitions.merged:
-                    self._blocks_start = blocks_start(record)
+                    self._blocks_start = blocks_start(record, self._topic_id())
             if place == self.partitions.merged:
                 self._resequencer.add_merged(span, record)
                 continue

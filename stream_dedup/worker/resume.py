@@ -154,10 +154,15 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     """Say what is missing of the index, as far as it can be known, and what follows. None: nothing is missing."""
     changelog, last, restored = settings.topics.changelog, facts.last_note, facts.restored
     written = restored.task_summary.originals if restored.task_summary is not None else 0
-    if last is not None and last.changelog_id != facts.changelog_id:
+    behind = {p: one.offset for p, one in facts.committed.items() if restored.offsets.get(p, 0) < one.offset}
+    is_another = last is not None and last.changelog_id != facts.changelog_id
+    # A copy of the former changelog that holds all that was committed is as good as that one.
+    if is_another and (behind or not restored.blocks):
         if restored.migration is not None and restored.migration.complete:
             return None  # a migration has filled it to replace the former changelog
         loss = f"{changelog} was deleted and created anew, or [topics] changelog was changed, since the last commit"
+        if restored.offsets:
+            loss += f"; it is a copy that ends before the offsets {behind} of {settings.topics.input}"
     elif last is not None and not restored.blocks and facts.now_ms - last.at < facts.changelog_retention_ms:
         hours = (facts.now_ms - last.at) / 3600_000
         loss = f"{changelog} holds nothing, although the last commit is {hours:.1f} h old"

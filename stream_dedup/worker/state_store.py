@@ -59,7 +59,9 @@ class StateStore:
         self._pending: deque[_PendingBatch] = deque()  # oldest first
         self._caught_up_at = time.monotonic()  # when nothing was left to read
         self._offsets_behind, self._lag_asked_at = 0, 0.0
-        self.reader = ChangelogReader(context, name, self.places, self.owner, self.dedup, self._builder)
+        self.reader = ChangelogReader(
+            context, name, self.places, self.owner, self.dedup, self._builder, lambda: self.topic_id
+        )
 
     def __len__(self) -> int:
         """Originals in the index."""
@@ -114,7 +116,7 @@ class StateStore:
             partition = (self.places.merged if entry.is_merged else self.places.blocks).partition
             all_headers = [*headers, entry.span.header()]
             if entry.is_merged:
-                all_headers.append(blocks_header(self.reader.blocks_start))
+                all_headers.append(blocks_header(self.reader.blocks_start, self.topic_id))
             records.append(Outgoing(self.topic, partition, owner, encode(entry.delta, scheme), all_headers, now))
         return records
 

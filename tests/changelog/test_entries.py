@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -15,6 +16,8 @@ from stream_dedup.changelog.records import (
     RestoreResult,
     SequenceRange,
     TaskSummary,
+    blocks_header,
+    blocks_start,
     offsets_header,
 )
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
@@ -247,3 +250,12 @@ def test_offsets_of_another_input_topic_are_dropped() -> None:
     restored.add_block([TaskSummary("news.raw", "id-1", 5).header(), offsets_header({0: 400, 1: 400, 2: 400})])
     restored.add_block([offsets_header({0: 7}), summary.header()])
     assert (restored.offsets, restored.task_summary) == ({0: 7}, summary)
+
+
+def test_where_blocks_begin_counts_in_its_own_topic_only() -> None:
+    """In a copy the offsets are others: blocks before that place may be needed there."""
+    merged = SimpleNamespace(headers=[blocks_header(40, "id-1")])
+    assert [blocks_start(merged, name) for name in ("id-1", "id-2", "")] == [40, 0, 0]
+    assert blocks_start(SimpleNamespace(headers=[blocks_header(40)]), "") == 40, "brokers without ids"
+    with pytest.raises(CorruptBlock, match="is no offset"):
+        blocks_start(SimpleNamespace(headers=[("blocks", b" id-1")]), "id-1")

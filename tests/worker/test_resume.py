@@ -168,6 +168,18 @@ def test_a_loss_of_state_is_reported(found: ResumeFacts, message: str) -> None:
     assert "stream-dedup migrate" in loss
 
 
+def test_a_copy_of_the_changelog_is_complete_if_it_holds_every_commit() -> None:
+    group = {0: committed(5, changelog_id="changelog-0"), 1: committed(3, changelog_id="changelog-0")}
+    assert state_loss(SETTINGS, facts(group, restored=written({0: 5, 1: 3}))) is None
+    loss = state_loss(SETTINGS, facts(group, restored=written({0: 4, 1: 3})))
+    assert loss is not None
+    assert f"a copy that ends before the offsets {{0: 5}} of {INPUT}" in loss
+    # Complete to the end, but not from the beginning.
+    loss = state_loss(SETTINGS, facts(group, restored=written({0: 5, 1: 3}, originals=1000), originals=400))
+    assert loss is not None
+    assert "400 of 1000" in loss
+
+
 @pytest.mark.parametrize(
     "found",
     [
