@@ -62,8 +62,8 @@ class ChangelogReader:
 
     `task`: the name of its thread, in which the client works. `release` gives the client up; the next use makes another
     and goes on from the same position. `builder` learns the state that the next writer needs. `topic_id()`: of the
-    changelog. `restored`: what has been read so far. Raises ChangelogError for blocks that are damaged or of another owner, Outdated if the changelog no
-    longer has the next entries, other StreamErrors of the client.
+    changelog. `restored`: what has been read so far. Raises ChangelogError for blocks that are damaged or of another
+    owner, Outdated if the changelog no longer has the next entries, other StreamErrors of the client.
     """
 
     def __init__(

@@ -156,7 +156,7 @@ def test_all_bad(settings: Settings) -> None:
     assert isinstance(result.exception, InputError)
     assert "none of the 2 items" in str(result.exception)
     assert "bad: " in result.stdout
-    assert "/0/0: json: " in result.stdout
+    assert "/0/0: entries: " in result.stdout
 
 
 def test_an_empty_topic_one_without_recent_records_and_a_wrong_duration(settings: Settings) -> None:
