@@ -65,7 +65,7 @@ async def play(rows: list[dict[str, Any]]) -> None:
             server.pages[f"/{number}"] = Feed(each).answer
         urls = [server.url(f"/{number}") for number in range(len(feeds))]
         world = World(server, clock)
-        world.largest = 10 * 2**20
+        world.output.largest = 10 * 2**20
         hours = int((moment(rows[-1]) - clock.time) / 3600) + 2
         for _ in range(hours // 6 + 1):  # six hours a time, so that memory is seen to grow or not
             await world.poll(urls, seconds=6 * 3600)
