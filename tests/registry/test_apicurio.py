@@ -13,7 +13,7 @@ from tests.registry.apicurio import apicurio, register
 from tests.registry.server import AVRO, JSON_SCHEMA, article_class, avro, frame
 from tests.registry.test_frames import ITEM, MOMENT, read, twin, vars_of
 
-pytestmark = pytest.mark.slow  # it needs the network once, and takes a dozen seconds to start
+pytestmark = pytest.mark.operate  # it needs the network once, and takes a dozen seconds to start
 PROTO = """syntax = "proto3";
 package news;
 import "google/protobuf/timestamp.proto";
