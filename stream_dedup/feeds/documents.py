@@ -35,16 +35,11 @@ _LONGEST_ID = 1000
 
 
 class Entry(NamedTuple):
-    """An entry. `digest`: 16 bytes over title, text, link and date. `letters`: the length of its text without tags.
-    `shape`: the preset that reads it. `url`: its link, or empty.
-    """
+    """An entry. `digest`: 16 bytes over title, text, link and date."""
 
     id: str
     digest: bytes
     value: dict[str, Any]
-    url: str
-    shape: str
-    letters: int
 
     @property
     def line(self) -> bytes:
@@ -110,7 +105,7 @@ class DocumentReader:
             name = _hash(name)
         unique = name if _UNIQUE.match(name) else f"{feed}#{name}"
         value["feed"] = feed
-        return _named(Entry(unique, digest, value, url, record.shape, len(item.text)), unique)
+        return _named(Entry(unique, digest, value), unique)
 
 
 def _named(entry: Entry, name: str) -> Entry:
