@@ -1,4 +1,4 @@
-"""Refuse other versions of kafka-python, and patch this one: resume, rebalance, stop a producer, report refused logins.
+"""Refuse other versions of kafka-python, and patch this one: resume, rebalance, producers, and refused logins.
 
 kafka-python promises none of what is used here, so pyproject.toml pins its version exactly, this module refuses another
 one when it is imported, and tests/kafka/test_patches.py names what each patch relies on.
@@ -12,7 +12,7 @@ fetch.py     unpacks fetched records, bounds a poll  consumer: `_fetcher`, its `
              by bytes                                fields of `DefaultRecordBatch`; `codec`
 patches.py   resumes a paused partition, goes on     consumer: `_fetcher`, `_coordinator`; producer: `_sender`
              with a rebalance, stops a producer at
-             once
+             once, keeps batches whole
 patches.py   reports a refused login or certificate  `kafka.net`: connections, transports, selector
              at once
 ===========  ======================================  ==================================================================
@@ -94,6 +94,15 @@ def stop_sending(producer: Any) -> None:
     brokers are away the thread would go on by itself, and send when they are back.
     """
     producer._sender.force_close()
+
+
+def keep_batches_whole(producer: Any) -> None:
+    """Let a batch that is too large for its topic fail, as any other that the broker refuses.
+
+    This KafkaProducer would split it and send the halves, and the batch itself would never have an outcome: each
+    transaction would fail after its whole time limit, without the broker's reason, and again with each retry.
+    """
+    producer._sender._can_split = lambda *_: False
 
 
 # The client warns of a hang when it reads from a socket for longer than 0.1 s. A fetch of 16 MB is read in one go, in

@@ -17,8 +17,8 @@ acknowledged the batch before. Rules:
 - All records of a producer go this way. `send` would append its record to a batch that is already compressed, and the
   broker would refuse that batch.
 - `send` checks sizes and picks partitions; here records.py has done so before.
-- A batch is never larger than the topics allow, so the client never splits one. A split batch would leave its future
-  without an answer; a missing answer fails the transaction.
+- A batch is never larger than the topics allow, unless they are altered meanwhile. Then it fails as a whole; the client
+  does not split it (patches.py).
 """
 
 from collections import Counter
@@ -140,6 +140,7 @@ class TaskProducer:
 
         def construct() -> None:
             self._producer = make(config)
+            patches.keep_batches_whole(self._producer)
             self._producer.init_transactions()
 
         try:
