@@ -4,6 +4,9 @@ kafka-python's commit, abort and send_offsets wait without a time-out (measured:
 killed, and 3 s after a close). So each client gets a daemon thread that runs its calls one after the other, and the
 caller waits for a bounded time. When a call does not return in time, its thread is given up: it ends if the call ever
 returns, and does not delay the end of the process.
+
+A wait counts its slices, not the clock: a process that is stopped, or starved by others, has not waited meanwhile. By
+the clock a healthy worker would end after each pause that is longer than its bound, because its poll took as long.
 """
 
 import logging
@@ -45,17 +48,16 @@ class Bounded:
 
     def wait(self, what: str, seconds: float, future: Future[T]) -> T:
         """The result or the error of a call that was started. Raises `Stalled` after `seconds` or `left()`."""
-        end = time.monotonic() + seconds
-        while True:
-            remaining = min(end - time.monotonic(), self._left())
-            if remaining <= 0:
-                self.is_given_up = True
-                raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s")
+        remaining = seconds
+        while (share := min(remaining, self._left(), _SLICE)) > 0:
             try:
-                return future.result(min(remaining, _SLICE))
+                return future.result(share)
             except TimeoutError:
                 if future.done():  # a TimeoutError of the function itself, or it ended between the two lines
                     return future.result()
+            remaining -= share
+        self.is_given_up = True
+        raise Stalled(f"{self._name}: {what} did not end within its bound of {seconds:.0f} s")
 
     def start(self, what: str, function: Callable[[], T]) -> Future[T]:
         """Begin a call without waiting. Raises `Stalled` if an earlier call hangs."""

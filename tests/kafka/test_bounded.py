@@ -1,5 +1,6 @@
 """P5: every wait for a call is bounded, and a stop ends it."""
 
+import itertools
 import threading
 import time
 from concurrent.futures import Future
@@ -20,19 +21,32 @@ def test_a_call_returns_the_result_or_raises_the_error() -> None:
     calls.end()
 
 
-def test_a_call_that_ends_at_its_time_limit_has_ended() -> None:
-    class JustInTime(Future[int]):
-        """A future that is done between the end of the wait and the question whether it is."""
+class Late(Future[int]):
+    """A future that is done between the end of the first wait and the question whether it is; or after `waits`."""
 
-        def result(self, timeout: float | None = None) -> int:
-            if not self.done():
-                self.set_result(7)
-                raise TimeoutError
+    waits = 0
+
+    def result(self, timeout: float | None = None) -> int:
+        if self.done():
             return super().result(timeout)
+        if not self.waits:
+            self.set_result(7)
+        self.waits -= 1
+        raise TimeoutError
 
+
+def test_a_call_that_ends_at_its_time_limit_has_ended() -> None:
     calls = Bounded("test")
-    calls.start = lambda *_: JustInTime()  # type: ignore[method-assign,assignment]
-    assert calls.call("polling", 5, lambda: 7) == 7
+    assert calls.wait("polling", 5, Late()) == 7
+    calls.end()
+
+
+def test_the_time_of_a_process_that_is_stopped_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, answer = Bounded("test"), Late()
+    answer.waits = 3
+    clock = itertools.count(step=100)  # a minute and more passes between any two lines
+    monkeypatch.setattr("stream_dedup.kafka.bounded.time.monotonic", lambda: next(clock))
+    assert calls.wait("polling", 5, answer) == 7
     calls.end()
 
 

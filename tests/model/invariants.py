@@ -53,7 +53,7 @@ def missing(world: "World") -> list[int]:
 def check(world: "World") -> None:
     """Check every guarantee at the end."""
     violations = world.violations
-    ended = [life for life in world.dead if life.failure is not None and not life.may_end]
+    ended = [life for life in world.dead if life.failure is not None]
     if ended and not world.excuses:
         violations.append(f"ended: a worker ended by itself without a cause: {ended[0].failure!r}")
     late = missing(world)

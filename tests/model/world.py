@@ -80,7 +80,7 @@ class Life(Observer):
         self.indexes: list[Index] = []
         self.worker: Worker | None = None
         self.failure: Exception | None = None
-        self.is_over = self.may_end = False
+        self.is_over = False
         self.orders: list[tuple[CommitStep, int, str, float]] = []
         world.simulation.spawn(self.process.name, self.process, self._run)
 
@@ -139,9 +139,6 @@ class Life(Observer):
             self.may_forget()
 
     def freeze(self, seconds: float) -> None:
-        # A call that was under way has then lasted longer than its bound; whether it came back cannot be told.
-        if seconds >= self.world.settings.worker.transaction_timeout.total_seconds():
-            self.may_end = True
         self.process.frozen_until = max(self.process.frozen_until, self.world.simulation.now + seconds)
         self.world.broker.group(self.world.settings.kafka.group_id).check_sessions()
 
@@ -220,7 +217,7 @@ class World:
 
     def _has_refused(self) -> bool:
         """Whether a worker has ended with an error, so that waiting for the lag is useless."""
-        return any(life.failure is not None and not life.may_end for life in self.dead)
+        return any(life.failure is not None for life in self.dead)
 
     # -- processes ---------------------------------------------------------------------------------------
 

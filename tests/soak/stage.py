@@ -171,7 +171,6 @@ class Life:
     errors: list[Mapping[str, Any]] = field(default_factory=list)  # that end the worker
     is_over: bool = False
     is_frozen: bool = False
-    long_freeze: bool = False  # its calls may have passed their limits, so it may end by itself
     is_ending: bool = False  # by our signal
 
     @property
@@ -295,7 +294,7 @@ class Team:
         if is_alive:
             return
         code = life.member.process.exitcode
-        if code != -signal.SIGKILL and not (life.is_ending and code == 0) and not life.long_freeze:
+        if code != -signal.SIGKILL and not (life.is_ending and code == 0):
             if self._refusal is not None and life.errors:
                 self._refused += 1
                 self.ended += self._refusal.check(life.errors[-1])
@@ -310,7 +309,6 @@ class Team:
 
     def _frozen(self, life: Life, seconds: float) -> None:
         life.is_frozen = True
-        life.long_freeze |= seconds >= TRANSACTION_SECONDS - 1
 
         def thaw() -> None:
             if life.is_alive:
