@@ -196,12 +196,12 @@ class Worker:
         self._each(PartitionTask.wait_for_offsets)
         self._advance(group)
         self._stand_by()
+        self._retry.succeeded()
         self._give_up(group)
         # Last, because it reports that nothing has failed since the previous iteration.
         tasks = [slot.name for slot, _ in self._open_tasks()]
         if tasks or not any(slot.partitions for slot in self._slots.values()):
             self._observer.loop_completed(tasks)
-        self._retry.succeeded()
 
     def _process(
         self,

@@ -23,6 +23,7 @@ from tests.worker.support import (
     outcome,
     read_all,
     run_until,
+    wait_until,
 )
 
 pytestmark = pytest.mark.kafka
@@ -116,16 +117,18 @@ def test_a_member_that_cannot_open_its_task_gives_its_role_up(make: Make) -> Non
     with Member(settings, {"cannot_open": True}) as broken, Member(settings) as sound:
         broken.go().wait_for("error")
         sound.go()
-        sound.wait_for("opened", 60)
-        sound.wait_for("batch", 30, lag=0)
-        # It comes back, but does not take the role back.
-        time.sleep(4)
+        opened = sound.wait_for("opened", 60)
+        # It comes back after a session's time, but does not take the role back. Under load it may have given it up
+        # before the other member was there, and have got it again.
+        back = broken.wait_for("rebalanced", 30, partitions=[])
+        failed = [one["at"] for one in broken.events if one["event"] == "error"]
+        assert back["at"] - failed[-1] > settings.worker.session_timeout.total_seconds()
         sent += feed(settings, ((b"more-" + key, value) for key, value in made_up(100, seed=2)))
-        sound.wait_for("batch", 30, lag=0)
-        assert [one["event"] for one in sound.drain() if one["event"] in ("lost", "opened", "error")] == ["opened"]
-        given_up = [one["at"] for one in broken.drain() if one["event"] == "rebalanced" and not one["partitions"]]
-        assert len(given_up) == 1
-        assert not [one for one in broken.events if one["event"] == "error" and one["at"] > given_up[0]]
+        wait_until(
+            lambda: sum(one["records"] for one in sound.drain() if one["event"] == "batch") == 600, "600 are judged"
+        )
+        assert [one["event"] for one in sound.events if one["event"] in ("lost", "opened", "error")] == ["opened"]
+        assert not [one for one in broken.drain() if one["event"] == "error" and one["at"] > opened["at"]]
         # It is a standby again, and gets the role when no other member is left.
         assert sound.stop() < 10
         broken.wait_for("error", 30)
