@@ -9,7 +9,6 @@ from kafka import errors as kafka_errors
 
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.errors import diagnose_addresses, error_text, translate
-from stream_dedup.settings import load_settings
 
 OLD = kafka_errors.InvalidRecordError
 PLAINTEXT = {"security_protocol": "PLAINTEXT"}
@@ -74,16 +73,6 @@ def test_a_closed_port_an_unknown_name_and_a_bad_address_are_named(
     assert re.search(r"the host name in no-such-host.invalid:9092 is not known|no-such-host\S+ does not answer", cause)
     assert "127.0.0.1:kafka is no HOST:PORT, 127.0.0.1:99999 is no HOST:PORT" in cause
     assert "[kafka] bootstrap_servers (--config FILE" in cause
-
-
-def test_a_client_without_a_broker_reports_the_cause(closed: int) -> None:
-    def refused(**_: object) -> None:
-        raise kafka_errors.KafkaTimeoutError("Unable to bootstrap")
-
-    settings = load_settings(kafka={"bootstrap_servers": f"127.0.0.1:{closed}"})
-
-    with pytest.raises(kafka_errors.KafkaTimeoutError, match=f"nothing listens at 127.0.0.1:{closed}"):
-        client.make(refused, client.connection(settings))
 
 
 def test_a_client_whose_thread_cannot_start_reports_that_and_not_its_cleaning_up() -> None:

@@ -117,15 +117,6 @@ def test_a_wrong_checksum_is_an_error() -> None:
     assert same(bytes(data)) == [kafka_errors.CorruptRecordError]
 
 
-def test_a_header_whose_name_is_not_utf8_is_no_damage() -> None:
-    data = bytearray(batch_of(0, [(1, b"k", b"v", []), (1, b"k", b"v", [("name", b"x")])]))
-    data[data.index(b"name")] = 0xFF
-    signed(data)
-    assert taken(Fetcher.PartitionRecords, bytes(data), steps=[None, None])[1] is kafka_errors.CorruptRecordError
-    [(read, _, _)] = taken(FastPartitionRecords, bytes(data))
-    assert [headers for *_, headers in read] == [[], [("\udcffame", b"x")]]
-
-
 def test_aborted_records_and_markers_are_skipped() -> None:
     class Aborted:
         producer_id, first_offset = 7, 0

@@ -14,7 +14,7 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.kafka.topics import Topic
-from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.judge import FailedRecords, Judge
 from stream_dedup.worker.records import OutgoingRecords
@@ -130,11 +130,6 @@ def test_shapes_are_counted_once_also_of_records_that_are_decoded_ahead(bench: _
     bench.kinds(second)
     assert bench.judge.take_shapes() == {"plain": 18, "rss": 1}
     assert bench.judge.take_shapes() == {}
-
-
-def test_a_tombstone_is_no_item(bench: _Bench) -> None:
-    items, _ = bench.judge([Record("raw", 0, 0, START, b"k", None, [])])
-    assert items == [Tombstone("k", START, 0, 0)]
 
 
 DAY = 86_400_000

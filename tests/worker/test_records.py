@@ -102,20 +102,6 @@ def test_an_update_let_through_differs_from_one_held_back() -> None:
     assert was_held_back(held)
 
 
-def test_in_shadow_mode_held_back_records_go_to_the_output_too() -> None:
-    router = outgoing(settings=SHADOW)
-    copy, held = router.of(record(), HELD, 4)
-    assert held == one(outgoing(), record(), HELD, 4), "the duplicates topic gets what it would get without"
-    assert copy == msgspec.structs.replace(held, topic="out")
-    [unique] = router.of(record(), UNIQUE, 4)
-    assert unique == one(outgoing(), record(), UNIQUE, 4)
-    copy, dead = router.of(record(), BAD, 4)
-    assert dead == one(outgoing(), record(), BAD, 4)
-    assert (copy.topic, copy.key, copy.value, copy.timestamp, copy.source) == ("out", b"k", b"v", 11, 4)
-    assert copy.headers == dead.headers
-    assert [sent.topic for sent in outgoing().of(record(), HELD, 4)] == ["dup"], "without it, only there"
-
-
 @pytest.mark.parametrize(("reason", "value"), [("too-large: x", b"v"), ("refused: x", b"v"), ("no-key: x", None)])
 def test_records_that_cannot_be_output_stay_out_in_shadow_mode_too(reason: str, value: bytes | None) -> None:
     verdict = Verdict("3", Kind.BAD, Stage.NONE, False, reason=reason)
@@ -176,16 +162,6 @@ def test_a_header_whose_name_is_not_utf8_is_a_dead_letter_with_its_bytes() -> No
     large = router.refuse(record(headers=[("\udcff" * 5 * MIB, b"")]))
     assert large is not None
     assert large.reason == "too-large"
-
-
-def test_a_record_without_a_key_is_refused_for_a_compacted_output() -> None:
-    router = outgoing(**{"cleanup.policy": "compact"})
-    refused = router.refuse(record(key=None))
-    assert refused is not None
-    assert refused.reason == "refused"
-    assert "out is compacted" in refused.detail
-    assert router.refuse(record()) is None
-    assert outgoing().refuse(record(key=None)) is None
 
 
 def test_a_record_that_is_too_large_is_refused() -> None:
