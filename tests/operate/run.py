@@ -24,8 +24,8 @@ from stream_dedup.kafka.topics import create_topics
 from tests.broker import EmbeddedKafka, prepare
 from tests.measured import record
 from tests.operate.prometheus import Prometheus
-from tests.operate.stage import PATIENCE, Load, Member, admin_of
-from tests.worker.support import make_settings, outcome, ready, wait_until
+from tests.operate.stage import PATIENCE, Load, Member
+from tests.worker.support import administrator, make_settings, outcome, ready, wait_until
 
 RATE = 150.0
 # Records in the input that no member has read. A second of load is normal; a fault's records wait behind them.
@@ -186,7 +186,7 @@ def frozen_restore(stage: Stage) -> Iterator[None]:
 def recreated_changelog(stage: Stage) -> Iterator[None]:
     """The changelog is deleted and created anew; afterwards the members are restarted until the loss is reported."""
     stage.active()
-    with admin_of(stage.settings) as admin:
+    with administrator(stage.settings) as admin:
         admin.delete_topics([stage.settings.topics.changelog])
     wait_until(lambda: create_topics(stage.settings), "the changelog is deleted", PATIENCE)
     yield

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
 
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.demo.sample import sample_records
@@ -203,11 +202,6 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join(60)
-
-
-def admin_of(settings: Settings) -> Any:
-    """An admin client for a `with` block."""
-    return closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers))
 
 
 def reader_of(settings: Settings, **config: Any) -> Any:

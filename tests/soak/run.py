@@ -21,13 +21,13 @@ from kafka.errors import KafkaError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.state_store import StateStore
-from tests.operate.stage import admin_of, reader_of, unfinished
+from tests.operate.stage import reader_of, unfinished
 from tests.soak.checker import History, Refusal, Report, Span, check, check_index
 from tests.soak.cluster import Cluster
 from tests.soak.plan import AT_STEP, BROKER_FAULTS, TOPIC_FAULTS, Fault, Plan
 from tests.soak.proxy import Proxy
 from tests.soak.stage import Changelog, Feeder, Team, begin_at_the_beginning, elect, recreate, settings_of, settle
-from tests.worker.support import context, read_all
+from tests.worker.support import administrator, context, read_all
 
 # Without any progress after the last fault: sessions, time-outs of transactions, retries, on a busy machine.
 PATIENCE = 120.0
@@ -63,7 +63,7 @@ class Round:
         try:
             return self._run()
         finally:  # free the disk for the rounds that follow
-            with admin_of(self._direct) as admin:
+            with administrator(self._direct) as admin:
                 admin.delete_topics([*self._direct.topics.model_dump().values(), *self._former], raise_errors=False)
 
     def _run(self) -> Result:
@@ -209,7 +209,7 @@ class Round:
         return happened
 
     def add_partition(self, fault: Fault) -> bool:
-        with admin_of(self._direct) as admin:
+        with administrator(self._direct) as admin:
             admin.create_partitions({self._direct.topics.input: self._feeder.partitions + 1})
         self._feeder.partitions += 1
         return True

@@ -25,11 +25,11 @@ from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from tests.model.items import Source, settings_for
-from tests.operate.stage import admin_of, inputs, reader_of
+from tests.operate.stage import inputs, reader_of
 from tests.soak.checker import Block, Refusal
 from tests.soak.plan import Fault
 from tests.worker.clock import set_clock
-from tests.worker.support import Member, read_all, wait_until
+from tests.worker.support import Member, administrator, read_all, wait_until
 
 TRANSACTION_SECONDS = 6.0
 # For a broker that has just been restarted.
@@ -459,7 +459,7 @@ class Changelog:
             place = TopicPartition(self._topic, one.partition)
             if _block(one).progress > limit:
                 limits[place] = min(limits[place], one.offset)
-        with admin_of(self._settings) as admin:
+        with administrator(self._settings) as admin:
             admin.delete_records(limits)
         self.cut[task] = max((self._span, limit), self.cut.get(task, (0, 0)))
         return True
@@ -502,7 +502,7 @@ def _block(record: Any) -> Block:
 
 def recreate(settings: Settings, topic: str, partitions: int | None = None) -> None:
     """Delete a topic and create it anew, as `stream-dedup topics create` does."""
-    with admin_of(settings) as admin:
+    with administrator(settings) as admin:
         admin.delete_topics([topic])
         described = partial(admin.describe_topics, [topic])
         wait_until(lambda: described()[0]["error_code"] != 0, f"{topic} is gone", _DELETE_SECONDS)
@@ -519,7 +519,7 @@ def settle(settings: Settings) -> None:
 def begin_at_the_beginning(settings: Settings) -> None:
     """Set the group's offsets as `kafka-consumer-groups.sh --reset-offsets --to-earliest` does; no worker runs."""
     group = settings.kafka.group_id
-    with admin_of(settings) as admin, reader_of(settings, group_id=group) as consumer:
+    with administrator(settings) as admin, reader_of(settings, group_id=group) as consumer:
         places = inputs(settings, consumer)
 
         def is_set() -> bool:
@@ -532,7 +532,7 @@ def begin_at_the_beginning(settings: Settings) -> None:
 
 def elect(settings: Settings, topic: str) -> bool:
     """Let the second replica of each partition lead; return whether a leader has changed."""
-    with admin_of(settings) as admin:
+    with administrator(settings) as admin:
         before = {one["partition_index"]: one for one in admin.describe_topics([topic])[0]["partitions"]}
         replicas = {
             TopicPartition(topic, number): [*one["replica_nodes"][1:], one["replica_nodes"][0]]

@@ -83,15 +83,6 @@ def under_another_scheme(settings: Settings, changelog: str) -> Settings:
     return made
 
 
-def variables(settings: Settings) -> dict[str, str]:
-    """Environment variables with which a command uses this cluster and these topics."""
-    return {
-        f"STREAM_DEDUP_{table}__{name}".upper(): str(value)
-        for table in ("kafka", "topics")
-        for name, value in getattr(settings, table).model_dump(exclude_unset=True).items()
-    }
-
-
 def administrator(settings: Settings) -> Any:
     """A KafkaAdminClient for a `with` block."""
     return closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap_servers))

@@ -19,7 +19,7 @@ from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
 from tests.soak.stage import Changelog
-from tests.worker.support import Make, fails, feed, final_outcome, made_up, open_store, run_until, variables
+from tests.worker.support import Make, fails, feed, final_outcome, made_up, open_store, run_until, variables_of
 from tests.worker.test_migration import clock
 from tests.worker.test_refused import _Raw
 from tests.worker.test_restore import ids
@@ -50,7 +50,7 @@ def write_foreign(settings: Settings) -> int:
 
 def state(settings: Settings, *command: str) -> tuple[int, str]:
     """The exit code and the output of a `state` command."""
-    result = CliRunner(env=variables(settings)).invoke(app, ["state", *command])
+    result = CliRunner(env=variables_of(settings)).invoke(app, ["state", *command])
     return result.exit_code, result.output
 
 

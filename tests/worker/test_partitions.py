@@ -38,12 +38,6 @@ def grow(settings: Settings, **partitions: int) -> None:
         admin.create_partitions({getattr(settings.topics, role): count for role, count in partitions.items()})
 
 
-def six_in_four_out(make: Make, **worker: Any) -> Settings:
-    settings = make(4, worker=worker)
-    grow(settings, **({"input": 6, "changelog": 12} if settings.worker.scope == "partition" else {"input": 6}))
-    return settings
-
-
 def mixed(count: int, seed: int = 1) -> Iterator[tuple[bytes | None, bytes]]:
     """Made-up articles, every second one without a key."""
     for i, (key, value) in enumerate(made_up(count, seed)):
@@ -92,7 +86,8 @@ def wait_for(settings: Settings, count: int) -> None:
 @pytest.mark.slow
 def test_topics_grow_while_members_are_killed(make: Make) -> None:
     """The input grows from 6 to 8 partitions, the output from 4 to 7, under a running member and between kills."""
-    settings = six_in_four_out(make, batch_items=50, session_timeout="1s")
+    settings = make(4, worker={"batch_items": 50, "session_timeout": "1s"})
+    grow(settings, input=6)
     sent = feed(settings, mixed(2_000), partition=None)
     with ExitStack() as stack:
         # Kill members at each step of the commit protocol, before and after the topics grow, and once when idle.

@@ -13,7 +13,7 @@ from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.sample import from_kafka
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
-from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until, variables
+from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until, variables_of
 
 pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
@@ -45,7 +45,7 @@ def test_labels_of_a_sample_give_the_precision(make: Make, tmp_path: Path) -> No
     came = outcome(settings)
     held = {record.key.decode(): header(record, "dedup-original") for record in came.duplicates}
     folder = tmp_path / "sample"
-    printed = run("sample", str(folder), "--count", "1000", keys="sn" * len(held), **variables(settings))
+    printed = run("sample", str(folder), "--count", "1000", keys="sn" * len(held), **variables_of(settings))
     assert f"{len(held)} pairs drawn from {len(held)} decisions." in printed
     assert "estimated with weights: 1.000" in " ".join(printed.split())
     pairs: list[dict[str, Any]] = [
