@@ -97,7 +97,7 @@ def stop_sending(producer: Any) -> None:
 
 
 def keep_batches_whole(producer: Any) -> None:
-    """Let a batch that is too large for its topic fail, as any other that the broker refuses.
+    """Let a batch that is too large for its topic fail, as any other that the broker refuses (P12).
 
     This KafkaProducer would split it and send the halves, and the batch itself would never have an outcome: each
     transaction would fail after its whole time limit, without the broker's reason, and again with each retry.
