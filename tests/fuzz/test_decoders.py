@@ -38,6 +38,7 @@ TARGETS_OF = {
     "news/envelope.py": ["decode events"],
     "news/fields.py": ["decode auto", "decode rss"],
     "news/clean.py": ["clean auto", "clean html"],
+    "news/repair.py": ["decode xml"],
     "news/survey.py": ["survey"],
     "observe/page.py": ["request"],
     "observe/probe.py": ["health check"],
