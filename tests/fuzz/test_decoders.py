@@ -43,6 +43,7 @@ TARGETS_OF = {
     "observe/page.py": ["request"],
     "observe/probe.py": ["health check"],
     "observe/http.py": ["request"],
+    "registry/avro.py": ["framed", "avro"],
     "registry/frames.py": ["framed"],
     "settings/__init__.py": ["settings", "environment"],
     "worker/resume.py": ["note"],
