@@ -90,10 +90,7 @@ def entries(value: bytes) -> list[Entry]:
 def _entry(element: Any, channel: str | None) -> Entry:
     paths = _IPTC.get(local_name(element))
     if paths is not None:
-        return {
-            field: next(filter(None, (_at(element, path) for path in each.split("|"))), "")
-            for field, each in paths.items()
-        }
+        return {field: _first(element, field, each.split("|")) for field, each in paths.items()}
     entry = _members(element, element.tag.rpartition("}")[0])
     if element.get(_ABOUT):
         entry["id"] = element.get(_ABOUT)
@@ -147,11 +144,20 @@ def _markup(element: Any) -> str:
     return (escape(element.text or "", quote=False) + _DECLARATIONS.sub(r"\1", inner)).strip()
 
 
-def _at(element: Any, path: str) -> str:
-    """What stands at a path of local names: a text, an attribute, or markup."""
+def _first(element: Any, field: str, paths: list[str]) -> str:
+    """The first text at these paths. An empty body counts, too: what is around it has headlines and slugs."""
+    for path in paths:
+        text = _at(element, path)
+        if text or (text is not None and field == "body_html"):
+            return text
+    return ""
+
+
+def _at(element: Any, path: str) -> str | None:
+    """What stands at a path of local names: a text, an attribute, or markup; None: it has no such element."""
     steps, _, attribute = path.partition("@")
     steps = "/".join(step if step == "." or not step else "{*}" + step for step in steps.rstrip("/").split("/"))
     target = element.find(steps) if steps else element
     if target is None:
-        return ""
+        return None
     return target.get(attribute, "").strip() if attribute else _markup(target)

@@ -163,3 +163,10 @@ def test_words_of_blocks_of_nitf_do_not_join() -> None:
     )
     assert isinstance(item, Item)
     assert item.text == "One Two Three Four’s"
+
+
+@pytest.mark.parametrize(
+    "document", [NITF, G2.replace("{}", f"<inlineXML>{NITF}</inlineXML>"), NEWSML.replace("{}", NITF)]
+)
+def test_an_empty_body_is_no_reason_to_take_what_is_around_it(document: str) -> None:
+    assert DECODE(document.format("").encode(), None, None) == Item("7", "T", "", "elm.example", MONDAY)
