@@ -6,8 +6,9 @@ follow each other, as in the dump of a topic, and only one of them is in memory.
 """
 
 import re
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, iterdecode
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -23,9 +24,9 @@ _LEAD = BOM_UTF8 + b" \t\r\n"
 _UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 # A line of JSON that ends like this goes on in the next one.
 _OPEN = (b"{", b"[", b",")
-# The first element of a document; comments and declarations come before it.
-_ROOT = re.compile(rb"<!--.*?(?:-->|\Z)|<([A-Za-z_][\w:.-]*)(?:[^<>]*(/)>)?", re.DOTALL)
-_VISIBLE = re.compile(rb"[^\s\xef\xbb\xbf]")  # neither white space nor a byte order mark
+_BEGINS: tuple[bytes, ...] = (b"<?xml",)
+# The first tag of a document, or of a comment before it: then the document is read with those behind it.
+_ROOT = re.compile(rb"<([A-Za-z_][\w:.-]*)")
 _CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
 _HEAD = 1000  # bytes of a document that a bad item shows
 
@@ -64,51 +65,32 @@ def xml_rows(source: Source) -> Iterator[Row]:
 
 
 def _documents(source: Source) -> Iterator[bytes]:
-    """Split an input after the end of each root element, and before each line that begins a document anew. O(bytes)."""
-    parts, size = list[bytes](), 0  # the lines of the document that is open, and their bytes
-    root = begin = end = None  # its first tag, and patterns of another one and of its end
-    for line in source._replace(chunks=_as_utf8(source.chunks), most=MOST).lines():
-        if parts and (line.startswith(b"<?xml") or (begin is not None and begin.match(line))):
-            yield b"\n".join(parts)
-            parts, size, root, begin, end = [], 0, None, None, None
-        at, closed = 0, None
-        while at < len(line):
-            if isinstance(line, CutLine) or size + len(line) - at > MOST:
-                raise InputError(f"{source.name} holds a document of more than {MOST:,} bytes; split it")
-            first = _VISIBLE.search(line, at)
-            if first is None and not parts:
-                break
-            if first is not None and first[0] != b"<" and not parts:
-                closed = len(line)
-            elif root is None:
-                root = next((found for found in _ROOT.finditer(line, at) if found[1]), None)
-                if root is not None:
-                    begin, end = (re.compile(rb"<%s%s[\s>]" % (mark, re.escape(root[1]))) for mark in (b"", b"/"))
-                    closed = root.end() if root[2] else None
-            if closed is None and end is not None and (found := end.search(line, at)) is not None:
-                closed = line.find(b">", found.end() - 1) + 1 or None
-            if closed is None:
-                parts.append(line[at:])
-                size += len(line) - at
-                break
-            yield b"\n".join([*parts, line[at:closed]])
-            parts, size, root, begin, end = [], 0, None, None, None
-            at, closed = closed, None
-    left = b"\n".join(parts)
-    if root is not None or _ROOT.sub(b"", left).strip():
-        yield left
+    """Split an input behind a line that closes the first element, and before one that opens another. O(bytes).
 
-
-def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The chunks in UTF-8 if they begin as UTF-16. The first one has a byte order mark, if there is one."""
-    first = next(chunks, b"")
-    if not first.startswith(_UTF16):
-        yield first
-        yield from chunks
-        return
-    decode = getincrementaldecoder("utf-16")("replace").decode
-    yield decode(first).encode()
-    yield from (decode(chunk).encode() for chunk in chunks)
+    What is in one line stays together: entries() takes several documents.
+    """
+    first = next(source.chunks, b"")
+    chunks: Iterator[bytes] = chain([first], source.chunks)
+    if first.startswith(_UTF16):
+        chunks = (text.encode() for text in iterdecode(chunks, "utf-16", "replace"))
+    document, begins, ends = bytearray(), _BEGINS, b""
+    for line in source._replace(chunks=chunks, most=MOST).lines():
+        if document and line.startswith(begins):
+            yield bytes(document)
+            document, begins, ends = bytearray(), _BEGINS, b""
+        if isinstance(line, CutLine) or len(document) + len(line) > MOST:
+            raise InputError(f"{source.name} holds a document of more than {MOST:,} bytes; split it")
+        if not document and not line.lstrip(_LEAD).startswith(b"<"):
+            yield line
+            continue
+        document += line + b"\n"
+        if not ends and (root := _ROOT.search(line)):
+            begins, ends = (*_BEGINS, root[0] + b" ", root[0] + b">"), b"</" + root[1] + b">"
+        if ends and line.rstrip().endswith(ends):
+            yield bytes(document)
+            document, begins, ends = bytearray(), _BEGINS, b""
+    if document:
+        yield bytes(document)
 
 
 def _whole(source: Source) -> bytes:

@@ -66,19 +66,18 @@ class Opener:
     def __init__(self, registry: RegistrySettings | None = None) -> None:
         self.frames = frames_of(registry or RegistrySettings())
         # A further format is a function from a value to the bytes of a JSON object, and a row.
-        self._by_first_byte: dict[bytes, Callable[[bytes], bytes]] = {b"<": _of_xml, b"\0": self.frames}
+        self._by_first_bytes: dict[bytes, Callable[[bytes], bytes]] = {b"\0": self.frames}
+        self._by_first_bytes |= dict.fromkeys((b"<", BOM_UTF16_LE, BOM_UTF16_BE), _of_xml)
 
     def __call__(self, value: bytes, headers: Headers = ()) -> Opened:
-        """Open a value by its first byte, with the attributes of a CloudEvent in binary mode. O(bytes).
+        """Open a value by its first bytes, with the attributes of a CloudEvent in binary mode. O(bytes).
 
-        A value that has no row is returned as it is, in UTF-8. Raises BadItem if it does not hold exactly one item, and
-        UnicodeDecodeError for damaged UTF-16, and RegistryAway if a schema cannot be fetched now.
+        A value that has no row is returned as it is. Raises BadItem if it does not hold exactly one item, and
+        RegistryAway if a schema cannot be fetched now.
         """
-        if value[:2] in (BOM_UTF16_LE, BOM_UTF16_BE):
-            value = value.decode("utf-16").encode()
         given = {name.removeprefix(_PREFIX): text for name, text in headers if text and name.startswith(_PREFIX)}
         around = {field: given[name].decode("utf-8", "replace") for field, name in _ATTRIBUTES.items() if name in given}
-        opener = self._by_first_byte.get(value.lstrip(_LEAD)[:1])
+        opener = self._by_first_bytes.get(value[:2]) or self._by_first_bytes.get(value.lstrip(_LEAD)[:1])
         return Opened(value if opener is None else opener(value), around)
 
     def unwrap(self, value: bytes) -> Opened:

@@ -342,18 +342,20 @@ def is_filled(value: Any) -> bool:
 def plain_value(field: str, value: Any) -> Any:
     """Return the string or number that a value of this field means, or the value itself if it means none.
 
+    >>> plain_value("text", [{"contenttype": "text/html", "value": ""}])
+    ''
     >>> plain_value("title", {"@type": "html", "#text": "T"}), plain_value("title", ["T"])
     ('T', 'T')
     >>> plain_value("url", [{"@rel": "self", "@href": "/feed"}, {"@rel": "alternate", "@href": "/1"}])
     '/1'
     """
     if isinstance(value, dict):
-        for key in _KEYS.get(field, _TEXT):
-            if is_filled(value.get(key)):
-                inner = plain_value(field, value[key])
-                if not isinstance(inner, (dict, list)):
-                    return inner
-        return value
+        keys = [key for key in _KEYS.get(field, _TEXT) if key in value]
+        filled = [value[key] for key in keys if is_filled(value[key])]
+        inner = (plain_value(field, each) for each in filled)
+        return next(
+            (each for each in inner if not isinstance(each, (dict, list))), "" if keys and not filled else value
+        )
     if isinstance(value, list):
         return _one_of(field, value)
     return value

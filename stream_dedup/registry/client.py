@@ -8,13 +8,9 @@ item. Anything else that goes wrong says nothing about the record, which must wa
 import json
 import ssl
 import time
-from base64 import b64encode
 from collections.abc import Sequence
-from http.client import HTTPException
 from typing import Any, NamedTuple
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from stream_dedup.errors import BadItem, ConfigError, RegistryAway
 from stream_dedup.settings import RegistrySettings
@@ -33,13 +29,6 @@ class Registered(NamedTuple):
     references: Sequence[tuple[str, int]]
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """A redirect could take the login to another host."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 class RegistryClient:
     """Asks the registry of the [registry] settings. Safe for several threads; it keeps no connection.
 
@@ -49,7 +38,7 @@ class RegistryClient:
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings, self._url = settings, settings.url.rstrip("/")
         try:
-            self._context()
+            ssl.create_default_context(cafile=settings.ca_file)
         except OSError as error:
             raise ConfigError(
                 f"[registry] ca_file: cannot use {settings.ca_file} as a PEM file of CAs: {error}"
@@ -74,32 +63,33 @@ class RegistryClient:
         path = f"/subjects/{quote(subject, safe='')}/versions/{int(version)}"
         return int(self._get(path, f"no version {version} of {subject}, to which a schema refers")["id"])
 
-    def _context(self) -> ssl.SSLContext | None:
-        """A replaced CA file takes effect at the next request. Loading CAs takes time, which http does not need."""
-        return ssl.create_default_context(cafile=self._settings.ca_file) if self._url.startswith("https") else None
-
     def _get(self, path: str, lack: str) -> Any:
-        request, deadline = Request(self._url + path, headers=self._headers()), time.monotonic() + _SECONDS  # noqa: S310 - http(s) by the settings
+        import httpx  # takes a tenth of a second, which most commands do not need
+
+        settings, body, deadline = self._settings, bytearray(), time.monotonic() + _SECONDS
+        token, password = settings.secret("token"), settings.secret("password")
+        # Read each time, as files with secrets are: a replaced file takes effect at the next request.
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        headers = {"Accept": _ACCEPT} | ({} if token is None else {"Authorization": f"Bearer {token}"})
+        login = None if password is None else httpx.BasicAuth(str(settings.user), password)
         try:
-            opener = build_opener(ProxyHandler({}), HTTPSHandler(context=self._context()), _NoRedirect)
-            try:
-                answer = opener.open(request, timeout=_SECONDS)
-            except HTTPError as error:
-                answer = error  # an answer as well
-            with answer:
-                body = bytearray()
-                while chunk := answer.read1(2**16):
+            # It follows no redirect, which could take the login to another host.
+            with (
+                httpx.Client(verify=context, trust_env=False, timeout=_SECONDS, auth=login) as client,
+                client.stream("GET", self._url + path, headers=headers) as answer,
+            ):
+                for chunk in answer.iter_bytes():
                     body += chunk
                     if len(body) > _MOST_BYTES or time.monotonic() > deadline:
                         raise self._away(f"takes longer than {_SECONDS:.0f} s for {path}, or sends too much")
-            if answer.status != 200:
-                self._refused(answer.status, path, bytes(body), lack)
+            if answer.status_code != 200:
+                self._refused(answer.status_code, path, bytes(body), lack)
             return json.loads(body)
-        except URLError as error:
-            raise self._away(f"cannot be reached: {error.reason}") from None
-        except (OSError, HTTPException) as error:
-            raise self._away(f"broke off: {error}") from None
-        except ValueError:  # its text may show a header
+        except httpx.LocalProtocolError:  # its text may show a header
+            raise self._away("cannot be asked: the token or password has a character that no header may have") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._away(f"cannot be reached: {error or type(error).__name__}") from None
+        except ValueError:
             raise self._away(f"does not answer {path} with JSON") from None
 
     def _refused(self, status: int, path: str, body: bytes, lack: str) -> None:
@@ -118,15 +108,6 @@ class RegistryClient:
                 f"has no {path} (404): check [registry] url; Apicurio's ends in /apis/ccompat/v7, others have no path"
             )
         raise self._away(f"answers {path} with {status}")
-
-    def _headers(self) -> dict[str, str]:
-        headers, settings = {"Accept": _ACCEPT}, self._settings
-        token, password = settings.secret("token"), settings.secret("password")
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        elif password is not None:
-            headers["Authorization"] = f"Basic {b64encode(f'{settings.user}:{password}'.encode()).decode()}"
-        return headers
 
     def _away(self, what: str) -> RegistryAway:
         return RegistryAway(f"the schema registry {self._url} {what}; records wait for it")

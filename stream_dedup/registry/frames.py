@@ -8,17 +8,15 @@ begin at 1, so four zeros are the upper half of such a one. Schemas are kept for
 import logging
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
-from io import BytesIO
-from typing import Any, NamedTuple
 
 import msgspec
 
 from stream_dedup.errors import BadItem
 from stream_dedup.registry.avro import AvroReader, fastavro
 from stream_dedup.registry.client import Registered, RegistryClient
-from stream_dedup.registry.protobuf import ProtobufReader, indexes_of, protobuf
+from stream_dedup.registry.protobuf import ProtobufReader, protobuf
 from stream_dedup.settings import RegistrySettings
 
 log = logging.getLogger(__name__)
@@ -27,14 +25,6 @@ log = logging.getLogger(__name__)
 # a flood of records with an unknown id asks once a minute.
 _ASK_AGAIN_SECONDS = 60.0
 _MOST_UNUSABLE = 10_000  # ids, which records can invent
-
-
-class Framed(NamedTuple):
-    """What is known of a value. `name`: of its schema; `fields`: of the schema, none if it is not known."""
-
-    name: str
-    fields: list[str]
-    read: Callable[[], Any]
 
 
 @cache
@@ -72,8 +62,11 @@ class Frames:
         payload = value[start:]
         if self._is_json(payload):
             return payload
+        reader = self._reader(number)
+        if reader is None:
+            raise BadItem("schema", f"schema {number} is a JSON Schema, and the value is no JSON object")
         try:
-            return msgspec.json.encode(self._framed(number, payload).read())
+            return msgspec.json.encode(reader.read(payload))
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
             raise BadItem("schema", f"a value of schema {number} has no form in JSON: {error}") from None
 
@@ -87,10 +80,9 @@ class Frames:
         if value[:1] != b"\0" or len(value) <= start:
             return "", []
         payload = value[start:]
-        if self._is_json(payload) or self._readers.get(number) is None:
-            return f"JSON Schema (id {number})", []
-        framed = self._framed(number, payload)
-        return f"{framed.name} (id {number})", framed.fields
+        reader = None if self._is_json(payload) else self._readers.get(number)
+        name, fields = ("JSON Schema", []) if reader is None else reader.about(payload)
+        return f"{name} (id {number})", fields
 
     def lacks(self, name: str, detail: str) -> None:
         """Say once that a schema has none of the fields that an item needs."""
@@ -110,16 +102,6 @@ class Frames:
             return False
         return True
 
-    def _framed(self, number: int, payload: bytes) -> Framed:
-        reader = self._reader(number)
-        if isinstance(reader, AvroReader):
-            return Framed(reader.name, reader.fields, lambda: _whole(reader, payload))
-        if isinstance(reader, ProtobufReader):
-            indexes, start = indexes_of(payload, 0)
-            message = reader.message(indexes)
-            return Framed(message.name, message.fields, lambda: reader(message, payload[start:]))
-        raise BadItem("schema", f"schema {number} is a JSON Schema, and the value is no JSON object")
-
     def _reader(self, number: int) -> AvroReader | ProtobufReader | None:
         if number in self._readers:
             return self._readers[number]
@@ -134,6 +116,8 @@ class Frames:
             self._readers[number] = reader = _fetch(self._client, number)
         except BadItem as error:
             detail = f"schema {number}: {error.detail}"
+            if number not in self._unusable:
+                log.warning("no item can be read by %s", detail)
             if len(self._unusable) >= _MOST_UNUSABLE:
                 self._unusable.clear()
             self._unusable[number] = time.monotonic(), detail
@@ -152,22 +136,13 @@ def _header(value: bytes) -> tuple[int, int]:
     return int.from_bytes(value[1:start], "big"), start
 
 
-def _whole(read: AvroReader, payload: bytes) -> Any:
-    stream = BytesIO(payload)
-    found = read(stream)
-    if stream.tell() < len(payload):
-        raise BadItem("schema", f"the bytes do not fit the Avro schema {read.name}: some are left over")
-    return found
-
-
 def _fetch(client: RegistryClient, number: int) -> AvroReader | ProtobufReader | None:
     """Fetch a schema with all to which it refers. Raises BadItem if it cannot be used."""
     schema = client.schema(number)
     if schema.kind == "JSON":
         return None
     if schema.kind == "AVRO":
-        *referenced, own = (_json(one.text) for _, one in _with_references(client, "", schema, set()))
-        return AvroReader(own, referenced)
+        return AvroReader(*(one.text for _, one in _with_references(client, "", schema, set())))
     if schema.kind != "PROTOBUF":
         raise BadItem("schema", f"it is of the kind {schema.kind!r}; known are AVRO, JSON and PROTOBUF")
     schema = client.schema(number, serialized=True)
@@ -185,13 +160,6 @@ def _with_references(
             referenced = client.schema(number, serialized=serialized)
             yield from _with_references(client, inner, referenced, seen, serialized=serialized)
     yield name, schema
-
-
-def _json(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text  # the name of a primitive type
 
 
 def _descriptor(text: str) -> bytes:

@@ -6,10 +6,12 @@ has them, in the JSON form of Protobuf: times as text, 64-bit numbers as digits,
 
 from collections.abc import Mapping
 from importlib import import_module
+from io import BytesIO
 from typing import Any, NamedTuple
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.phrases import install_command
+from stream_dedup.registry.avro import fastavro
 
 # What decoding needs, and the types that schemas may import without a reference.
 _PARTS = (
@@ -18,7 +20,7 @@ _PARTS = (
 )  # fmt: skip
 # It only declares options of fields, which say nothing about values; Confluent's registry has it without a subject.
 _META = "confluent/meta.proto"
-_MOST_INDEXES = 32  # the depth of a nested message
+_LONGEST_POSITIONS = 64  # bytes, two at most for each level of a nested message
 
 
 def protobuf() -> Any:
@@ -72,8 +74,24 @@ class ProtobufReader:
         self._pool.Add(proto)
         return proto
 
-    def message(self, indexes: tuple[int, ...]) -> Message:
-        """Return the message type at these positions: of the file, of that message, and so on. Raises BadItem."""
+    def about(self, value: bytes) -> tuple[str, list[str]]:
+        """Return the name of the message type of a value, and its fields. Raises BadItem."""
+        message, _ = self._message(value)
+        return message.name, message.fields
+
+    def read(self, value: bytes) -> Any:
+        """Read a value: positions of its message type, and the message. O(bytes). Raises BadItem (reason `schema`)."""
+        message, start = self._message(value)
+        try:
+            return self._library.json_format.MessageToDict(
+                message.parse(value[start:]), preserving_proto_field_name=True, descriptor_pool=self._pool
+            )
+        except Exception as error:  # noqa: BLE001 - a third-party parser on hostile input
+            raise BadItem("schema", f"the bytes do not fit the Protobuf message {message.name}: {error}") from None
+
+    def _message(self, value: bytes) -> tuple[Message, int]:
+        """The message type of a value, and where the message begins."""
+        indexes, start = positions_of(value)
         if indexes not in self._messages:
             try:
                 proto = self._file.message_type[indexes[0]]
@@ -86,42 +104,23 @@ class ProtobufReader:
             descriptor = self._pool.FindMessageTypeByName(name)
             parse = self._library.message_factory.GetMessageClass(descriptor).FromString
             self._messages[indexes] = Message(name, [field.name for field in descriptor.fields], parse)
-        return self._messages[indexes]
-
-    def __call__(self, message: Message, value: bytes) -> Any:
-        """Read a message. O(bytes). Raises BadItem (reason `schema`)."""
-        try:
-            return self._library.json_format.MessageToDict(
-                message.parse(value), preserving_proto_field_name=True, descriptor_pool=self._pool
-            )
-        except Exception as error:  # noqa: BLE001 - a third-party parser on hostile input
-            raise BadItem("schema", f"the bytes do not fit the Protobuf message {message.name}: {error}") from None
+        return self._messages[indexes], start
 
 
-def indexes_of(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """Read the positions of the message type, and where the message begins: a count and numbers, as zigzag varints.
+def positions_of(value: bytes) -> tuple[tuple[int, ...], int]:
+    """Read the positions of the message type (of the file, of that message, and so on), and where the message begins.
 
-    >>> indexes_of(b"\\x00...", 0), indexes_of(b"\\x04\\x02\\x06...", 0)
+    A count and numbers come first, which are encoded as in Avro.
+
+    >>> positions_of(b"\\x00..."), positions_of(b"\\x04\\x02\\x06...")
     (((0,), 1), ((1, 3), 3))
     """
-    count, place = _varint(value, start)
-    if not 0 <= count <= _MOST_INDEXES:
-        raise BadItem("schema", f"no Protobuf of a registry: it names a message by {count} positions")
-    found = []
-    for _ in range(count):
-        index, place = _varint(value, place)
-        found.append(index)
-    if min(found, default=0) < 0:
+    read, stream = fastavro().schemaless_reader, BytesIO(value[:_LONGEST_POSITIONS])
+    try:
+        count = read(stream, "long", None)
+        found = [read(stream, "long", None) for _ in range(count)]
+    except (EOFError, IndexError):
+        raise BadItem("schema", "no Protobuf of a registry: the positions of its message are missing") from None
+    if min([count, *found]) < 0:
         raise BadItem("schema", f"the Protobuf schema has no message at the place {found}")
-    return tuple(found) or (0,), place
-
-
-def _varint(value: bytes, place: int) -> tuple[int, int]:
-    number = shift = 0
-    for byte in value[place : place + 5]:  # of 32 bits
-        place += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), place
-        shift += 7
-    raise BadItem("schema", "no Protobuf of a registry: the position of its message is missing")
+    return tuple(found) or (0,), stream.tell()

@@ -8,9 +8,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import fastavro
 import pytest
-import snappy
 import zstandard
 
 from stream_dedup.batch.filter import filter_files
@@ -21,6 +21,9 @@ from tests.registry.server import AVRO
 from tests.worker.support import made_up
 
 MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+FLAGS = {"type": "array", "items": {"type": "record", "name": "Flag", "fields": [{"name": "is", "type": "boolean"}]}}
+NOTHING = {"type": "array", "items": {"type": "record", "name": "N", "fields": [{"name": "n", "type": "null"}]}}
 SYNC = b"0123456789abcdef"
 TITLES = {"type": "record", "name": "Title", "fields": [{"name": "title", "type": "string"}]}
 
@@ -57,7 +60,7 @@ def block(data: bytes, count: int) -> bytes:
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "null": bytes,
     "deflate": lambda data: zlib.compress(data, wbits=-15),
-    "snappy": lambda data: snappy.compress(data) + bytes(4),
+    "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)) + bytes(4),
     "zstandard": zstandard.compress,
 }
 
@@ -115,11 +118,17 @@ DAMAGED = {
     "a wrong count": (header("null") + block(text(b"Elm"), 2**40), "cannot hold"),
     "a negative count": (header("null") + block(text(b"Elm"), -1), "cannot hold"),
     "a wrong size": (header("null") + number(1) + number(2**60), "is damaged, or more than"),
-    "a number without end": (header("null") + b"\xff" * 20, "more than 64 bits"),
+    "a number without end": (header("null") + b"\xff" * 20, "cut short"),
     "an unknown codec": (header("brotli") + block(b"x", 1), "its codec is 'brotli'"),
     "damaged data": (header("deflate") + block(b"\xff\xff", 1), "cannot read"),
     "damaged snappy": (header("snappy") + block(b"\x10\xff\xff\xff\xff\xff", 1), "cannot read"),
-    "no schema": (header("null", {"type": "recrod"}), "not a valid Avro schema"),
+    "types without end": (header("null", NODE) + block(b"\x00\x02" * 10**6, 1), "a type contains itself"),
+    "values without end": (
+        header("null", FLAGS) + block(number(10**6) + bytes(10**6 + 1), 1),
+        "more than some 200,000",
+    ),
+    "items without bytes": (header("null", NOTHING) + block(number(10**12) + b"\0", 1), "items without bytes"),
+    "no schema": (header("null", {"type": "recrod"}), "not a usable Avro schema"),
 }
 
 

@@ -66,13 +66,11 @@ def _decoder(**settings: Any) -> Callable[[bytes], object]:
 def _framed() -> Callable[[bytes], object]:
     """Values of a registry that is away, of which the first three schemas were fetched before."""
     registry = RegistrySettings(url="http://127.0.0.1:9")
-    nested = {
-        "type": "record",
-        "name": "N",
-        "fields": [{"name": "title", "type": "string"}, {"name": "n", "type": ["null", "N"]}],
-    }
+    nested = {"name": "n", "type": {"type": "array", "items": ["null", {"type": "map", "values": "string"}]}}
+    union = {"type": "record", "name": "N", "fields": [{"name": "title", "type": "string"}, nested]}
+    avro_readers = {number: AvroReader(json.dumps(schema)) for number, schema in ((1, AVRO), (3, union))}
     frames_of(registry)._readers = {
-        1: AvroReader(AVRO), 2: ProtobufReader(protobuf_file().SerializeToString(), {}), 3: AvroReader(nested), 4: None,
+        **avro_readers, 2: ProtobufReader(protobuf_file().SerializeToString(), {}), 4: None
     }  # fmt: skip
     decode = Decoder(ItemSettings(), registry)
 
@@ -90,7 +88,7 @@ def _framed_seeds() -> list[bytes]:
     return [
         frame(1, avro(AVRO, item)), b"\0" * 4 + frame(1, avro(AVRO, item)),
         frame(2, b"\x02\x02" + message.SerializeToString()),
-        frame(3, b"\x02a\x02\x02b\0"), frame(4, b'{"title": "Elm"}'),
+        frame(3, b"\x02a\x04\x02\x02\x02a\x02b\0\0\0"), frame(4, b'{"title": "Elm"}'),
     ]  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def test_a_text_record_is_all_text() -> None:
     [
         (b"", "json"),
         (b'{"id": "a", "title": "cut', "json"),
-        (b'\xff\xfe{"id": "a"}', "encoding"),
+        (b'\xff\xfe{"id": "a"}', "xml"),
         (b'{"id": "a", "title": "\xff"}', "encoding"),
         (b'{"t\xeftle": "T"}', "encoding"),
         (b'[{"id": "a"}]', "type"),

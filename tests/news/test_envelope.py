@@ -78,8 +78,10 @@ def test_headers_of_the_binary_mode_lend_too() -> None:
         (b"<rss><channel/></rss>", "entries", "no entry"),
         (b"<rss>" + 3 * XML.encode() + b"</rss>", "entries", "3 entries"),
         (b'{"version": "https://jsonfeed.org/version/1", "title": "F", "items": []}', "entries", "no entry"),
-        (b"<rss>", "entries", "no entry"),
-        (b"\xff\xfe<", "encoding", "UTF-16"),
+        (b"<rss/><!-- none -->", "entries", "no entry"),
+        (2 * XML.encode(), "entries", "2 entries"),
+        (b"<rss>", "xml", "cut short"),
+        (json.dumps(BARE).encode("utf-16"), "xml", "JSON must be in UTF-8"),
     ],
 )
 def test_what_does_not_hold_one_item_is_bad_with_its_reason(value: bytes, reason: str, detail: str) -> None:

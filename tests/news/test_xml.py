@@ -86,6 +86,7 @@ def title(inner: str) -> str:
         ("x &lt; y", "x < y"),
         ("x &lt; <i>y</i>", "x &lt; <i>y</i>"),
         ("<!-- & -->plain", "plain"),
+        ("it&#146;s &#0;&#27;&#xD800;&copy", "it’s \ufffd\ufffd&copy"),
     ],
 )
 def test_what_publishers_break_is_repaired(written: str, meant: str) -> None:
@@ -124,7 +125,9 @@ def test_utf_8_with_a_broken_letter_keeps_the_others() -> None:
         ("<!DOCTYPE rss [<!ENTITY a 'b'>]>" + RSS.format("<item><title>&a;</title></item>"), "declares entities"),
         ("<opml><body><outline xmlUrl='https://a.example/'/></body></opml>", "stream-dedup feeds FILE"),
         ("<!DOCTYPE html><html><body>502</body></html>", "<html> is neither a feed"),
-        ("<!-- <rss> -->", "no element"),
+        (RSS.format(ITEM.replace("</item>", "</a></b></c></d></e></item>" + ITEM)), "too many end tags"),
+        ("<rss><item><title a='b</title></item></rss>", "within a tag"),
+        ("<rss><item/></rss><rss><item/>", "cut short"),
         ("<1>", "no element"),
     ],
 )
@@ -132,6 +135,12 @@ def test_what_would_lose_an_entry_is_refused(document: str, detail: str) -> None
     with pytest.raises(BadItem, match=detail) as raised:
         entries(document.encode())
     assert raised.value.reason == "xml"
+
+
+@pytest.mark.parametrize("behind", ["", "</body></html>", "<script>a < b</script>", "<!-- by a blog --> & more", "<?x"])
+def test_no_document_of_several_is_lost_and_what_servers_append_costs_nothing(behind: str) -> None:
+    two = f"<?xml version='1.0'?><!DOCTYPE rss SYSTEM 'rss.dtd'>{RSS.format(ITEM)}{ATOM.format('<entry/>')}{behind}"
+    assert [entry.get("guid") for entry in entries(two.encode())] == ["7", None]
 
 
 def test_elements_of_foreign_namespaces_are_neither_title_nor_text() -> None:
@@ -154,3 +163,10 @@ def test_words_of_blocks_of_nitf_do_not_join() -> None:
     )
     assert isinstance(item, Item)
     assert item.text == "One Two Three Four’s"
+
+
+@pytest.mark.parametrize(
+    "document", [NITF, G2.replace("{}", f"<inlineXML>{NITF}</inlineXML>"), NEWSML.replace("{}", NITF)]
+)
+def test_an_empty_body_is_no_reason_to_take_what_is_around_it(document: str) -> None:
+    assert DECODE(document.format("").encode(), None, None) == Item("7", "T", "", "elm.example", MONDAY)

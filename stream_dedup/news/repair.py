@@ -1,0 +1,101 @@
+"""Parse XML as publishers send it: in any encoding, and broken.
+
+In: the bytes of one document or several. Out: a tree with all of them in it. What publishers break is repaired first,
+because libxml2 would drop it without a word: a bare `&` or `<`, HTML's entities, control characters, bytes of another
+encoding than the one declared. Then lxml repairs unclosed tags. What would lose a part is refused: a document that is
+cut short, more end tags than begin, libxml2's limits of depth (256) and size (a text of 10 MB). A document cannot harm:
+entities that it declares are refused, and no DTD is loaded.
+"""
+
+import codecs
+import re
+from html import escape, unescape
+from typing import Any
+
+from lxml import etree
+
+from stream_dedup.errors import BadItem
+
+_DECLARED = re.compile(rb"<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]{1,40})[\"']")
+# Encodings of news that Python can decode; what declares another one is read as UTF-8. A document that was declared by
+# its bytes (UTF-16) comes decoded.
+_ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?125|koi8|gb|big5|shift|euc|mac")
+# Windows' encoding is a superset of these, and what those who declare them mean.
+_WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
+_CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
+# What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities; and what has
+# no text. What is not closed goes to the end, so the search stays linear.
+_DOUBTFUL = re.compile(
+    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<![A-Za-z][^<>]*>?|<(?![A-Za-z_/])|&(?:#?\w{1,32};)?",
+    re.DOTALL,
+)
+# Around the documents. `_END` is missing if libxml2 did not come so far. Each end tag without a beginning closes one
+# `_AROUND`, and behind the last one libxml2 reads nothing; web servers append up to two (`</body></html>`).
+_AROUND, _END = "stream-dedup-around", "stream-dedup-end"
+_BEFORE, _AFTER = 3 * f"<{_AROUND}>".encode(), f"<{_END}/>".encode()
+# Errors after which libxml2 leaves out a part, and goes on.
+_LOSSES = frozenset(("ERR_RESOURCE_LIMIT", "ERR_NAME_TOO_LONG", "ERR_CDATA_NOT_FINISHED"))
+_BARE = "stream-dedup-windows"
+
+
+def _as_windows(error: Any) -> tuple[str, int]:
+    """Decode the bytes that do not fit by Windows' encoding, which is what most broken feeds have."""
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error(_BARE, _as_windows)
+
+
+def documents_of(value: bytes) -> tuple[Any, list[Any]]:
+    """Return a tree of all documents, and the root of each. O(bytes).
+
+    >>> tree, [document] = documents_of(b"<rss><title>A &amp; B & C</rss>")
+    >>> document.tag, document[0].text
+    ('rss', 'A & B & C')
+
+    Raises BadItem (reason `xml`) for what is no XML, for declared entities, and for what libxml2 would leave out.
+    """
+    repaired = _DOUBTFUL.sub(_repaired, _text_of(value))
+    parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False)
+    tree = etree.fromstring(_BEFORE + repaired.encode("utf-8", "replace").translate(_CONTROL) + _AFTER, parser)
+    loss = next((error.message for error in parser.error_log if error.type_name in _LOSSES), "")
+    end = next(tree.iter(_END), None)
+    if loss or end is None:
+        raise BadItem("xml", f"it cannot be read to its end: {loss or 'within a tag, or behind too many end tags'}")
+    found = [each for each in tree.iterfind(f".//{_AROUND}/*") if each.tag not in (_AROUND, _END)]
+    if not found and repaired.strip():
+        raise BadItem("xml", "it has no element of XML, and JSON must be in UTF-8")
+    if end.getparent().tag != _AROUND:  # within the last document
+        kinds = [local_name(each) for each in found]
+        ends = re.findall(rf"</(?:[\w.-]+:)?{re.escape(kinds[-1])}\s*>", repaired)
+        if len(ends) < kinds.count(kinds[-1]):
+            raise BadItem("xml", f"it is cut short: </{kinds[-1]}> is missing")
+    return tree, found
+
+
+def local_name(element: Any) -> str:
+    """The name of an element without its prefix, declared or not."""
+    return str(element.tag).rpartition("}")[2].rpartition(":")[2]
+
+
+def _text_of(value: bytes) -> str:
+    """Decode a document as it declares."""
+    if value[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return value.decode("utf-16", "replace")
+    declared = _DECLARED.match(value.lstrip())
+    name = declared[1].decode() if declared and not value.startswith(codecs.BOM_UTF8) else ""
+    try:
+        return value.decode(
+            "cp1252" if _WINDOWS.match(name) else name if _ENCODINGS.match(name) else "utf-8-sig", _BARE
+        )
+    except LookupError:
+        return value.decode("utf-8", _BARE)
+
+
+def _repaired(doubtful: re.Match[str]) -> str:
+    text = doubtful[0]
+    if text.startswith("<!ENTITY"):
+        raise BadItem("xml", "it declares entities, which could unpack to anything; write the characters themselves")
+    if text.startswith("<![CDATA["):
+        return text
+    return "" if text.startswith(("<!", "<?")) else escape(unescape(text))
