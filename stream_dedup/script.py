@@ -22,7 +22,7 @@ from stream_dedup.dedup.batch import Batch, Delta, Prepared
 from stream_dedup.dedup.clocks import FAR_FUTURE
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupWarning, UsageError
-from stream_dedup.news.item import DECODED, SURE, Item, Tombstone, fitting, looks_like
+from stream_dedup.news.item import DECODED, NO_POSITION, SURE, Item, Tombstone, fitting, looks_like
 from stream_dedup.phrases import counted
 from stream_dedup.rows import RowReader, chosen, rows_of
 from stream_dedup.settings import Settings
@@ -135,7 +135,8 @@ class Deduplicator(deduplicator.Deduplicator):
                 consumed += 1
                 if verdict.kind is Kind.BAD:
                     if not bad:
-                        reason = f"item {verdict.id!r} is left out, it cannot be judged: {verdict.reason}"
+                        name = "an item without an id" if verdict.id == NO_POSITION else f"item {verdict.id!r}"
+                        reason = f"{name} is left out, it cannot be judged: {verdict.reason}"
                         warnings.warn(reason, StreamDedupWarning, stacklevel=3)
                     bad["items"] += 1
                 if verdict.forward:
@@ -228,6 +229,7 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
                 and type(item.time) is int
                 and item.time in SURE
                 and type(item.id) is str
+                and item.id != NO_POSITION
                 and type(item.title) is str
                 and type(item.text) is str
                 and type(item.source) is str
@@ -264,9 +266,9 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
     def load(cls, path: str | os.PathLike[str], settings: Settings | None = None) -> Self:
         """Make a Deduplicator with a saved state.
 
-        By default it has the saved [fingerprint], [window], [decision], [policy] and [index] settings. `settings` may
-        differ from them except in [fingerprint]: then SchemeMismatch names the difference. Raises InputError if the
-        file cannot be read, CorruptBlock if it is damaged.
+        By default it has the saved [item], [fingerprint], [window], [decision], [policy] and [index] settings.
+        `settings` may differ from them except in [fingerprint]: then SchemeMismatch names the difference. Raises
+        InputError if the file cannot be read, CorruptBlock if it is damaged.
 
         >>> import tempfile
         >>> item = Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "post.example", 0)

@@ -80,7 +80,7 @@ def test_the_settings_name_the_fields_of_a_row() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"title": "T"}, "without an id needs a position"),
+        ({"title": "T", "published": "2026-03-01"}, "without an id, .* name the field that has it"),
         ({"id": "1", "title": "T", "time": START // 1000}, "looks like seconds"),
         ({"id": "1", "title": "T", "time": datetime(2026, 3, 1)}, "has no time zone"),
         ({"id": "1", "title": "T", "loop": LOOP}, "cannot be written as JSON"),
@@ -89,6 +89,11 @@ def test_the_settings_name_the_fields_of_a_row() -> None:
 def test_a_row_that_cannot_be_meant_is_refused(dedup: Deduplicator, row: dict[Any, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         list(dedup.filter([row]))
+
+
+def test_a_row_that_is_left_out_is_named(dedup: Deduplicator) -> None:
+    with pytest.warns(StreamDedupWarning, match="an item without an id is left out, .* title must be a string, not 7"):
+        assert list(dedup.filter([{"title": 7}])) == []
 
 
 def test_a_row_that_cannot_be_judged_is_bad() -> None:

@@ -110,7 +110,7 @@ def test_items_with_neither_id_nor_position_are_refused(dedup: Deduplicator) -> 
     """They would all count as versions of one item."""
     decode = Decoder(Settings().item)
     line = b'{"title": "Elm bridge", "text": "It opened."}'
-    with pytest.raises(UsageError, match="an item without an id needs a position"):
+    with pytest.raises(UsageError, match="an item without an id, and all such items would count"):
         dedup.judge([decode(line, None, None)])
     assert dedup.judge([decode(line, None, None, 0, 7)]).verdicts[0].id == "0:7"
 

@@ -288,7 +288,7 @@ def checked_outputs(
         if allowed and (file_format not in allowed or to.path.suffix.lower() in UNWRITABLE):
             names = " or ".join(f".{name}" for name in allowed)
             raise UsageError(
-                f"{option} cannot be written as {to}; name it {names}; also packed (.gz, .zst), but for .parquet"
+                f"{option} cannot be written as {to}; name it {names}; all but .parquet also packed (.gz, .zst)"
             )
         if allowed and file_format is FileFormat.PARQUET:
             pyarrow()

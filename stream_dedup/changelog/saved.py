@@ -29,7 +29,7 @@ from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import Settings, load_settings
 
 VERSION = 1
-JUDGING = ("window", "fingerprint", "decision", "policy", "index")
+JUDGING = ("item", "window", "fingerprint", "decision", "policy", "index")
 """The settings tables that verdicts depend on."""
 # 2 MB of default signatures and keys: large enough that a block's overhead vanishes, small beside the whole state.
 _ROWS = 4096

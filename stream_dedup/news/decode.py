@@ -19,7 +19,7 @@ from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
 from stream_dedup.news.envelope import Headers, Opener
-from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, Values, alternatives, names_in
+from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, Values, alternatives, names_in, paths_of
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.settings import ItemSettings, RegistrySettings
 
@@ -137,6 +137,7 @@ class Decoder:
             return Tombstone(name, NO_TIME if time is None else time, partition, offset)
         try:
             headline = body = fingerprint = bits = None
+            values: Values = ()
             framed = value
             # Nearly all records are bare objects: they pay for two comparisons.
             shape, values = self._read(value) if value[:1] == b"{" and not headers else _PACKED
@@ -158,11 +159,29 @@ class Decoder:
             if time is None:
                 time = milliseconds_of(published)
         except BadItem as bad:
+            if bad.reason == "type" and values:  # of _text_of
+                return BadItem("type", self._not_plain(bad.detail, values, shape, value), name)
             bad.id = name
             return bad
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
             return _unreadable(value, error, name)
         return Item(name, title, text, source, time, partition, offset, fingerprint)
+
+    def _not_plain(self, field: str, values: Values, shape: str, record: bytes) -> str:
+        """Say which member of a record a field was read from, what it is, and how to name the string in it."""
+        value, names = dict(zip(self._read.fields, values, strict=True))[field], names_in(record)
+        paths = paths_of(self._settings, shape)[field]
+        path = next((".".join(path) for path in paths if path[0] in names), field)
+        subject = path if path == field else f"{path}, read as the {field},"
+        if not isinstance(value, (dict, list)):
+            return f"{subject} must be a string, not {msgspec.json.encode(value).decode()}"
+        inner, kind = "0", "a list"
+        if isinstance(value, dict):
+            # The text is the longest string of an object; the others are its language, type or size.
+            inner = max(value, key=lambda name: len(value[name]) if isinstance(value[name], str) else -1)
+            kind = f"an object of {_listed(list(value))}"
+        cure = f'name what it holds in [item] fields, such as {field} = "{path}.{inner}"'
+        return f"{subject} must be a string, not {kind}; {cure}"
 
     def _nothing_found(self, value: bytes, framed: bytes) -> str:
         schema, fields = self._open.frames.describe(framed) if self._open is not None else ("", [])
@@ -226,11 +245,14 @@ def nothing_found(settings: ItemSettings, names: list[str]) -> str:
     listed = ", ".join(f"{field} ({', '.join(each)})" for field, each in searched.items())
     if {path.split(".")[0] for each in searched.values() for path in each} & set(names):
         return f"the fields {listed} hold neither a headline nor a text"
-    present = ", ".join(names[:_MOST_LISTED_NAMES]) + (", ..." if len(names) > _MOST_LISTED_NAMES else "")
     return (
         f"{_NONE_OF} {listed} was found{', and no known preset fits' if is_auto else ''}; the record has: "
-        f"{present or 'no names'}; name them in [item] fields"
+        f"{_listed(names) or 'no names'}; name them in [item] fields"
     )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_LISTED_NAMES]) + (", ..." if len(names) > _MOST_LISTED_NAMES else "")
 
 
 def _unreadable(value: bytes, error: Exception, name: str = "") -> BadItem:
@@ -254,7 +276,7 @@ def _text_of(name: str, value: Any) -> str:
         return value
     if name == "id" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise BadItem("type", f"field {name} must be a string, not {type(value).__name__}")
+    raise BadItem("type", name)  # `Decoder._not_plain` explains it
 
 
 def fingerprint_of(value: Any) -> int:

@@ -28,7 +28,7 @@ _FIRST, _LAST = 631_152_000, 4_102_444_800
 _UNITS = (("seconds", 1, "times 1000"), ("microseconds", 10**6, "// 1000"), ("nanoseconds", 10**9, "// 1_000_000"))
 SURE = range(_LAST, _FIRST * 10**6)
 """Times that can only be milliseconds: 1970-02-17 to the year 21,970."""
-_NO_POSITION = "-1:-1"  # the id that Decoder gives a record without an id, a key and a position
+NO_POSITION = "-1:-1"  # the id that Decoder gives a record without an id, a key and a position
 _MOST = 2**62  # clocks.FAR_FUTURE
 _POSITIONS = {"partition": 2**31, "offset": _MOST}  # what a signature has room for
 
@@ -114,9 +114,10 @@ def fitting(item: Any, where: str = "") -> Any:
                 f"{label}: {field} must be a string, not {_shown(values[field])}; give str(...) of it, or '' if there "
                 "is none"
             )
-    if item.id == _NO_POSITION:
+    if item.id == NO_POSITION:
         raise UsageError(
-            f"{where}an item without an id needs a position, or all such items count as versions of one: {DECODED}"
+            f"{where}an item without an id, and all such items would count as versions of one: give each an id of its "
+            f"own, name the field that has it in [item] fields, or, of lines of a file, give their numbers: {DECODED}"
         )
     for field, most in _POSITIONS.items():
         if not isinstance(values[field], Integral) or not -most < values[field] < most:

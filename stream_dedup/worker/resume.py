@@ -234,8 +234,8 @@ def _offsets_lost(settings: Settings, partitions: Iterable[int], facts: ResumeFa
         f"{settings.kafka.group_id} has none (brokers drop those of a group without members, after seven days by "
         f"default), and neither has the changelog. From the beginning everything would "
         "go out again. Say where to resume, with every member stopped: "
-        f"{_reset_command(settings, partitions, facts)} --to-datetime 2026-01-31T00:00:00.000 "
-        f"--execute (the time of the last record in {settings.topics.output}; or --to-earliest, to "
+        f"{_reset_command(settings, partitions, facts)} --to-datetime TIME --execute "
+        f"(TIME: that of the last record in {settings.topics.output}, as 2026-01-31T00:00:00.000; or --to-earliest, to "
         "judge all of the input again, or --to-latest)"
     )
 

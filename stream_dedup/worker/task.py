@@ -159,7 +159,7 @@ class PartitionTask:
     # -- opening -----------------------------------------------------------------------------------------
 
     def _open(self, group: Group, check: Callable[[], None]) -> None:
-        settings, began, before = self._context.settings, time.monotonic(), len(self)
+        settings, began = self._context.settings, time.monotonic()
         # Connecting takes some 60 ms. Done meanwhile, so that the store can read as soon as the fence stands.
         connected = self._packer.start("connecting to the changelog", self._store.reader.connect)
         try:
@@ -187,13 +187,7 @@ class PartitionTask:
             log.error("%s", loss, extra={"task": self.name})
             self._context.observer.state_lost(loss)
         self._failed.committed(self.positions)
-        self.opened_in = seconds = time.monotonic() - began
-        log.info(
-            "task %s is open: partitions %s, %s (%s before) from %s, %.1f s",
-            self.name, sorted(self.partitions), counted(len(self), "original"), f"{before:,}",
-            counted(restored.blocks, "changelog block"), seconds,
-            extra={"task": self.name, "originals": len(self), "seconds": round(seconds, 3)},
-        )  # fmt: skip
+        self.opened_in = time.monotonic() - began
 
     def _fence(self, check: Callable[[], None]) -> dict[str, Topic]:
         """Check the topics, and create the producer."""
@@ -418,6 +412,13 @@ class TaskSlot:
                 self._drop_store()
             raise
         self.failed_openings = 0
+        # A task may open and fail every few seconds, for as long as a schema registry is away: that is logged once.
+        log.log(
+            logging.DEBUG if self.retry.failures > 1 else logging.INFO,
+            "task %s is open: partitions %s, %s, %.1f s",
+            self.name, sorted(task.partitions), counted(len(task), "original"), task.opened_in,
+            extra={"task": self.name, "originals": len(task), "seconds": round(task.opened_in, 3)},
+        )  # fmt: skip
         self._context.observer.task_opened(self.name, sorted(task.partitions), len(task), task.opened_in)
         return True
 

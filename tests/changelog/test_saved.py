@@ -28,7 +28,12 @@ def verdicts(batch: Batch) -> list[object]:
 
 
 def small(verify: str = "sketch") -> Settings:
-    return load_settings(index={"bucket_limit": 3}, window={"length": "3d"}, fingerprint={"verify": verify})
+    return load_settings(
+        item={"fields": {"text": "body.plain"}},
+        index={"bucket_limit": 3},
+        window={"length": "3d"},
+        fingerprint={"verify": verify},
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -122,6 +127,8 @@ def test_the_saved_settings_apply_unless_others_are_given(saved_file: Path) -> N
     with Deduplicator.load(str(saved_file)) as dedup:
         assert dedup.settings.window.length.days == 3
         assert dedup.settings.index.bucket_limit == 3
+        row = {"id": "7", "body": {"plain": "The harbour froze over in the night."}}
+        assert list(dedup.filter([row])) == [row]
     with Deduplicator.load(saved_file, load_settings(decision={"novelty": 0.6})) as dedup:
         assert dedup.settings.window.length.days == 7
 

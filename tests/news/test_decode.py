@@ -83,7 +83,26 @@ def test_what_cannot_be_read_has_a_reason(value: bytes, reason: str) -> None:
 
 def test_a_bad_item_keeps_the_id_that_could_be_read() -> None:
     bad = bad_of(b'{"id": "a", "title": {"x": 1}}')
-    assert (bad.id, bad.detail) == ("a", "field title must be a string, not dict")
+    assert bad.id == "a"
+    assert bad.detail.startswith("title must be a string, not an object of x; name what it holds in [item] fields")
+
+
+@pytest.mark.parametrize(
+    ("record", "detail"),
+    [
+        (
+            {"headline": "T", "content": {"lang": "en", "plain": "It is open."}, "published": "2026-03-01"},
+            'content, read as the text, must be a string, not an object of lang, plain; name what it holds in [item] '
+            'fields, such as text = "content.plain"',
+        ),
+        ({"title": "T", "text": ["a", "b"]}, 'text must be a string, not a list; name what it holds in [item] fields, '
+                                             'such as text = "text.0"'),
+        ({"title": True, "text": "x"}, "title must be a string, not true"),
+        ({"id": 1.5, "title": "T"}, "id must be a string, not 1.5"),
+    ],
+)  # fmt: skip
+def test_a_value_that_is_no_string_is_named_with_its_place_and_cure(record: object, detail: str) -> None:
+    assert bad_of(json.dumps(record).encode(), Decoder(ItemSettings())).detail == detail
 
 
 @pytest.mark.parametrize("format", ["json", "text"])

@@ -229,7 +229,7 @@ def test_what_is_no_object_has_no_names_and_cannot_be_read(value: bytes) -> None
 def test_a_title_that_means_no_string_is_bad(value: object) -> None:
     bad = bad_of(json.dumps({"id": "7", "title": value, "text": "x"}).encode(), AUTOMATIC)
     assert (bad.reason, bad.id) == ("type", "7")
-    assert "field title must be a string" in bad.detail
+    assert "title must be a string" in bad.detail
 
 
 def test_a_reading_says_what_stands_where_and_why_a_date_is_none() -> None:

@@ -130,3 +130,15 @@ def test_failed_openings_are_counted_until_one_succeeds(slot: TaskSlot) -> None:
     advance_until(slot, lambda: slot.task is not None)
     assert slot.failed_openings == 0
     assert len(FakeStore.made) == 1
+
+
+def test_openings_between_the_same_failures_are_logged_once(slot: TaskSlot, caplog: pytest.LogCaptureFixture) -> None:
+    FakeTask.how = staticmethod(opens)
+    slot.assign(frozenset({0}), "")
+    with caplog.at_level("INFO"):
+        for failures in range(4):
+            slot.retry.failures = failures
+            advance_until(slot, lambda: slot.task is not None)
+            slot.close_task("a failure")
+    line = "task global is open: partitions [0], 0 originals, 0.0 s"
+    assert [record.getMessage() for record in caplog.records] == [line, line]
