@@ -21,7 +21,8 @@ def compiling() -> str:
     """Return what the log says of a long compilation. From an empty cache: 33 s on an idle core, more on a busy one."""
     return (
         "compiling the decision for this processor: a minute or more in all, once, and items wait meanwhile. "
-        f"`stream-dedup warm` does it at install. The reason: {why_compiled()}"
+        "`stream-dedup warm` does it at install. The reason: "
+        + (why_compiled() or "the machine code that is installed lacks some kernels")
     )
 
 

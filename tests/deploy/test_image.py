@@ -89,8 +89,13 @@ def test_the_worker_runs_read_only_and_unprivileged_and_compiles_nothing(
     assert not is_healthy(image, variables)
 
 
+def test_a_new_volume_for_the_state_of_feeds_belongs_to_the_user(image: Image) -> None:
+    folder = (image.root / "var/lib/stream-dedup").stat()
+    assert f"{folder.st_uid}:{folder.st_gid}" == image.config["User"]
+
+
 def test_nothing_but_tmp_can_be_written(image: Image) -> None:
-    for directory in ("/", "/opt/stream-dedup", "/etc", "/var/tmp", "/home", "/dev"):  # noqa: S108 - the container's
+    for directory in ("/", "/var/lib/stream-dedup", "/opt/stream-dedup", "/etc", "/var/tmp", "/home", "/dev"):  # noqa: S108 - the container's
         attempt = images.run(image, {}, "touch", f"{directory}/file")
         assert attempt.returncode != 0, directory
     assert images.run(image, {}, "touch", "/tmp/file").returncode == 0  # noqa: S108
