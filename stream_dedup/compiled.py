@@ -60,7 +60,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
         if cache:
             name = f"{function.__module__}.{function.__qualname__}"
             KERNELS[name] = dispatcher
-            if not why_compiled() and (code := shipped()[2].get(name)):
+            if code := shipped()[0].get(name):
                 _prefer(code, dispatcher)
         return dispatcher
 
@@ -103,32 +103,22 @@ def source_stamp() -> str:
 
 
 @cache
-def shipped() -> tuple[str, str, Mapping[str, bytes]]:
-    """Return the version of numba, the source's stamp and the machine code of each kernel; empty without the file."""
-    try:
-        version, stamp, kernels = pickle.loads(SHIPPED.read_bytes())  # noqa: S301 - a file of this package
-    except FileNotFoundError:
-        return "", "", {}
-    return version, stamp, kernels
+def runs_level() -> bool:
+    """Whether this processor runs shipped machine code, and the user has not named another one (NUMBA_CPU_NAME)."""
+    named = numba.config.CPU_NAME is not None
+    return not named and (LEVEL == "generic" or all(map(binding.get_host_cpu_features().get, _FEATURES)))
 
 
 @cache
-def runs_level() -> bool:
-    """Whether this processor runs shipped machine code, and the user has not named another one (NUMBA_CPU_NAME)."""
-    if numba.config.CPU_NAME is not None:
-        return False
-    return LEVEL == "generic" or all(map(binding.get_host_cpu_features().get, _FEATURES))
-
-
-def why_compiled() -> str:
-    """Return why no shipped machine code is used, as a part of a sentence; empty if it is used."""
-    version, stamp, kernels = shipped()
-    if not kernels:
-        return f"no machine code for {ABI} is installed"
+def shipped() -> tuple[Mapping[str, bytes], str]:
+    """Return the machine code by kernel, and why any kernel is compiled none the less, as a part of a sentence."""
+    if not SHIPPED.exists():
+        return {}, f"no machine code for {ABI} is installed"
+    version, stamp, kernels = pickle.loads(SHIPPED.read_bytes())  # noqa: S301 - a file of this package
     if version != numba.__version__:
-        return f"the machine code that is installed needs numba {version}, not {numba.__version__}"
-    if stamp != source_stamp():
-        return "the machine code that is installed is of another source"
+        return {}, f"the machine code that is installed needs numba {version}, not {numba.__version__}"
     if not runs_level():
-        return f"the machine code that is installed needs a processor of level {LEVEL}, and NUMBA_CPU_NAME unset"
-    return ""
+        return {}, f"the machine code that is installed needs a processor of level {LEVEL}, and NUMBA_CPU_NAME unset"
+    if stamp != source_stamp():
+        return {}, "the machine code that is installed is of another source"
+    return kernels, "the machine code that is installed lacks some kernels"

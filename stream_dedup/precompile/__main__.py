@@ -30,12 +30,10 @@ def ship() -> None:
 
 def write(path: Path) -> None:
     """Write what this process has compiled, but for the annotated sources, which name its folders."""
-    kernels = {
-        name: zlib.compress(
-            dumps({args: made._replace(type_annotation="")._reduce() for args, made in kernel.overloads.items()})
-        )
-        for name, kernel in KERNELS.items()
-    }
+    kernels = {}
+    for name, kernel in KERNELS.items():
+        made = {types: result._replace(type_annotation="")._reduce() for types, result in kernel.overloads.items()}
+        kernels[name] = zlib.compress(dumps(made))
     path.write_bytes(pickle.dumps((numba.__version__, source_stamp(), kernels)))
 
 
