@@ -23,6 +23,8 @@ with count_compilations() as names, Deduplicator() as dedup:
     dedup.apply(dedup.judge([Item("1", "Elm bridge opens", "It opened on Monday.", "post.example", 0)]))
 print(names, dedup.__module__)
 """
+_BRIDGES = [{"id": n, "title": "Elm bridge opens", "text": f"It opened on Monday {n // 2}."} for n in range(8)]
+ROWS = "".join(json.dumps(row) + "\n" for row in _BRIDGES)
 
 
 def copy_of_the_sources(folder: Path) -> Path:
@@ -88,9 +90,8 @@ def test_the_wheel_filters_in_an_empty_environment_and_compiles_nothing(tmp_path
     moved = tmp_path / "moved" / "dist" / wheel.name
     run("pip", "install", "--quiet", "--constraint", DEPLOY / "constraints.txt", moved)
     assert run("stream-dedup", "--version").strip().endswith(wheel.name.split("-")[1])
-    rows = [{"id": n, "title": "Elm bridge opens", "text": f"It opened on Monday {n // 2}."} for n in range(8)]
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "in.jsonl").write_text(ROWS)
     run("stream-dedup", "filter", "in.jsonl", "--output", "out.jsonl")
-    assert 0 < len((tmp_path / "out.jsonl").read_text().splitlines()) < len(rows)
+    assert 0 < len((tmp_path / "out.jsonl").read_text().splitlines()) < 8
     assert run("python", "-c", COUNT) == "[] stream_dedup.script\n"
     assert list((tmp_path / "cache").rglob("*.nbc")) == []
