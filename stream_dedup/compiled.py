@@ -52,7 +52,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
 
     def compiled(function: Callable[..., Any]) -> Any:
         users = numba.config.CACHE_LOCATOR_CLASSES
-        numba.config.CACHE_LOCATOR_CLASSES = users or f"{__name__}.Locator"
+        numba.config.CACHE_LOCATOR_CLASSES = users or f"{__name__}.Locator,ZipCacheLocator"
         try:
             dispatcher = numba.njit(cache=cache, **options)(function)
         finally:
