@@ -39,8 +39,8 @@ run: $(RUN_STAMP)
 	$(BIN)/stream-dedup demo $(ARGS)
 
 lint: env
-	$(BIN)/ruff check stream_dedup tests docs
-	$(BIN)/ruff format --check stream_dedup tests docs
+	$(BIN)/ruff check stream_dedup tests docs deploy
+	$(BIN)/ruff format --check stream_dedup tests docs deploy
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -1,34 +1,43 @@
 """numba's `njit` for the kernels, with machine code that the wheel and the image bring along.
 
-In: a kernel. Out: its dispatcher, which looks for machine code in `machine_code/` of this package and then in numba's
-own cache, where it also keeps what it compiles. `python -m stream_dedup.precompile` fills the folder, for one version
-each of numba, Python and this code. With any other the kernels are compiled as if it were empty: half a minute or more.
+In: a kernel. Out: its dispatcher, which looks for machine code in `SHIPPED` and then in numba's own cache, where it
+also keeps what it compiles. `python -m stream_dedup.precompile` writes the file, for one version each of numba, Python
+and this code. With any other numba compiles the kernels as always: half a minute or more, once.
 
 What is shipped is compiled for x86-64-v3: every x86-64 server since 2015 runs it, as fast as code for the processor
-itself; `generic` took 10 to 20 % more time. numba's cache names the processor in its keys, so it would not find that
-code, and `KernelCache` asks under the other name. No setting of numba changes for a program's own kernels.
+itself; `generic` took 10 to 20 % more time.
+
+numba has no public way to load it: a locator names one folder, to which numba must be able to write, and the keys of
+its cache name the very processor. NUMBA_CPU_NAME would rename that, for all code in the process. So `_prefer` replaces
+one method of a dispatcher's cache, under the one version of numba that wrote the file. Of its private names it uses
+`_cache` and `_rebuild`, and `precompile` uses `_reduce`.
 
 numba stamps its cache with the file of a kernel alone, though a kernel contains code and constants of other files:
-after an update of a checkout it named modules that were gone. Here the stamp is the content of all those modules.
+after an update in place it would run code of the former version. `Locator`, which is public, stamps it with all files.
 """
 
 import hashlib
+import pickle
 import platform
-import sys
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
 import numba
 from llvmlite import binding
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core import caching
 
 PACKAGE = Path(__file__).parent
-SHIPPED = PACKAGE / "machine_code"
-PYTHON = "{}.{}".format(*sys.version_info)
+ABI = EXTENSION_SUFFIXES[0].split(".")[1]
+"""Python's version, the system and the architecture, as in the names of extension modules."""
+SHIPPED = PACKAGE / "machine_code" / ABI
 LEVEL = "x86-64-v3" if platform.machine().lower() in {"x86_64", "amd64"} else "generic"
 """The processor of shipped machine code, by LLVM's name. All processors of an architecture run `generic`."""
+KERNELS: dict[str, Any] = {}
+"""The dispatcher of every kernel that is cached, by the kernel's name."""
 # What x86-64-v3 has beyond the x86-64 of 2003, by LLVM's names.
 _FEATURES = {
     *("avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt"),
@@ -42,51 +51,46 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
     """Return numba's decorator. With `cache` the kernel is looked up in the shipped machine code first."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher = numba.njit(**options)(function)
+        users = numba.config.CACHE_LOCATOR_CLASSES
+        numba.config.CACHE_LOCATOR_CLASSES = users or f"{__name__}.Locator,ZipCacheLocator"
+        try:
+            dispatcher = numba.njit(cache=cache, **options)(function)
+        finally:
+            numba.config.CACHE_LOCATOR_CLASSES = users
         if cache:
-            dispatcher._cache = KernelCache(function)
+            name = f"{function.__module__}.{function.__qualname__}"
+            KERNELS[name] = dispatcher
+            if code := shipped()[0].get(name):
+                _prefer(code, dispatcher)
         return dispatcher
 
     return compiled
 
 
-class _Result(CompileResultCacheImpl):
-    """What is kept of a compilation: all but the annotated source, a fifth of it, which names the builder's folders."""
+class Locator:
+    """Tells numba where to cache a kernel, which is where it would anyway, and which stamp is valid."""
 
-    def reduce(self, result: Any) -> Any:
-        return super().reduce(result._replace(type_annotation=""))
-
-
-class KernelCache(FunctionCache):
-    """numba's cache of one kernel, with another stamp and another place to look first.
-
-    What it uses of numba is not public; an entry of another version of numba is never read.
-    """
-
-    _impl_class = _Result
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        name, stamp = self._impl.filename_base, source_stamp()
-        self._cache_file = IndexDataCacheFile(self._cache_path, name, stamp)
-        self._shipped = IndexDataCacheFile(str(SHIPPED), name, stamp)
-
-    def _load_overload(self, signature: Any, context: Any) -> Any:
-        if runs_shipped():
-            level = _Level(context.codegen().magic_tuple()[0])
-            if (found := self._shipped.load(self._index_key(signature, level))) is not None:
-                return self._impl.rebuild(context, found)
-        return super()._load_overload(signature, context)
+    @staticmethod
+    def from_function(function: Callable[..., Any], file: str) -> Any:
+        for kind in (caching.UserProvidedCacheLocator, caching.InTreeCacheLocator, caching.UserWideCacheLocator):
+            if locator := kind.from_function(function, file):
+                locator.get_source_stamp = source_stamp
+                return locator
+        return None
 
 
-class _Level:
-    """Stands for a code generator of `LEVEL`, of which the cache asks this only."""
+def _prefer(code: bytes, dispatcher: Any) -> None:
+    """Let a dispatcher look in the shipped machine code of its kernel first."""
+    own = dispatcher._cache.load_overload
+    unpacked = cache(lambda: pickle.loads(zlib.decompress(code)))  # noqa: S301 - a file of this package
 
-    def __init__(self, triple: str) -> None:
-        self._triple = triple
+    def load_overload(signature: Any, context: Any) -> Any:
+        if (found := unpacked().get(signature)) is None:
+            return own(signature, context)
+        context.refresh()
+        return numba.core.compiler.CompileResult._rebuild(context, *found)
 
-    def magic_tuple(self) -> tuple[str, str, str]:
-        return self._triple, LEVEL, ""
+    dispatcher._cache.load_overload = load_overload
 
 
 @cache
@@ -99,21 +103,22 @@ def source_stamp() -> str:
 
 
 @cache
-def runs_shipped() -> bool:
+def runs_level() -> bool:
     """Whether this processor runs shipped machine code, and the user has not named another one (NUMBA_CPU_NAME)."""
-    if numba.config.CPU_NAME is not None:
-        return False
-    return LEVEL == "generic" or all(map(binding.get_host_cpu_features().get, _FEATURES))
+    named = numba.config.CPU_NAME is not None
+    return not named and (LEVEL == "generic" or all(map(binding.get_host_cpu_features().get, _FEATURES)))
 
 
-def why_compiled() -> str:
-    """Return why kernels are compiled although some may have been shipped, as a part of a sentence."""
-    try:
-        wanted, stamp = (SHIPPED / f"python{PYTHON}").read_text("ascii").split()
-    except FileNotFoundError:
-        return f"no machine code for Python {PYTHON} is installed"
-    if not runs_shipped():
-        return f"the machine code that is installed needs a processor of level {LEVEL}, and NUMBA_CPU_NAME unset"
-    if wanted != numba.__version__:
-        return f"the machine code that is installed needs numba {wanted}, not {numba.__version__}"
-    return "the machine code that is installed lacks " + ("some kernels" if stamp == source_stamp() else "this source")
+@cache
+def shipped() -> tuple[Mapping[str, bytes], str]:
+    """Return the machine code by kernel, and why any kernel is compiled none the less, as a part of a sentence."""
+    if not SHIPPED.exists():
+        return {}, f"no machine code for {ABI} is installed"
+    version, stamp, kernels = pickle.loads(SHIPPED.read_bytes())  # noqa: S301 - a file of this package
+    if version != numba.__version__:
+        return {}, f"the machine code that is installed needs numba {version}, not {numba.__version__}"
+    if not runs_level():
+        return {}, f"the machine code that is installed needs a processor of level {LEVEL}, and NUMBA_CPU_NAME unset"
+    if stamp != source_stamp():
+        return {}, "the machine code that is installed is of another source"
+    return kernels, "the machine code that is installed lacks some kernels"

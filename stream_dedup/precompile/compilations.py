@@ -12,7 +12,7 @@ from typing import Any
 
 from numba.core import event
 
-from stream_dedup.compiled import why_compiled
+from stream_dedup.compiled import shipped
 
 _PATIENCE_SECONDS = 2.0
 
@@ -21,7 +21,7 @@ def compiling() -> str:
     """Return what the log says of a long compilation. From an empty cache: 33 s on an idle core, more on a busy one."""
     return (
         "compiling the decision for this processor: a minute or more in all, once, and items wait meanwhile. "
-        f"`stream-dedup warm` does it at install. The reason: {why_compiled()}"
+        f"`stream-dedup warm` does it at install. The reason: {shipped()[1]}"
     )
 
 

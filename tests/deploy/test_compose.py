@@ -51,6 +51,11 @@ def test_ours_run_read_only_and_without_rights(name: str) -> None:
     assert "no-new-privileges:true" in service["security_opt"]
     [tmp] = service["tmpfs"]
     assert tmp.startswith("/tmp:")  # noqa: S108 - a path of the container
+    assert "user" not in service, "the image's own"
+    for volume in service.get("volumes", ()):
+        source, folder, *_ = volume.split(":")
+        if source in COMPOSE["volumes"]:
+            assert f"install --directory --owner 10001 --group 10001 {folder}\n" in dockerfile(), "else it is root's"
 
 
 def test_a_runtime_that_restarts_what_is_unhealthy_restarts_only_what_is_stuck() -> None:

@@ -4,6 +4,7 @@
 engine. The figures are added to tests/results/operate.json.
 """
 
+import resource
 import shutil
 import socket
 import time
@@ -16,6 +17,7 @@ import pytest
 from stream_dedup.demo.embedded import EmbeddedKafka
 from tests.deploy import image as images
 from tests.deploy.image import Builder, Container, Image
+from tests.deploy.test_wheel import COUNT, ROWS
 from tests.measured import record
 from tests.operate.stage import worked_off
 from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, variables_of
@@ -38,7 +40,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         start = time.monotonic()
         built = builder.build()
         size = sum(path.lstat().st_size for path in built.root.rglob("*") if path.is_file() and not path.is_symlink())
-        save_figures(image_steps_ok=True, image_steps=built.steps, image_mib=size >> 20)
+        code = sum(path.stat().st_size for path in built.root.rglob("stream_dedup/machine_code/*"))
+        save_figures(image_steps_ok=True, image_steps=built.steps, image_mib=size >> 20, image_code_kib=code >> 10)
         save_figures(image_build_s=round(time.monotonic() - start))
         yield built
     shutil.rmtree(directory)
@@ -89,8 +92,31 @@ def test_the_worker_runs_read_only_and_unprivileged_and_compiles_nothing(
     assert not is_healthy(image, variables)
 
 
+def measured_run(image: Image, name: str, *command: str) -> str:
+    """Run a command in the image, save its processor time (other programs may run meanwhile), and return its output."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = images.run(image, {}, *command)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    save_figures(**{f"image_first_{name}_cpu_s": round(sum(after[:2]) - sum(before[:2]), 1)})
+    return done.stdout
+
+
+def test_the_first_filter_and_the_first_verdict_compile_nothing(image: Image) -> None:
+    script = 'echo "$0" > in.jsonl; stream-dedup filter in.jsonl --output out; cat out; find . -name "*.nbc"'
+    passed = measured_run(image, "filter", "sh", "-c", script, ROWS).splitlines()
+    assert 0 < len(passed) < len(ROWS.splitlines())
+    assert set(passed) <= set(ROWS.splitlines()), "machine code that was compiled, and kept"
+    assert measured_run(image, "verdict", "python3", "-c", COUNT) == "[] stream_dedup.script\n"
+
+
+def test_a_new_volume_for_the_state_of_feeds_belongs_to_the_user(image: Image) -> None:
+    folder = (image.root / "var/lib/stream-dedup").stat()
+    assert f"{folder.st_uid}:{folder.st_gid}" == image.config["User"]
+
+
 def test_nothing_but_tmp_can_be_written(image: Image) -> None:
-    for directory in ("/", "/opt/stream-dedup", "/etc", "/var/tmp", "/home", "/dev"):  # noqa: S108 - the container's
+    for directory in ("/", "/var/lib/stream-dedup", "/opt/stream-dedup", "/etc", "/var/tmp", "/home", "/dev"):  # noqa: S108 - the container's
         attempt = images.run(image, {}, "touch", f"{directory}/file")
         assert attempt.returncode != 0, directory
     assert images.run(image, {}, "touch", "/tmp/file").returncode == 0  # noqa: S108

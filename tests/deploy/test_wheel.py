@@ -23,6 +23,8 @@ with count_compilations() as names, Deduplicator() as dedup:
     dedup.apply(dedup.judge([Item("1", "Elm bridge opens", "It opened on Monday.", "post.example", 0)]))
 print(names, dedup.__module__)
 """
+_BRIDGES = [{"id": n, "title": "Elm bridge opens", "text": f"It opened on Monday {n // 2}."} for n in range(8)]
+ROWS = "".join(json.dumps(row) + "\n" for row in _BRIDGES)
 
 
 def copy_of_the_sources(folder: Path) -> Path:
@@ -59,16 +61,16 @@ def test_wheel_and_archive_are_the_same_bytes_wherever_they_are_built(tmp_path: 
 def test_machine_code_enters_the_wheel_though_git_ignores_it(tmp_path: Path) -> None:
     source = copy_of_the_sources(tmp_path / "source")
     (source / "stream_dedup" / "machine_code").mkdir()
-    (source / "stream_dedup" / "machine_code" / "kernel.nbc").write_bytes(b"code")
+    (source / "stream_dedup" / "machine_code" / compiled.ABI).write_bytes(b"code")
     wheel, archive = build(source)
-    assert "stream_dedup/machine_code/kernel.nbc" in zipfile.ZipFile(wheel).namelist()
+    assert f"stream_dedup/machine_code/{compiled.ABI}" in zipfile.ZipFile(wheel).namelist()
     with tarfile.open(archive) as sources:
         assert not any("machine_code" in name for name in sources.getnames())
 
 
 @pytest.mark.operate
 @pytest.mark.timeout(1200)
-@pytest.mark.skipif(not compiled.runs_shipped(), reason=f"this processor is below {compiled.LEVEL}")
+@pytest.mark.skipif(not compiled.runs_level(), reason=f"this processor is below {compiled.LEVEL}")
 def test_the_wheel_filters_in_an_empty_environment_and_compiles_nothing(tmp_path: Path) -> None:
     source = copy_of_the_sources(tmp_path / "source")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
@@ -88,9 +90,8 @@ def test_the_wheel_filters_in_an_empty_environment_and_compiles_nothing(tmp_path
     moved = tmp_path / "moved" / "dist" / wheel.name
     run("pip", "install", "--quiet", "--constraint", DEPLOY / "constraints.txt", moved)
     assert run("stream-dedup", "--version").strip().endswith(wheel.name.split("-")[1])
-    rows = [{"id": n, "title": "Elm bridge opens", "text": f"It opened on Monday {n // 2}."} for n in range(8)]
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "in.jsonl").write_text(ROWS)
     run("stream-dedup", "filter", "in.jsonl", "--output", "out.jsonl")
-    assert 0 < len((tmp_path / "out.jsonl").read_text().splitlines()) < len(rows)
+    assert 0 < len((tmp_path / "out.jsonl").read_text().splitlines()) < 8
     assert run("python", "-c", COUNT) == "[] stream_dedup.script\n"
     assert list((tmp_path / "cache").rglob("*.nbc")) == []
