@@ -7,6 +7,7 @@ text is hostile: every value goes through Jinja2's automatic escaping, and the t
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -56,7 +57,7 @@ def stand_alone(environment: Environment, name: str, **values: Any) -> str:
 
 
 def _evidence(settings: Settings, verdict: Verdict) -> list[tuple[str, str, str]]:
-    """Rows of the evidence: what was compared, its value, and the threshold."""
+    """Rows of the evidence: what was compared, its value, and the threshold, with digits enough to tell them apart."""
     e, d = verdict.evidence or Evidence(), settings.decision
     rows = [
         ("headline: words in common", e.headline, None),
@@ -70,6 +71,8 @@ def _evidence(settings: Settings, verdict: Verdict) -> list[tuple[str, str, str]
 
 
 Segments = list[tuple[str, bool]]
+# A long passage that both texts have: of each end some three lines are shown, up to a word where there are words.
+_LONG = re.compile(r"(?s)(.{180,200}\b|.{200}).{40,}(\b.{180,200}|.{200})")
 
 
 def _differences(original: JudgedItem, item: JudgedItem) -> list[tuple[Segments, Segments]]:
@@ -83,6 +86,8 @@ def _differences(original: JudgedItem, item: JudgedItem) -> list[tuple[Segments,
 def _marked(first: str, second: str, cut: tuple[bool, bool]) -> tuple[Segments, Segments]:
     """Split both texts into segments, marked where the other text lacks them. `cut`: a text goes on after its end.
 
+    What both have is shortened in the middle, so that the differences of long texts are in sight.
+
     >>> _marked("The bridge opened on Monday.", "The bridge opened on Sunday.", (False, False))[1]
     [('The bridge opened on ', False), ('Sunday.', True)]
     """
@@ -90,11 +95,13 @@ def _marked(first: str, second: str, cut: tuple[bool, bool]) -> tuple[Segments, 
     # A last passage of one text alone is no difference if the other text was cut there.
     cut_off = {Side.FIRST: cut[1], Side.SECOND: cut[0], Side.BOTH: False}
     unsure = passages[-1] if passages and cut_off[passages[-1].where] else None
-    marked = [(passage, passage.where is not Side.BOTH and passage is not unsure) for passage in passages]
-    return (
-        [(passage.first, differs) for passage, differs in marked if passage.first],
-        [(passage.second, differs) for passage, differs in marked if passage.second],
-    )
+    sides: tuple[Segments, Segments] = ([], [])
+    for passage in passages:
+        differs = passage.where is not Side.BOTH and passage is not unsure
+        for side, text in zip(sides, (passage.first, passage.second), strict=True):
+            if text:
+                side.append((text if differs else _LONG.sub(r"\1 […] \2", text), differs))
+    return sides
 
 
 def _clock(seconds: float) -> str:
@@ -114,7 +121,7 @@ def _event(milliseconds: int) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return "-" if value is None else f"{round(value, 3)}"
 
 
 def duration(seconds: float) -> str:

@@ -31,8 +31,6 @@ _MOST_ITEMS = 200_000
 _MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
 _OTHERS = "(other sources)"
 _SOURCES, _BAD, _BAD_CHARS = 10, 10, 300  # rows of their tables, and what is quoted of a bad item
-# Pairs of a list that are unfolded at first; a pair takes a screen or two.
-_IN_SIGHT = 3
 # Of what was decided without a number near a threshold. Other margins are smaller.
 _SURE = 2.0
 _UPDATE = "the same article, with something new"
@@ -129,7 +127,7 @@ class Report:
             environment(self._settings, self._place), "report.html", what=self._what, made=self._clock(),
             shadow=self._settings.policy.shadow, done_before=done_before, total=self._kinds.total(), kinds=self._kinds,
             counts=counts, reasons=self._reasons.most_common(), sources=sources[:_SOURCES],
-            more_sources=max(len(sources) - _SOURCES, 0), bad=self._bad, lists=lists, shown=SHOWN, in_sight=_IN_SIGHT,
+            more_sources=max(len(sources) - _SOURCES, 0), bad=self._bad, lists=lists, shown=SHOWN,
             text_chars=TEXT_CHARS, left_out=sum(counts.values()) - sum(len(one[2]) for one in lists),
             without_original=self._without_original,
         )  # fmt: skip

@@ -63,7 +63,7 @@ def test_what_was_held_back_stands_beside_its_original_with_differences_and_reas
     assert "Held back: hardly anything new." in text
     assert "post.example , 2023-11-14 22:13:20 UTC, id 1 , in-0:1" in text
     assert "id 2 , in-0:2" in text
-    assert "novelty: how likely it has something new 0.10 0.40" in text
+    assert "novelty: how likely it has something new 0.1 0.4 " in text
 
 
 def test_an_update_stands_beside_its_original_with_what_is_new() -> None:
@@ -175,3 +175,11 @@ def test_shadow_mode_and_a_resumed_run_are_said() -> None:
 
 def test_a_run_without_items_makes_a_page() -> None:
     assert "nothing was held back, and there are no updates" in words(made([]))
+
+
+def test_long_passages_in_common_are_shortened_and_new_ones_are_shown_whole() -> None:
+    common, news = "".join(f"Sentence {n} of both. " for n in range(99)), "".join(f"Novelty {n}. " for n in range(99))
+    page = made([(item("1", common), unique("1")), (item("2", common + news), update("2", "1", 0.9))])
+    assert re.findall(r"Sentence (\d+) of both\. (?:\s*\[…\])", page) == ["9", "9"]
+    assert page.count("Sentence 98 of both.") == 2
+    assert f"<mark>{news}</mark>" in page
