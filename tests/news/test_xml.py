@@ -154,3 +154,10 @@ def test_words_of_blocks_of_nitf_do_not_join() -> None:
     )
     assert isinstance(item, Item)
     assert item.text == "One Two Three Four’s"
+
+
+@pytest.mark.parametrize(("block", "text"), [("", ""), ("<p/>", ""), ("Short.", "Short.")])
+def test_a_block_of_nitf_is_no_word(block: str, text: str) -> None:
+    item = DECODE(NITF.format(f"<block>{block}</block>").encode(), None, 0)
+    assert isinstance(item, Item)
+    assert (item.title, item.text) == ("T", text)
