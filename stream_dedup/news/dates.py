@@ -36,6 +36,11 @@ _MOST_DIGITS = 20  # int() refuses thousands of digits
 _ISO = re.compile(
     r"(\d{4})[-/.](\d\d?)[-/.](\d\d?)(?:[T ]\s*(\d\d?:\d\d\S*))?\s*([A-Za-z]{1,5}|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
+# With dots the day comes first, as in 31.12.2024 14:05: all who write so do (German, Russian, Turkish and others). With
+# slashes or hyphens it depends on the country.
+_DOTTED = re.compile(
+    r"(\d\d?)\.(\d\d?)\.(\d{4})(?:[, ]\s*(\d\d?:\d\d(?::\d\d)?)(?: Uhr)?)?\s*([A-Z]{2,5}|[+-]\d\d:?\d\d)?\Z", re.ASCII
+)
 _NUMERIC = re.compile(r"\d\d?([/.-])\d\d?\1\d{2,4}\b", re.ASCII)
 _WORD = re.compile(r"[A-Za-z]+|[+-]\d\d:?\d\d\b|\d+(?::\d+)*(?:\.\d+)?|\S", re.ASCII)
 _TIME = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.\d+)?)?\Z", re.ASCII)
@@ -57,8 +62,8 @@ _ZONES = {
 def milliseconds_of(published: Any) -> int:
     """Parse a date into ms since 1970; NO_TIME if it is missing or unreadable.
 
-    Accepts ISO 8601 (also GDELT's 20240101T120000Z), RFC 2822 and similar forms, calendar digits (20240101120000), and
-    counts of s, ms, µs or ns since 1970; digits alone only up to 2049.
+    Accepts ISO 8601 (also GDELT's 20240101T120000Z), RFC 2822 and similar forms, 31.12.2024 14:05, calendar digits
+    (20240101120000), and counts of s, ms, µs or ns since 1970; digits alone only up to 2049.
 
     >>> milliseconds_of("2024-01-01T00:00:00Z"), milliseconds_of(1704067200), milliseconds_of("soon")
     (1704067200000, 1704067200000, -1)
@@ -105,10 +110,12 @@ def _of_text(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        iso = _ISO.match(text)
-        if iso is None:
+        if found := _ISO.match(text):
+            year, month, day, clock, zone = found.groups()
+        elif found := _DOTTED.match(text):
+            day, month, year, clock, zone = found.groups()
+        else:
             return _of_words(text)
-        year, month, day, clock, zone = iso.groups()
         return _moment(int(year), int(month), int(day), clock or "00:00", zone, None)
     return _after_1970(moment)
 

@@ -333,6 +333,6 @@ def _site_of(text: str) -> str:
             text = urlsplit(text).hostname or text
         except ValueError:  # a malformed URL such as "http://[" counts as a missing one
             return ""
-    if "." not in text or " " in text:
+    if "." not in text or " " in text or text[-1].isdigit():  # a name, or the address of a host
         return text
     return _suffixes().privatesuffix(text) or text

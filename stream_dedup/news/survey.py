@@ -50,8 +50,8 @@ _APART, _SPREAD_MS, _DENSER = 10, 2 * 86_400_000, 10
 # The first month of 1970: seconds read as milliseconds fall into it until the year 2055.
 _SECONDS_AS_MS = 31 * 86_400_000
 _READABLE = (
-    "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), a number of seconds or "
-    "milliseconds since 1970"
+    "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), the day first with dots "
+    "(31.01.2024 10:00), a number of seconds or milliseconds since 1970"
 )
 # The names that a field probably has in records of no known shape; a text is the longest field of none of these.
 _LIKELY = {

@@ -125,6 +125,7 @@ def test_a_site_is_the_registrable_domain() -> None:
     assert site_of("https://m.News.co.uk:8443/x") == "news.co.uk"
     assert site_of("https://[broken") == ""
     assert site_of("The Elm Wire") == "the elm wire"
+    assert site_of("http://10.0.0.7:8080/rss") == "10.0.0.7"
 
 
 # -- a fingerprint that the item brings along ----------------------------------------------------------------

@@ -170,3 +170,10 @@ def test_words_of_blocks_of_nitf_do_not_join() -> None:
 )
 def test_an_empty_body_is_no_reason_to_take_what_is_around_it(document: str) -> None:
     assert DECODE(document.format("").encode(), None, None) == Item("7", "T", "", "elm.example", MONDAY)
+
+
+@pytest.mark.parametrize(("block", "text"), [("", ""), ("<p/>", ""), ("Short.", "Short.")])
+def test_a_block_of_nitf_is_no_word(block: str, text: str) -> None:
+    item = DECODE(NITF.format(f"<block>{block}</block>").encode(), None, 0)
+    assert isinstance(item, Item)
+    assert (item.title, item.text) == ("T", text)
