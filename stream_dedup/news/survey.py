@@ -390,7 +390,8 @@ def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequen
         yield "many-bad", f"{found.bad:,} of {items:,} items are bad.{first}"
     if found.looked:
         yield from _absent(found, settings, paths)
-    yield from _lent(found, paths)
+    if not found.all_bad:  # they have no dates that count, and another cause comes first
+        yield from _lent(found, paths)
     dates = found.dates
     if dates.unreadable:
         count = counted(dates.unreadable, "date")

@@ -28,8 +28,10 @@ _TEXTS = frozenset(("title", "description", "summary", "content", "content:encod
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _MEDIA = ".//{http://search.yahoo.com/mrss/}description"
 # Elements of NITF that stand by themselves, and no element of HTML does: as div, words before and after do not join,
-# and an empty one is no text.
-_BLOCK = re.compile("block|hl2|byline|dateline|abstract|tagline|bq|credit|note|media|media-caption|media-producer")
+# and an empty one is no text. The same for those of no name, such as <media:>.
+_BLOCK = re.compile(
+    "block|hl2|byline|dateline|abstract|tagline|bq|credit|note|media|media-caption|media-producer|(?![A-Za-z_]).*"
+)
 # By root or item element of the IPTC's formats: where the fields of ninjs stand, as paths of local names. The first
 # path that finds something counts; `@name` is an attribute.
 _IPTC = {

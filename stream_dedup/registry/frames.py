@@ -8,7 +8,6 @@ begin at 1, so four zeros are the upper half of such a one. Schemas are kept for
 import logging
 import time
 from base64 import b64decode
-from collections.abc import Iterator
 from functools import cache
 
 import msgspec
@@ -142,24 +141,20 @@ def _fetch(client: RegistryClient, number: int) -> AvroReader | ProtobufReader |
     if schema.kind == "JSON":
         return None
     if schema.kind == "AVRO":
-        return AvroReader(*(one.text for _, one in _with_references(client, "", schema, set())))
+        return AvroReader(*_texts(client, "", schema, {}).values())
     if schema.kind != "PROTOBUF":
         raise BadItem("schema", f"it is of the kind {schema.kind!r}; known are AVRO, JSON and PROTOBUF")
-    schema = client.schema(number, serialized=True)
-    files = {name: _descriptor(one.text) for name, one in _with_references(client, "", schema, set(), serialized=True)}
-    return ProtobufReader(files.pop(""), files)
+    texts = _texts(client, "value.proto", client.schema(number, serialized=True), {})
+    return ProtobufReader({name: _descriptor(text) for name, text in texts.items()})
 
 
-def _with_references(
-    client: RegistryClient, name: str, schema: Registered, seen: set[str], *, serialized: bool = False
-) -> Iterator[tuple[str, Registered]]:
-    """Yield a schema by its name after those to which it refers, each once."""
+def _texts(client: RegistryClient, name: str, schema: Registered, found: dict[str, str]) -> dict[str, str]:
+    """Add a schema by its name, after those to which it refers."""
     for inner, number in schema.references:
-        if inner not in seen:
-            seen.add(inner)
-            referenced = client.schema(number, serialized=serialized)
-            yield from _with_references(client, inner, referenced, seen, serialized=serialized)
-    yield name, schema
+        if inner not in found:
+            _texts(client, inner, client.schema(number, serialized=schema.kind == "PROTOBUF"), found)
+    found[name] = schema.text
+    return found
 
 
 def _descriptor(text: str) -> bytes:

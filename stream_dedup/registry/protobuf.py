@@ -1,6 +1,6 @@
 """Decode Protobuf messages into what becomes JSON, by descriptors.
 
-In: a FileDescriptorProto and those that it imports, and bytes. Out: a dict, with the names of the fields as the schema
+In: FileDescriptorProtos, and bytes. Out: a dict, with the names of the fields as the schema
 has them, in the JSON form of Protobuf: times as text, 64-bit numbers as digits, enums by name.
 """
 
@@ -18,7 +18,7 @@ _PARTS = (
     "descriptor_pb2", "descriptor_pool", "json_format", "message", "message_factory",
     "any_pb2", "duration_pb2", "empty_pb2", "field_mask_pb2", "struct_pb2", "timestamp_pb2", "wrappers_pb2",
 )  # fmt: skip
-# It only declares options of fields, which say nothing about values; Confluent's registry has it without a subject.
+# It declares only options of fields, so an empty file does; Confluent's registry has it without a subject.
 _META = "confluent/meta.proto"
 _LONGEST_POSITIONS = 64  # bytes, two at most for each level of a nested message
 
@@ -42,37 +42,26 @@ class Message(NamedTuple):
 
 
 class ProtobufReader:
-    """Reads the messages of one file. `imports`: the files that it may import, by name.
+    """Reads the messages of the last one of these files. `files`: by the name under which others import it, after those
+    that it imports itself.
 
     Raises BadItem for a file that cannot be used.
     """
 
-    def __init__(self, file: bytes, imports: Mapping[str, bytes]) -> None:
+    def __init__(self, files: Mapping[str, bytes]) -> None:
         self._library = protobuf()
-        self._pool = self._library.descriptor_pool.DescriptorPool()
         self._messages: dict[tuple[int, ...], Message] = {}
+        self._pool, known = self._library.descriptor_pool.DescriptorPool(), self._library.descriptor_pool.Default()
         try:
-            self._file = self._add("value.proto", file, imports, set())
+            for name, file in ({_META: b""} | dict(files)).items():
+                self._file = self._library.descriptor_pb2.FileDescriptorProto.FromString(file)
+                self._file.name = name
+                for each in self._file.dependency:
+                    if each != _META and each not in files:
+                        self._pool.AddSerializedFile(known.FindFileByName(each).serialized_pb)
+                self._pool.Add(self._file)
         except (self._library.message.DecodeError, TypeError, ValueError, KeyError) as error:
             raise BadItem("schema", f"it is not a usable Protobuf descriptor: {error}") from None
-
-    def _add(self, name: str, file: bytes, imports: Mapping[str, bytes], added: set[str]) -> Any:
-        """Add a file to the pool, after its imports."""
-        proto = self._library.descriptor_pb2.FileDescriptorProto.FromString(file)
-        proto.name = name
-        needed = [each for each in proto.dependency if each != _META]
-        if len(needed) < len(proto.dependency):  # these lists have the positions of imports
-            del proto.dependency[:], proto.public_dependency[:], proto.weak_dependency[:]
-            proto.dependency.extend(needed)
-        for each in needed:
-            if each not in added:
-                added.add(each)
-                known = imports.get(each)
-                if known is None:
-                    known = self._library.descriptor_pool.Default().FindFileByName(each).serialized_pb
-                self._add(each, known, imports, added)
-        self._pool.Add(proto)
-        return proto
 
     def about(self, value: bytes) -> tuple[str, list[str]]:
         """Return the name of the message type of a value, and its fields. Raises BadItem."""

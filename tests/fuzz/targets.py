@@ -70,7 +70,7 @@ def _framed() -> Callable[[bytes], object]:
     union = {"type": "record", "name": "N", "fields": [{"name": "title", "type": "string"}, nested]}
     avro_readers = {number: AvroReader(json.dumps(schema)) for number, schema in ((1, AVRO), (3, union))}
     frames_of(registry)._readers = {
-        **avro_readers, 2: ProtobufReader(protobuf_file().SerializeToString(), {}), 4: None
+        **avro_readers, 2: ProtobufReader({"a": protobuf_file().SerializeToString()}), 4: None
     }  # fmt: skip
     decode = Decoder(ItemSettings(), registry)
 

@@ -82,6 +82,7 @@ def title(inner: str) -> str:
         ("caf&eacute;&nbsp;&unknown; &amp;amp;", "caf\xe9\xa0&unknown; &amp;"),
         ("<![CDATA[a & b &eacute; <b>c</b>]]>", "a & b &eacute; <b>c</b>"),
         ("one\x00two\x0bthree", "one two three"),
+        ("a <b:>c</b:> <x:2>d</x:2>", "a <div>c</div> <div>d</div>"),
         ("a <b>bold</b> &lt;tag&gt;", "a <b>bold</b> &lt;tag&gt;"),
         ("x &lt; y", "x < y"),
         ("x &lt; <i>y</i>", "x &lt; <i>y</i>"),
