@@ -44,7 +44,8 @@ _IPTC = {
     "nitf": {
         "uri": "head/docdata/doc-id/@id-string", "headline": "body/body.head/hedline/hl1|head/title",
         "body_html": "body/body.content",
-        "source": "head/docdata/doc.copyright/@holder|head/pubdata/@name|body/body.head/distributor",
+        "source": "head/docdata/doc.copyright/@holder|head/pubdata/@name|body/body.head/distributor"
+        "|head/docdata/doc-id/@regsrc",
         "versioncreated": "head/docdata/date.issue/@norm|head/pubdata/@date.publication",
     },
     "newsItem": {
@@ -165,7 +166,7 @@ def _check(root: Any, text: str, parser: Any) -> None:
     kind = _local(root)
     loss = next((error.message for error in parser.error_log if error.type_name in _LOSSES), None)
     if loss is not None:
-        raise BadItem("xml", f"it cannot be read to its end: {loss}")
+        raise BadItem("xml", f"it cannot be read to its end: {' '.join(loss.split())}")
     if kind.lower() == "opml":
         raise BadItem("xml", OPML)
     if kind not in _ROOTS and next(root.iter(*_OUTERMOST), None) is None:

@@ -156,6 +156,13 @@ def test_words_of_blocks_of_nitf_do_not_join() -> None:
     assert item.text == "One Two Three Four’s"
 
 
+def test_who_registered_the_id_of_nitf_is_its_source_where_no_other_is_named() -> None:
+    document = NITF.format("").replace("<doc.copyright holder='elm.example'/>", "")
+    item = DECODE(document.replace("<doc-id ", "<doc-id regsrc='Elm Wire' ").encode(), None, 0)
+    assert isinstance(item, Item)
+    assert item.source == "elm wire"
+
+
 @pytest.mark.parametrize(("block", "text"), [("", ""), ("<p/>", ""), ("Short.", "Short.")])
 def test_a_block_of_nitf_is_no_word(block: str, text: str) -> None:
     item = DECODE(NITF.format(f"<block>{block}</block>").encode(), None, 0)
