@@ -45,7 +45,7 @@ from typing import Any, Protocol
 import msgspec
 
 from stream_dedup.batch.lines import Line, LineReader, Position, item_of
-from stream_dedup.batch.outputs import LineWriter, Output, check_free, checked_outputs, file_errors
+from stream_dedup.batch.outputs import LineWriter, Output, check_free, checked_outputs, file_errors, files_of
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
 from stream_dedup.batch.tables import WRITABLE, CsvRow, FileFormat
 from stream_dedup.batches import batches
@@ -132,16 +132,17 @@ def filter_files(
     announce: Callable[[FilterStep], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
 ) -> FilterResult:
-    """Filter the inputs: files, pipes, or "-" for standard input. The module docstring describes the outputs.
+    """Filter the inputs: files, directories of them, pipes, or "-" for standard input.
 
-    The inputs are read in the given order. An existing output is replaced, unless it is an input or `state` holds a
-    killed run that fills it; without `force` it is refused. "-" is standard output. Without `duplicates` and `verdicts`
-    no rows are written. The report is written last. `file_format` overrides what the names of the inputs say. `clock`
-    (seconds since 1970) is read once; it only bounds how late an item may claim to be. Raises InputError, ConfigError,
-    UsageError, CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no reader any more.
+    The inputs are read in the given order, the files of a directory in that of their paths. The module docstring
+    describes the outputs. An existing one is replaced, unless it is an input or `state` holds a killed run that fills
+    it; without `force` it is refused. "-" is standard output. Without `duplicates` and `verdicts` no rows are written.
+    The report is written last. `file_format` overrides what the names of the inputs say. `clock` (seconds since 1970)
+    is read once; it only bounds how late an item may claim to be. Raises InputError, ConfigError, UsageError,
+    CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no reader any more.
     """
     started = time.monotonic()
-    names = [str(path) for path in inputs]
+    names = files_of(inputs)
     directory = Path(state) if state is not None else None
     rows = [FileFormat.JSONL]
     wanted: dict[str, tuple[str | Path | None, Sequence[FileFormat]]] = {

@@ -13,7 +13,7 @@ The name of the output says which format it has.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, groupby
@@ -322,6 +322,25 @@ def check_free(outputs: Mapping[str, Target], own: Collection[str] = ()) -> None
             raise UsageError(f"{to.path} exists; name another file for {option}, or let --force replace it")
 
 
+def files_of(inputs: Iterable[str | Path]) -> list[str]:
+    """Replace each directory by the files in it and below, in the order of their paths; hidden ones are left out.
+
+    Raises InputError for a directory without files.
+    """
+    files = list[str]()
+    for name in map(str, inputs):
+        top = Path(name)
+        if name == STDIN or not top.is_dir():
+            files.append(name)
+            continue
+        below = [path for path in top.rglob("*") if not any(part[0] == "." for part in path.relative_to(top).parts)]
+        found = sorted(str(path) for path in below if path.is_file())
+        if not found:
+            raise InputError(f"{name} is a directory without files")
+        files += found
+    return files
+
+
 def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
     """Raise InputError for an input that cannot be read. `missing_hint` is added for a missing one, {} is its name."""
     if inputs.count(STDIN) > 1:
@@ -332,7 +351,7 @@ def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
         if not Path(name).exists():
             raise InputError(f"there is no file {name}{missing_hint.format(name)}")
         if Path(name).is_dir():
-            raise InputError(f"{name} is a directory; name its files")
+            raise InputError(f"{name} is a directory; name a file in it")
         if not os.access(name, os.R_OK):
             raise InputError(f"cannot read {name}: permission denied")
 

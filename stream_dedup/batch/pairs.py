@@ -40,6 +40,7 @@ from stream_dedup.batch.outputs import (
     check_free,
     checked_outputs,
     file_errors,
+    files_of,
 )
 from stream_dedup.batch.pair_search import (
     Arrays,
@@ -234,7 +235,7 @@ def find_pairs(
     progress: Callable[[PairsProgress], None] = lambda _: None,
     bad_line: Callable[[str, BadLine], None] = lambda *_: None,
 ) -> PairsResult:
-    """Find the near-duplicates among the inputs: files, pipes, or "-" for standard input.
+    """Find the near-duplicates among the inputs: files, directories of them, pipes, or "-" for standard input.
 
     pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; an existing file is replaced at the very end, or
     refused at the beginning without `force`; "-" is standard output. Without `clusters` their rows are not written.
@@ -246,7 +247,7 @@ def find_pairs(
     BrokenPipeError where no reader reads an output any more.
     """
     started = time.monotonic()
-    names, scheme = [str(path) for path in inputs], Scheme(settings.fingerprint)
+    names, scheme = files_of(inputs), Scheme(settings.fingerprint)
     chosen = requested_keep(keep, clusters, scheme)
     targets = checked_outputs(names, {"--output": (pairs, ROW_FORMATS), "--clusters": (clusters, ROW_FORMATS)})
     if not force:

@@ -56,7 +56,8 @@ InputsArgument = Annotated[
     typer.Argument(
         metavar="INPUT",
         help="Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
-        "(with a header), .parquet or .avro; packed (.gz, .zst) or not. - is standard input.",
+        "(with a header), .parquet or .avro; packed (.gz, .zst) or not. A directory stands for all files in it and "
+        "below. - is standard input.",
     ),
 ]
 FormatOption = Annotated[
@@ -297,7 +298,8 @@ def print_summary(console: Console, summary: "Summary", *, short: bool = False) 
         if summary.looked:
             fields = []
             for name in FIELDS:
-                sample = Text(summary.samples.get(name, ""))
+                stands_in = "the site of its url" if name == "source" and summary.largest else ""
+                sample = Text(summary.samples.get(name, stands_in))
                 sample.truncate(max(console.width - _COLUMNS_BESIDE_SAMPLE, 10), overflow="ellipsis")
                 fields.append((name, share(summary, name), summary.filled[name], sample))
             print_table(console, ("field", "filled", "items", "first value"), fields)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -30,6 +31,7 @@ _DEMO_RATE = 1000.0
 # Items a second of `feed`. Slower: a trial of a stack may run for days, and Kafka keeps every record.
 _FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
+_SAMPLE_LENGTH = timedelta(days=2)  # between the first and the last of them, at most
 
 # The demo reads the topics back and expects each item in exactly one of them.
 _NO_SHADOW = {"shadow": False}
@@ -172,7 +174,9 @@ def _sample_records(endless: bool) -> "Iterator[Record]":
 
     for feed in count():
         # New ids in each round, so that no item counts as a new version of an earlier round's.
-        for key, value in sample_records(_SAMPLE_ITEMS, 7 + feed, first_id=1 + 1000 * feed):
+        # Of the last days, as their timestamps are: else it looks like a backfill, of which the worker warns.
+        start = datetime.now(UTC) - _SAMPLE_LENGTH
+        for key, value in sample_records(_SAMPLE_ITEMS, 7 + feed, 1 + 1000 * feed, start):
             yield Record(key, value, int(time.time() * 1000))
         if not endless:
             return

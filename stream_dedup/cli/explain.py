@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stream_dedup.dedup.passages import Comparison, Passage
     from stream_dedup.evaluate.explain import Answer, Explanation
     from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.item import Item
+    from stream_dedup.news.item import Item, Tombstone
 
 # A feature that adds less to the log-odds changes the probability by .01 at most.
 _LEAST_LOG_ODDS = 0.05
@@ -42,7 +42,12 @@ def explain_command(
     ],
     second: Annotated[str, typer.Argument(metavar="LATER", help="The later item, in the same form.")],
     corpus: Annotated[
-        Path | None, typer.Option("--in", help="File of items in which to look up the ids, as `filter` reads it.")
+        list[str] | None,
+        typer.Option(
+            "--in",
+            metavar="FILE",
+            help="File or directory of items in which to look up the ids, as `filter` reads it. Repeat it for more.",
+        ),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -59,13 +64,13 @@ def explain_command(
     from stream_dedup.news.decode import Decoder
     from stream_dedup.settings import load_settings
 
-    if corpus is not None and all(_is_json(name) for name in (first, second)):
+    if corpus and all(_is_json(name) for name in (first, second)):
         raise UsageError(
             "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
         )
     settings = load_settings(config)
     decode = Decoder(settings.item)
-    items = _items([first, second], corpus, decode)
+    items = _items([first, second], corpus or [], decode)
     explanation = explain(items[0], items[1], settings)
     if as_json:
         print_json(explanation.as_json())
@@ -73,31 +78,38 @@ def explain_command(
         _print(items, explanation)
 
 
-def _items(names: list[str], corpus: Path | None, decode: "Decoder") -> "list[Item]":
-    from stream_dedup.batch.lines import LineReader
+def _items(names: list[str], corpus: list[str], decode: "Decoder") -> "list[Item]":
+    from stream_dedup.batch.lines import LineReader, item_of
+    from stream_dedup.batch.outputs import check_inputs, files_of
     from stream_dedup.news.item import Item
 
+    inputs = files_of(corpus)
+    check_inputs(inputs)
     items: dict[str, Item] = {}
-    if corpus is not None:
-        for line in LineReader([str(corpus)]):
-            # The id of an item without one is its position, as in the output of `filter` and `pairs` for one input.
-            item = decode(line.value, None, None, line.input, line.number)
-            if isinstance(item, Item) and item.id in names:
-                items[item.id] = item
-            if len(items) == len(set(names)):
-                break
+    last: Item | Tombstone | BadItem | None = None
+    for line in LineReader(inputs):
+        # The id of an item without one is its position, as in the output of `filter` and `pairs` for the same inputs.
+        last = item_of(decode, line)
+        if isinstance(last, Item) and last.id in names:
+            items[last.id] = last
+        if len(items) == len(set(names)):
+            break
+    place = f"in {', '.join(corpus)}" if corpus else "and no such file; to look up an id, name its corpus with --in"
+    if isinstance(last, BadItem):
+        place += f"; its last item cannot be judged: {last}. --config FILE names the fields"
+    elif last is not None:
+        place += f", whose last item has the id {last.id[:60]!r}"
     return [
-        items.get(name) or _item(name, corpus, decode, default_id)
+        items.get(name) or _item(name, place, decode, default_id, is_id=bool(corpus))
         for name, default_id in zip(names, _DEFAULT_IDS, strict=True)
     ]
 
 
-def _item(name: str, corpus: Path | None, decode: "Decoder", default_id: bytes) -> "Item":
+def _item(name: str, place: str, decode: "Decoder", default_id: bytes, *, is_id: bool) -> "Item":
     from stream_dedup.news.item import Item
 
-    is_file = not _is_json(name) and corpus is None and Path(name).is_file()
+    is_file = not _is_json(name) and not is_id and Path(name).is_file()
     if not (is_file or _is_json(name)):
-        place = f"in {corpus}" if corpus else "and no such file; to look up an id, name its corpus with --in"
         raise InputError(f"no item {name!r} {place}")
     item = decode(Path(name).read_bytes() if is_file else name.encode(), default_id, None)
     if isinstance(item, BadItem):

@@ -36,7 +36,10 @@ _ITEMS = 1000
 def check_command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT", help="Files of any format that `filter` reads, packed or not; or -."),
+        typer.Argument(
+            metavar="INPUT",
+            help="Files of any format that `filter` reads, packed or not, or directories of them; or -.",
+        ),
     ] = None,
     topic: Annotated[
         str | None, typer.Option(help="Read this Kafka topic instead: nothing is written, no group is joined.")
@@ -87,10 +90,11 @@ def check_command(
 
 def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
     from stream_dedup.batch.lines import LineReader, item_of
-    from stream_dedup.batch.outputs import check_inputs
+    from stream_dedup.batch.outputs import check_inputs, files_of
     from stream_dedup.batch.state import as_text
     from stream_dedup.news.decode import Decoder
 
+    inputs = files_of(inputs)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
     lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes)

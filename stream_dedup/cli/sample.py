@@ -107,7 +107,7 @@ def sample_command(
             console.print(f"{counted(drawn.lost, 'decision')} left out: the originals can no longer be read.")
     sample = Sample(directory)
     _label(sample, console)
-    _report(sample, settings, console)
+    _report(sample, directory, settings, console)
 
 
 def _has_terminal() -> bool:
@@ -178,7 +178,7 @@ def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
     console.print(side_by_side(headline, text, console.width))
 
 
-def _report(sample: "Sample", settings: "Settings", console: "Console") -> None:
+def _report(sample: "Sample", directory: Path, settings: "Settings", console: "Console") -> None:
     from stream_dedup.cli.evaluate import print_section
     from stream_dedup.evaluate.evaluation import advice_section, with_interval
     from stream_dedup.evaluate.rates import DECISION, agreement, novelty_report
@@ -206,8 +206,11 @@ def _report(sample: "Sample", settings: "Settings", console: "Console") -> None:
             "missed, the share of the items held back that have something new or are another article: "
             f"{with_interval(rates.missed, rates.missed_interval)}, of {counted(rates.held, 'pair')}"
         )
+    if found.another_article:
+        why = f"stream-dedup explain ID ID --in {directory}/corpus.jsonl"
+        console.print(Text(f"Held back or named an update, but another article (why: {why}):"), soft_wrap=True)
     for label in sorted(found.another_article, key=lambda label: -label.weight):
-        text = f"another article: {label.earlier} {label.later} (weight {label.weight:g})"
+        text = f"  {label.earlier} {label.later} (stands for {label.weight:.3g} decisions)"
         console.print(Text(one_line(text)), soft_wrap=True)
     if advice and advice.pairs:
         print_section(console, advice_section(advice, present))

@@ -145,7 +145,8 @@ def run_demo(
                 break
             if not done and feed.sent > judged and time.monotonic() - last_verdict > _STALL_SECONDS:
                 raise StreamError(
-                    f"no verdict for {_STALL_SECONDS:.0f} s; {judged:,} of {feed.sent:,} items are judged"
+                    f"no verdict for {_STALL_SECONDS:.0f} s; {judged:,} of {feed.sent:,} items are judged. If the "
+                    "machine is busy with other work, wait until it is not, or send less: --rate 50"
                 )
     finally:
         stop.set()

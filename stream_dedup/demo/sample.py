@@ -45,18 +45,20 @@ TEMPLATES = 0.25  # share of the arrivals: notices come alone, stories with thei
 SUFFIXES = (" - {}", " | {}", " – {}", " — {}", "")
 
 
-def sample_feed(count: int = 400, seed: int = 7, first_id: int = 1) -> Iterator[Feed]:
-    """Make the first `count` items of the feed; ids are numbered from `first_id`.
+def sample_feed(count: int = 400, seed: int = 7, first_id: int = 1, start: datetime = START) -> Iterator[Feed]:
+    """Make the first `count` items of the feed; ids are numbered from `first_id`, the first date is `start`.
 
     >>> [item["kind"] for item in sample_feed(3)] == [item["kind"] for item in sample_feed(30)][:3]
     True
     """
-    return islice(_Newsroom(seed, first_id).feed(), count)
+    return islice(_Newsroom(seed, first_id).feed(start), count)
 
 
-def sample_records(count: int = 400, seed: int = 7, first_id: int = 1) -> Iterator[tuple[bytes | None, bytes]]:
+def sample_records(
+    count: int = 400, seed: int = 7, first_id: int = 1, start: datetime = START
+) -> Iterator[tuple[bytes | None, bytes]]:
     """Make `count` Kafka records (key, value); one in forty is broken, in each of the ways that feeds break."""
-    feed = sample_feed(count, seed, first_id)
+    feed = sample_feed(count, seed, first_id, start)
     for number in range(count):
         item = next(feed)
         value = json.dumps(item, ensure_ascii=False).encode()
@@ -225,10 +227,9 @@ class _Newsroom:
         self._order = count_from(1)  # of items of the same second
         self._headlines: dict[str, list[str]] = {language: [] for language in LANGUAGES}
 
-    def feed(self) -> Iterator[Feed]:
+    def feed(self, now: datetime) -> Iterator[Feed]:
         """Yield items in order of time, without end: items due before the next arrival come first."""
         due: list[tuple[datetime, int, Feed]] = []
-        now = START
         while True:
             items = self._bulletin(now) if self._rng.random() < TEMPLATES else self._story(now)
             for when, item in items:

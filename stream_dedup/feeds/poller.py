@@ -32,7 +32,7 @@ from stream_dedup.feeds.outputs import Delivery
 from stream_dedup.feeds.schedule import GONE, MOST_WAIT, OK, UNCHANGED, Feed, after_answer, after_failure
 from stream_dedup.feeds.sources import public_url
 from stream_dedup.feeds.state import Line, Poll, State, key
-from stream_dedup.phrases import counted
+from stream_dedup.phrases import counted, moment
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +139,9 @@ class Poller:
             "entries", counted(len(self._feeds), "feed"), fine, unchanged, sum(outcomes.values()), gone, pending,
             f"{self.totals.polls:,}", f"{self.totals.entries:,}",
         )  # fmt: skip
+        waits = [feed.due for feed in self._feeds.values() if feed.outcome != GONE]
+        if waits and not self.totals.polls:
+            log.info("no feed is due; the next one is at %s", moment(1000 * int(min(waits))))
         failing = [feed for feed in self._feeds.values() if feed.failures and feed.outcome != GONE]
         for feed in failing[:_MOST_LISTED]:
             log.info("failing: %s: %s, %s in a row", public_url(feed.url), feed.outcome, counted(feed.failures, "time"))

@@ -58,7 +58,7 @@ def documents_of(value: bytes) -> tuple[Any, list[Any]]:
     repaired = _DOUBTFUL.sub(_repaired, _text_of(value))
     parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False)
     tree = etree.fromstring(_BEFORE + repaired.encode("utf-8", "replace").translate(_CONTROL) + _AFTER, parser)
-    loss = next((error.message for error in parser.error_log if error.type_name in _LOSSES), "")
+    loss = next((error.message.strip() for error in parser.error_log if error.type_name in _LOSSES), "")
     end = next(tree.iter(_END), None)
     if loss or end is None:
         raise BadItem("xml", f"it cannot be read to its end: {loss or 'within a tag, or behind too many end tags'}")

@@ -348,10 +348,17 @@ def summary_line(summary: Summary) -> str:
 
 
 def share(summary: Summary, field: str) -> str:
-    """Format the share of sampled items that have a field; never rounded to 0 or 100 % unless it is exact."""
+    """Format the share of sampled items that have a field; never rounded to 0 or 100 % unless it is exact.
+
+    Dates of files are counted in all items, because the first thousand may be of one input.
+    """
     if not summary.looked:
         return "-"
-    percent = 100 * summary.filled[field] / summary.looked
+    filled, of = summary.filled[field], summary.looked
+    if summary.is_sampled and field == "published" and summary.dates.origin == "published":
+        of = summary.items - summary.bad - summary.tombstones
+        filled = max(0, of - summary.dates.missing)
+    percent = 100 * filled / of
     if 0 < percent < 1:
         return "under 1 %"
     return "over 99 %" if 99 < percent < 100 else f"{percent:.0f} %"

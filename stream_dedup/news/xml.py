@@ -38,7 +38,8 @@ _IPTC = {
     "nitf": {
         "uri": "head/docdata/doc-id/@id-string", "headline": "body/body.head/hedline/hl1|head/title",
         "body_html": "body/body.content",
-        "source": "head/docdata/doc.copyright/@holder|head/pubdata/@name|body/body.head/distributor",
+        "source": "head/docdata/doc.copyright/@holder|head/pubdata/@name|body/body.head/distributor"
+        "|head/docdata/doc-id/@regsrc",
         "versioncreated": "head/docdata/date.issue/@norm|head/pubdata/@date.publication",
     },
     "newsItem": {

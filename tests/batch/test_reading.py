@@ -17,6 +17,7 @@ import zstandard
 from pyarrow import parquet
 
 from stream_dedup.batch.lines import LineReader, read_lines
+from stream_dedup.batch.outputs import files_of
 from stream_dedup.batch.tables import CsvRow, FileFormat
 from stream_dedup.errors import InputError
 
@@ -173,3 +174,18 @@ def test_a_row_of_parquet_is_an_object_of_what_is_not_null(tmp_path: Path, name:
     assert reader.bytes_read == (tmp_path / name).stat().st_size
     with pytest.raises(InputError, match="does not hold what its name or --format says"):
         list(read_lines(tmp_path / name, FileFormat.CSV))
+
+
+def test_a_directory_stands_for_its_files_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    top, empty = tmp_path / "in", tmp_path / "empty"
+    for name in ("2/b.xml", "2/a.xml", "1/c.xml", ".git/d", "1/.e.part"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_bytes(b"x")
+    empty.mkdir()
+    assert files_of([top, "-", tmp_path / "gone"]) == [
+        *(str(top / name) for name in ("1/c.xml", "2/a.xml", "2/b.xml")),
+        "-",
+        str(tmp_path / "gone"),
+    ]
+    with pytest.raises(InputError, match="empty is a directory without files"):
+        files_of([empty])

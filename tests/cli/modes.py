@@ -391,7 +391,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     ),
     "explain": _modes(
         "--config strict.toml; --json",
-        ids=Mode("a b --in corpus.jsonl", "--in other.jsonl"),
+        ids=Mode("a b --in a.json", "--in corpus.jsonl"),
         JSON=Mode(shlex.join((FILES["a.json"], FILES["b.json"])), "--in corpus.jsonl ! both items are given as JSON"),
         files=Mode("a.json b.json", "--in corpus.jsonl"),
     ),

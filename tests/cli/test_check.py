@@ -69,7 +69,6 @@ def test_places_are_file_and_line(tmp_path: Path) -> None:
         (["x", "--bootstrap", "z:1"], UsageError, "--bootstrap goes with --topic"),
         (["nowhere.jsonl"], InputError, "if it is a topic, write --topic nowhere.jsonl"),
         (["-", "-"], UsageError, "only once"),
-        (["."], InputError, "is a directory; name its files"),
     ],
 )
 def test_wrong_usage_names_the_cure(arguments: list[str], error: type[Exception], said: str) -> None:

@@ -80,11 +80,29 @@ def test_no_heading_of_the_numbers_is_cut_on_80_columns(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("second", "message"),
-    [("zz", "no item 'zz'"), ('{"id": 1.5}', "cannot be judged"), ('{"id": ', "cannot be judged")],
+    [
+        ("zz", "no item 'zz' in .*, whose last item has the id 'c'"),
+        ('{"id": 1.5}', "cannot be judged"),
+        ('{"id": ', "cannot be judged"),
+    ],
 )
 def test_explain_refuses_unknown_and_bad_items(corpus: Path, second: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         run("explain", "a", second, "--in", str(corpus))
+
+
+def test_explain_finds_ids_in_several_files_and_directories(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    first, second = lines(tmp_path / "a.jsonl", [A]), lines(tmp_path / "b" / "b.jsonl", [B, C])
+    for places in ((first, second), (str(tmp_path),)):
+        options = [word for place in places for word in ("--in", place)]
+        assert json_of("explain", "a", "b", *options)["verdict"]["verdict"] == "duplicate"
+
+
+def test_explain_says_that_the_items_have_other_fields(tmp_path: Path) -> None:
+    corpus = lines(tmp_path / "export.jsonl", [{"nr": "a", "kop": "Elm bridge opens"}])
+    with pytest.raises(InputError, match=r"no item 'a' in .*nr, kop.*--config FILE names the fields"):
+        run("explain", "a", "b", "--in", corpus)
 
 
 def test_evaluate_measures_on_labels(corpus: Path, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_the_precision_is_weighted_to_all_items_held_back_and_evaluate_agrees(pl
     missed = sum(weights[name] for name, same in truth.items() if not same or name in fresh) / sum(weights.values())
     assert f"have something new or are another article: {missed:.3f} (" in shown
     assert f"of {len(held)} pairs" in shown
-    assert "another article: " in shown
+    assert f"but another article (why: stream-dedup explain ID ID --in {place.sample}/corpus.jsonl): " in shown
     assert sum(weights.values()) == pytest.approx(len([row for row in rows(place.held) if row["verdict"] != "bad"]))
     # `evaluate` knows an id by its first delivery, and the reader may have seen a later version.
     times = Counter(row["id"] for row in [*rows(place.held.parent / "out"), *rows(place.held)])

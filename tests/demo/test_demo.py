@@ -129,6 +129,14 @@ def test_the_feeds_of_an_endless_demo_share_no_id() -> None:
     assert not first & later
 
 
+def test_the_items_of_a_demo_are_dated_in_the_days_before_their_timestamps() -> None:
+    decode = Decoder(load_settings(item={"time": "published"}).item)
+    records = list(islice(_sample_records(endless=True), 800))
+    items = [(record.time, decode(record.value, record.key, record.time)) for record in records]
+    ages = [(time - item.time) / 3_600_000 for time, item in items if isinstance(item, Item)]
+    assert 0 < min(ages) < max(ages) < 49
+
+
 def test_the_verdicts_match_the_kinds_of_the_synthetic_feed() -> None:
     """Templates and fresh stories pass; copies, cuts and boilerplate are held back."""
     decode, records = Decoder(load_settings().item), list(sample_feed(1200, 11))

@@ -74,6 +74,7 @@ def test_a_feed_that_is_not_due_is_left_alone(site: str, tmp_path: Path) -> None
     done = feeds(*arguments)
     assert (done.returncode, done.stdout) == (0, "")
     assert "0 requests" in done.stderr
+    assert "no feed is due; the next one is at 2" in done.stderr
 
 
 def test_the_exit_code_is_1_if_no_feed_could_be_read(site: str) -> None:

@@ -158,6 +158,11 @@ def test_unreadable_dates_are_all_counted_beyond_the_sample() -> None:
     assert survey_of([*_each(FIRST), *_each(150, published="soon")]).dates.unreadable == 150
 
 
+def test_items_without_a_date_are_all_counted_beyond_the_sample() -> None:
+    found = survey_of([*_each(FIRST), *_each(1000, published=None)])
+    assert "published 50 %" in dict(rows_of(found))["filled"]
+
+
 def test_dates_ahead_of_the_clock_do_not_count() -> None:
     found = survey_of([news(0), news(1, published=NOW + DAY), news(2)], latest=NOW + 5000)
     assert (found.dates.future, found.dates.latest, found.dates.backwards) == (1, NOW + 2000, 0)

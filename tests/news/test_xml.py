@@ -173,6 +173,13 @@ def test_an_empty_body_is_no_reason_to_take_what_is_around_it(document: str) -> 
     assert DECODE(document.format("").encode(), None, None) == Item("7", "T", "", "elm.example", MONDAY)
 
 
+def test_who_registered_the_id_of_nitf_is_its_source_where_no_other_is_named() -> None:
+    document = NITF.format("").replace("<doc.copyright holder='elm.example'/>", "")
+    item = DECODE(document.replace("<doc-id ", "<doc-id regsrc='Elm Wire' ").encode(), None, 0)
+    assert isinstance(item, Item)
+    assert item.source == "elm wire"
+
+
 @pytest.mark.parametrize(("block", "text"), [("", ""), ("<p/>", ""), ("Short.", "Short.")])
 def test_a_block_of_nitf_is_no_word(block: str, text: str) -> None:
     item = DECODE(NITF.format(f"<block>{block}</block>").encode(), None, 0)
