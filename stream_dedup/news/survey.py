@@ -336,7 +336,7 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
         if dates.latest is not None or dates.missing or dates.unreadable or dates.future:
             rows.append(("record times" if dates.origin == "timestamp" else "dates", _dates(dates)))
     if summary.largest:
-        more = "more than " if summary.sources == _MOST_SOURCES else ""
+        more = "more than " if summary.sources == _MOST_SOURCES else "at least " if summary.is_sampled else ""
         rows.append(("sources", f"{more}{summary.sources:,}: {_counted(summary.largest)}"))
     return rows
 
