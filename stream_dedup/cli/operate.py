@@ -301,7 +301,7 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     Judges the items in the output topic again, and fills the new changelog. Use the settings of the new workers: the
     same group and topics, but a new name in [topics] changelog (create it with `topics create`). It runs while the old
     workers run, says when to stop them, and ends when the new workers may start. An interrupted run continues where it
-    stopped.
+    stopped. The output may be that of another system, which stream_dedup is to replace.
     """
     from stream_dedup.settings import load_settings
     from stream_dedup.worker.migration import Migration

@@ -305,7 +305,7 @@ def _print_notes(console: "Console", result: "TrialResult", settings: "Settings"
     if result.held_back:
         console.print(
             "Examples prove little. To measure, run the worker in shadow mode, which lets everything through, and "
-            "label its verdicts with `stream-dedup sample DIRECTORY --config FILE`. Its settings:"
+            "label its verdicts with `stream-dedup sample DIRECTORY --config FILE`. FILE has, beside your settings:"
         )
         console.print(
             f"  [kafka]\n  bootstrap_servers = {json.dumps(settings.kafka.bootstrap_servers)}\n"

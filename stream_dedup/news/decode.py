@@ -321,6 +321,8 @@ def site_of(source: str) -> str:
 
     >>> site_of("https://Winnipeg.CTVnews.ca/a"), site_of("www.bbc.co.uk"), site_of("Elm Valley Wire")
     ('ctvnews.ca', 'bbc.co.uk', 'elm valley wire')
+    >>> site_of("tag:news.example,2026-03-01:/7")
+    'news.example'
     """
     return _site_of(source.strip()[:_LONGEST_SOURCE].lower())
 
@@ -333,6 +335,8 @@ def _site_of(text: str) -> str:
             text = urlsplit(text).hostname or text
         except ValueError:  # a malformed URL such as "http://[" counts as a missing one
             return ""
+    elif text.startswith("tag:"):  # RFC 4151: some feeds have such ids in place of links
+        text = text[len("tag:") :].partition(",")[0]
     if "." not in text or " " in text or text[-1].isdigit():  # a name, or the address of a host
         return text
     return _suffixes().privatesuffix(text) or text

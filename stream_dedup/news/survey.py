@@ -336,7 +336,7 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
         if dates.latest is not None or dates.missing or dates.unreadable or dates.future:
             rows.append(("record times" if dates.origin == "timestamp" else "dates", _dates(dates)))
     if summary.largest:
-        more = "more than " if summary.sources == _MOST_SOURCES else ""
+        more = "more than " if summary.sources == _MOST_SOURCES else "at least " if summary.is_sampled else ""
         rows.append(("sources", f"{more}{summary.sources:,}: {_counted(summary.largest)}"))
     return rows
 
@@ -420,9 +420,9 @@ def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequen
         yield (
             "backfill",
             f"Of the first {counted(dates.dated, 'dated record')}, {dates.apart:,} are dated further than the window "
-            f"({span(window)}) from their Kafka timestamp; most timestamps span {span(dates.record_spread)}, most "
-            f"dates {span(dates.spread)}. By timestamps a backfill is compared as one moment: set [item] time = "
-            '"published" to go by the dates.',
+            f"({span(window)}) from their Kafka timestamp. Without a tenth at each end, timestamps span "
+            f"{span(dates.record_spread)}, and dates {span(dates.spread)}. By timestamps a backfill is compared as one "
+            'moment: set [item] time = "published" to go by the dates.',
         )
     if dates.jumps or dates.backwards >= max(_FEW, _MOSTLY * dates.forwards):
         yield (

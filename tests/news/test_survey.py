@@ -212,6 +212,11 @@ def test_what_it_keeps_is_bounded_whatever_comes() -> None:
     assert all(len(one) < 700 for one in (*found.reasons, *found.dates.examples))
 
 
+def test_sources_of_a_sample_are_a_lower_bound() -> None:
+    assert dict(rows_of(survey_of(_each(FIRST))))["sources"].startswith("3: ")
+    assert dict(rows_of(survey_of(_each(FIRST + 1))))["sources"].startswith("at least 3: ")
+
+
 def test_it_fits_in_a_line_for_the_log() -> None:
     text = summary_line(survey_of(_each(3)))
     assert "\n" not in text
