@@ -71,7 +71,7 @@ def test_the_search_narrows_the_pairs_by_words_reason_and_source(made: Path, pag
     pairs = page.locator("details.one")
     every, visible = pairs.count(), page.locator("details.one:visible")
     assert every == visible.count() > 10
-    title = page.inner_text("#held details.one:last-of-type summary bdi")
+    title = page.text_content("#held details.one:last-of-type summary bdi") or ""
     page.fill("#query", title.upper())
     assert 0 < visible.count() < every
     assert all(word in visible.first.text_content().lower() for word in title.lower().split())  # type: ignore[union-attr]
