@@ -26,7 +26,7 @@ def copy(source: Settings, target: Settings) -> int:
         client.connection(target)
         | {"acks": "all", "max_request_size": MOST_BYTES, "compression_type": "lz4", "metrics_enabled": False},
     )
-    topic, copied = target.topics.changelog, []
+    topic, copied = target.topics.changelog, 0
     with_records = client.make_consumer(client.changelog_reader(target))
     try:
         numbers = sorted(reader.partitions_for_topic(source.topics.changelog) or ())
@@ -39,16 +39,18 @@ def copy(source: Settings, target: Settings) -> int:
             reader.seek(place, reader.beginning_offsets([place])[place])
             end = reader.end_offsets([place])[place]
             while reader.position(place) < end:
-                for one in reader.poll(500).get(place, ()):
-                    headers = list(one.headers)
-                    copied.append(writer.send(topic, one.value, one.key, headers, number, one.timestamp))
-        for future in copied:
-            future.get(60)
+                sent = [
+                    writer.send(topic, one.value, one.key, list(one.headers), number, one.timestamp)
+                    for one in reader.poll(500).get(place, ())
+                ]
+                for future in sent:
+                    future.get(60)
+                copied += len(sent)
     finally:
         for one in (reader, with_records):
             one.close(autocommit=False)
         writer.close()
-    return len(copied)
+    return copied
 
 
 if __name__ == "__main__":

@@ -48,7 +48,8 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
         assert not [one for one in loaded if "//" in one], page.name
     for style in tmp_path.rglob("*.css"):
         assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text("utf-8")), style.name
-    assert "window.length" in (tmp_path / "search" / "search_index.json").read_text("utf-8")
+    assert "window.length" in (tmp_path / "search" / "search_index.js").read_text("utf-8"), "for pages on a disk"
+    assert "IFrameWorker" in (tmp_path / "iframe-worker.js").read_text("utf-8")
 
 
 def test_tables_and_lists_are_those_of_a_code_host(tmp_path: Path) -> None:

@@ -355,7 +355,7 @@ def _s_curve(points: list[Point], fingerprint: FingerprintSettings) -> Figure:
             fmt="o", markersize=4, capsize=2, color=_BLUE, label="measured, 95 % interval",
         )  # fmt: skip
     axes.set(ylim=(-0.03, 1.05))
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(frameon=False, loc="lower right")
     return figure
 
 

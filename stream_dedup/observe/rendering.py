@@ -127,12 +127,13 @@ def _share(value: float | None) -> str:
 def duration(seconds: float) -> str:
     """Format a duration in its largest unit.
 
-    >>> duration(604800), duration(5400), duration(42)
-    ('7 days', '1.5 hours', '42 seconds')
+    >>> duration(604800), duration(5400), duration(60), duration(42)
+    ('7 days', '1.5 hours', '1 minute', '42 seconds')
     """
-    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+    for unit, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= size:
-            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
+            number = f"{seconds / size:.1f}".removesuffix(".0")
+            return f"{number} {unit}" if number == "1" else f"{number} {unit}s"
     return f"{seconds:.0f} seconds"
 
 

@@ -1,4 +1,4 @@
-"""Each line of a shell block in README.md, deploy/ and docs/ is run on small files, or the table says why it cannot be.
+"""Each line of a shell block in the pages is run on small files, or the table says why it cannot be.
 
 The lines of a section run in order, in a folder that has the inputs that pages name. tests/test_pages.py checks the
 names and options of all commands.
@@ -37,14 +37,15 @@ NOT_RUN = {
     "apt-get": "installs packages",
     "--engine spark": "tests/spark runs it",
     "spark-submit": "needs a cluster",
-    "env/bin/": "needs an environment of its own",
+    "env/bin/": "needs an environment of its own, or runs tests",
     "job.py": "the script of spark-submit",
-    "--report": "needs the extra `report`; tests/evaluate runs it",
+    "evaluate CORPUS": "needs the extra `report`, or labels; tests/evaluate runs it",
 }
 
 
 PROGRAMS = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:stream-dedup|jq|zcat|cp|for|make|docker|kubectl|pip|python|printf|sudo|env/|kafka-|spark-)"
+    r"(?:[A-Z_]+=\S+ )*"
+    r"(?:stream-dedup|jq|zcat|cp|for|make|docker|kubectl|pip|python|printf|sudo|(?:\.v)?env/|kafka-|spark-)"
 )
 
 
@@ -70,7 +71,7 @@ def sections(path: Path) -> dict[str, list[str]]:
     }
 
 
-PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [*map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "deploy/README.md")), *sorted(ROOT.glob("docs/*.md"))]
 SECTIONS = {name: lines for path in PAGES for name, lines in sections(path).items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import IN_CI
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from tests.observe.watched import Clock, Watched
 
@@ -58,3 +58,10 @@ def browser(chromium: str) -> "Iterator[Browser]":
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def page(browser: "Browser") -> "Iterator[Page]":
+    page = browser.new_page()
+    yield page
+    page.close()

@@ -66,13 +66,6 @@ def busy() -> Iterator[Watched]:
         yield worker
 
 
-@pytest.fixture
-def page(browser: "Browser") -> "Iterator[Page]":
-    page = browser.new_page()
-    yield page
-    page.close()
-
-
 class Listener:
     """A log of dialogs, errors, console messages and foreign requests of a page."""
 

@@ -1,6 +1,5 @@
-"""The report in a real Chromium: hostile news runs no script, the search narrows, and the page is accessible."""
+"""Reports in a real Chromium: hostile news runs no script, the search narrows, and the pages are accessible."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,12 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.demo.sample import sample_records
 from stream_dedup.errors import BadItem
+from stream_dedup.evaluate.evaluation import evaluate
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.report import Report
 from stream_dedup.settings import load_settings
+from tests.evaluate import test_report as evaluation
 from tests.observe.test_page_browser import PAYLOADS, Listener
 from tests.observe.watched import bad, unique
 
@@ -34,13 +35,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page.add([*items, BadItem("json", "cut")], verdicts, lambda number, line: f"news.jsonl:{line}")
     path.write_text(page.html(), "utf-8")
     return path
-
-
-@pytest.fixture
-def page(browser: "Browser") -> "Iterator[Page]":
-    page = browser.new_page()
-    yield page
-    page.close()
 
 
 def test_hostile_news_runs_no_script_and_loads_nothing(tmp_path: Path, page: "Page") -> None:
@@ -77,7 +71,7 @@ def test_the_search_narrows_the_pairs_by_words_reason_and_source(made: Path, pag
     pairs = page.locator("details.one")
     every, visible = pairs.count(), page.locator("details.one:visible")
     assert every == visible.count() > 10
-    title = page.inner_text("#held details.one:last-of-type summary bdi")
+    title = page.text_content("#held details.one:last-of-type summary bdi") or ""
     page.fill("#query", title.upper())
     assert 0 < visible.count() < every
     assert all(word in visible.first.text_content().lower() for word in title.lower().split())  # type: ignore[union-attr]
@@ -97,10 +91,22 @@ def test_the_search_narrows_the_pairs_by_words_reason_and_source(made: Path, pag
     assert listener.messages == []
 
 
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of `evaluate` with labels that disagree."""
+    path = tmp_path_factory.mktemp("evaluated") / "report.html"
+    path.write_text(evaluation.made(evaluate(evaluation.LINES, load_settings(), evaluation.LABELS)), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("which", ["made", "evaluated"])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1200), ("light", 1200), ("dark", 390)])
-def test_the_report_is_accessible(made: Path, browser: "Browser", scheme: Any, width: int) -> None:
+def test_reports_are_accessible(
+    request: pytest.FixtureRequest, browser: "Browser", scheme: Any, width: int, which: str
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
+    made = request.getfixturevalue(which)
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, bypass_csp=True)
     page.goto(made.as_uri())
     results = Axe().run(page)
