@@ -11,7 +11,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,10 +65,10 @@ class State:
 
     def __init__(self, path: Path | None, output: str) -> None:
         self._path = path
-        with self._errors():
+        with self._errors(), ExitStack() as opened:
             if path:
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._db = sqlite3.connect(path or ":memory:", timeout=0)
+            self._db = opened.enter_context(closing(sqlite3.connect(path or ":memory:", timeout=0)))
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("BEGIN EXCLUSIVE")
@@ -81,9 +81,10 @@ class State:
             if self._db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                 raise InputError(f"{path} is another program's database; name a new file as the state")
             self.owner, of, self.sequence, self.length = self._db.execute("SELECT * FROM run").fetchone()
-        if of != output:
-            self.close()
-            raise InputError(f"{path} belongs to the output {of}, not to {output}; name that output, or another state")
+            if of != output:
+                cure = "name that output, or another state"
+                raise InputError(f"{path} belongs to the output {of}, not to {output}; {cure}")
+            opened.pop_all()
 
     def feeds(self, urls: Iterable[str], now: float) -> dict[str, Feed]:
         """What is known of these feeds; others are forgotten, some time after they left the list."""
