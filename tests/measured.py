@@ -32,9 +32,9 @@ def change(name: str, action: Callable[[dict[str, Any]], None], folder: Path = R
         file.write(json.dumps(dict(sorted(known.items())), indent=2) + "\n")
 
 
-def record(name: str, figures: Mapping[str, Any], folder: Path = RESULTS) -> None:
+def record(name: str, figures: Mapping[str, Any]) -> None:
     """Replace some figures in the file `name`."""
-    change(name, lambda known: known.update(_rounded(figures)), folder)
+    change(name, lambda known: known.update(_rounded(figures)))
 
 
 def _rounded(value: Any) -> Any:

@@ -109,21 +109,21 @@ class EntryBuilder:
             tuple(block for block in state.waiting if block.last > merged_to),
         )
 
-    def build(self, delta: Delta, limit: int = ENTRY_BYTES) -> list[ChangelogEntry]:
+    def build(self, delta: Delta) -> list[ChangelogEntry]:
         """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
 
-        An entry has at most about `limit` bytes. There is at least one, since the watermark counts too.
+        An entry has at most about `ENTRY_BYTES`. There is at least one, since the watermark counts too.
         """
         if not self.next:
             raise ValueError("the changelog has not been read yet, so the next sequence number is unknown")
-        is_large = len(delta) >= _LARGE_ROWS or size_of(delta) >= min(limit, _LARGE_BYTES)
+        is_large = len(delta) >= _LARGE_ROWS or size_of(delta) >= _LARGE_BYTES
         entries = []
-        for part in split_delta(delta, limit) if is_large else [delta]:
+        for part in split_delta(delta, ENTRY_BYTES) if is_large else [delta]:
             # A merged block covers no numbers that were given up: a reader that knows some of its numbers takes all of
             # them for known.
             is_merged = is_large and self.next == self.state.last + 1
             waiting = self.state.waiting
-            if waiting and (is_merged or self._is_full(part, limit)):
+            if waiting and (is_merged or self._is_full(part)):
                 span = SequenceRange(self.state.merged_to + 1, self.state.last)
                 entries.append(ChangelogEntry(span, True, merge_deltas([block.delta for block in waiting])))
                 self.read_merged(span)
@@ -135,13 +135,13 @@ class EntryBuilder:
                 self.read_block(span, part)
         return entries
 
-    def _is_full(self, delta: Delta, limit: int) -> bool:
+    def _is_full(self, delta: Delta) -> bool:
         """Whether a merged block of the waiting deltas and this one would be too large."""
         waiting = self.state.waiting
         return (
             len(waiting) >= MAX_BLOCKS
             or sum(len(block.delta) for block in waiting) + len(delta) > _MOST_ROWS
-            or sum(block.bytes for block in waiting) + size_of(delta) > limit
+            or sum(block.bytes for block in waiting) + size_of(delta) > ENTRY_BYTES
         )
 
 

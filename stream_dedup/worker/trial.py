@@ -103,13 +103,11 @@ class TrialResult:
 
 
 class Trial:
-    """Judges records in their order of arrival. `look` sees each batch; `clock`: wall time in seconds. Use it in a
+    """Judges records in their order of arrival. `look` sees each batch. Use it in a
     `with`."""
 
-    def __init__(
-        self, settings: Settings, topic: str, *, look: Look | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._settings, self._look, self._clock = settings, look, clock
+    def __init__(self, settings: Settings, topic: str, *, look: Look | None = None) -> None:
+        self._settings, self._look = settings, look
         self._place: Place = lambda part, number: f"{topic}/{part}/{number}"
         self._decode = Decoder(settings.item, settings.registry)
         self._dedup = Deduplicator(settings)
@@ -145,7 +143,7 @@ class Trial:
         return [verdict for i in range(0, len(records), size) for verdict in self._judge_batch(records[i : i + size])]
 
     def _judge_batch(self, records: Sequence[Any]) -> list[Verdict]:
-        latest = self._settings.window.latest(int(self._clock() * 1000))
+        latest = self._settings.window.latest(int(time.time() * 1000))
         items = [item_of(record, self._decode) for record in records]
         batch = self._dedup.judge(items, latest)
         self._dedup.apply(batch)

@@ -265,8 +265,8 @@ def test_a_killed_run_goes_on_in_packed_outputs_at_a_boundary(
 # -- CSV and Parquet -----------------------------------------------------------------------------------------
 
 
-def csv(path: Path, *rows: bytes, header: bytes = HEADER) -> Path:
-    path.write_bytes(header + b"".join(rows))
+def csv(path: Path, *rows: bytes) -> Path:
+    path.write_bytes(HEADER + b"".join(rows))
     return path
 
 

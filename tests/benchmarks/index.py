@@ -103,9 +103,9 @@ def _queries(family: _Family, n: int, random: np.random.Generator) -> tuple[NDAr
     return items, np.concatenate([np.full(len(new), -1), block * _FILL + copied])
 
 
-def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int, seed: int = 5) -> dict[str, float]:
+def _lookups(family: _Family, index: HybridIndex, n: int, rounds: int) -> dict[str, float]:
     """Return the median µs a lookup, the candidates an item, and the recall of copies."""
-    random, horizons = np.random.default_rng(seed), np.zeros(_BATCH, np.int64)
+    random, horizons = np.random.default_rng(5), np.zeros(_BATCH, np.int64)
     seconds, pairs, recalled, copies = [], 0, 0, 0
     for _ in range(rounds):  # other keys each time, since repeated lookups would hit the processor's cache
         items, rows = _queries(family, n, random)

@@ -48,9 +48,9 @@ def item(name: str, text: str, source: str = "", hour: float = 0, title: str = T
     return Item(name, title, text, source or f"{name}.example", START + int(hour * HOUR))
 
 
-def other(number: int, notice: str, hour: float = 0, source: str = "harbour.example") -> Item:
+def other(number: int, notice: str, hour: float = 0) -> Item:
     """A separate article on a page with a notice."""
-    return item(f"o{number}", f"{sentences(number, 4)} {notice}", source, hour, prose(-number, 8))
+    return item(f"o{number}", f"{sentences(number, 4)} {notice}", "harbour.example", hour, prose(-number, 8))
 
 
 def judge(*items: Item, **tables: Any) -> list[Verdict]:

@@ -20,14 +20,14 @@ def edited(text: list[str], changed: float, random: np.random.Generator) -> list
     return text[:kept] + words(len(text) - kept, random)
 
 
-def copies(groups: int, shares: list[float], length: int = 120) -> list[Item]:
+def copies(groups: int, shares: list[float]) -> list[Item]:
     """`groups` articles, each followed by a copy for each share of changed words.
 
     A copy keeps the headline and stands on a site of its own.
     """
     items, random = [], np.random.default_rng(_SEED)
     for group in range(groups):
-        text = words(length, random)
+        text = words(120, random)
         for k, share in enumerate([0.0, *shares]):
             name = f"{group}-{k}"
             items.append(Item(name, " ".join(text[:6]), " ".join(edited(text, share, random)), f"{name}.example", 0))

@@ -21,8 +21,8 @@ from stream_dedup.settings import ItemSettings
 PLAIN = Decoder(ItemSettings())
 
 
-def item_of(record: object, decode: Decoder = PLAIN, key: bytes | None = None, time: int | None = 5) -> Item:
-    item = decode(json.dumps(record).encode(), key, time, 2, 9)
+def item_of(record: object, decode: Decoder = PLAIN, key: bytes | None = None) -> Item:
+    item = decode(json.dumps(record).encode(), key, 5, 2, 9)
     assert isinstance(item, Item), item
     return item
 

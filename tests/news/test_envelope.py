@@ -109,10 +109,10 @@ def test_a_field_that_is_mapped_to_a_member_of_envelopes_is_read() -> None:
     assert item.text == "Body"
 
 
-def surveyed(values: list[bytes], decode: Decoder = DECODE) -> dict[str, str]:
-    survey = Survey(decode.read, load_settings())
+def surveyed(values: list[bytes]) -> dict[str, str]:
+    survey = Survey(DECODE.read, load_settings())
     for number, value in enumerate(values):
-        survey.add(decode(value, None, None, 0, number), value, 0, number)
+        survey.add(DECODE(value, None, None, 0, number), value, 0, number)
     return {warning.kind: warning.text for warning in survey.summary().warnings}
 
 

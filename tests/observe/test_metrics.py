@@ -175,9 +175,9 @@ def test_role_tasks_and_errors(world: World) -> None:
 # -- what is read at the scrape, or takes a batch at once -------------------------------------------------
 
 
-def remember_items(deduplicator: Deduplicator, count: int, start: int = 0) -> None:
+def remember_items(deduplicator: Deduplicator, count: int) -> None:
     """Let the deduplicator remember distinct items."""
-    for n in range(start, start + count):
+    for n in range(count):
         words = " ".join(f"w{n}x{m}" for m in range(40))
         batch = deduplicator.judge([Item(str(n), words[:40], words, f"h{n}.example", n)])
         deduplicator.apply(batch)

@@ -36,6 +36,8 @@ TRANSACTION_SECONDS = 6.0
 _DELETE_SECONDS = 30.0
 # A clock stays wrong until an event shows it, for this long at most: the member may be about to start.
 _SHOW_SECONDS = 30.0
+# On a busy machine; ten otherwise.
+_STOP_SECONDS = 60.0
 _PREFERRED = 0  # kafka-python's number of the election of preferred leaders
 
 
@@ -371,13 +373,13 @@ class Team:
         if life is not None:
             self.after(seconds, partial(life.end, signal.SIGKILL if is_killed else signal.SIGTERM))
 
-    def stop_all(self, seconds: float = 60) -> None:
+    def stop_all(self) -> None:
         """Stop every worker, and start none until `resume`; each must end cleanly."""
         self._is_over = True
         for life in self.lives:
             life.end(signal.SIGTERM)
-        if not self.until(lambda: not self.lives, seconds):
-            self.ended.append(f"ended: a worker has not ended {seconds} s after SIGTERM")
+        if not self.until(lambda: not self.lives, _STOP_SECONDS):
+            self.ended.append(f"ended: a worker has not ended {_STOP_SECONDS:.0f} s after SIGTERM")
 
     def stop_refusing(self, refusal: Refusal, cause: Callable[[], object], seconds: float) -> bool:
         """Stop every worker after one has ended as `refusal` says; return whether one did."""

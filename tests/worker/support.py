@@ -146,14 +146,13 @@ def made_up(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
 def read_all(
     settings: Settings,
     topic: str,
-    committed: bool = True,
     start: Mapping[int, int] | None = None,
     partitions: Iterable[int] = (),
 ) -> list[Any]:
     """Read every record of a topic, or of some partitions, up to the present end; `start` has first offsets."""
     config = {
         "bootstrap_servers": settings.kafka.bootstrap_servers,
-        "isolation_level": "read_committed" if committed else "read_uncommitted",
+        "isolation_level": "read_committed",
         "enable_auto_commit": False,
         "auto_offset_reset": "earliest",
         "max_partition_fetch_bytes": 2**25,
@@ -176,8 +175,8 @@ def read_all(
         return records
 
 
-def context(settings: Settings, deduplicator: Callable[[Settings], Deduplicator] = Deduplicator) -> WorkerContext:
-    return WorkerContext(settings, Observer(), time.time, deduplicator, no_deadline)
+def context(settings: Settings) -> WorkerContext:
+    return WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline)
 
 
 def open_store(settings: Settings) -> StateStore:
@@ -406,8 +405,8 @@ class Watching(Observer):
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self.errors.append(error)
 
-    def wait_judged(self, count: int, seconds: float = 60) -> None:
-        wait_until(lambda: self.judged >= count, f"{count} are judged", seconds)
+    def wait_judged(self, count: int) -> None:
+        wait_until(lambda: self.judged >= count, f"{count} are judged")
 
 
 def wait_until(met: Callable[[], object], what: str, seconds: float = 60) -> None:

@@ -10,9 +10,9 @@ from stream_dedup.worker.migration import Source, in_input_order
 from stream_dedup.worker.records import SOURCE, place_of
 
 
-def record(offset: int, partition: int = 0, timestamp: int = 0) -> Any:
+def record(offset: int, partition: int = 0) -> Any:
     """A forwarded record that came from this place in the input."""
-    return SimpleNamespace(headers=[(SOURCE, f"news/raw/{partition}/{offset}".encode())], timestamp=timestamp or offset)
+    return SimpleNamespace(headers=[(SOURCE, f"news/raw/{partition}/{offset}".encode())], timestamp=offset)
 
 
 def source(partition: int, *offsets: int, written: int | None = None) -> Source:
