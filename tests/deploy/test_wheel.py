@@ -2,14 +2,12 @@
 
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
-import zlib
 from pathlib import Path
 
 import pytest
@@ -78,9 +76,6 @@ def test_the_wheel_filters_in_an_empty_environment_and_compiles_nothing(tmp_path
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
     variables = clean | {"PYTHONPATH": str(source), "PYTHONHASHSEED": "0"}
     subprocess.run([sys.executable, "-m", "stream_dedup.precompile"], cwd=tmp_path, env=variables, check=True)
-    for code in pickle.loads((source / "stream_dedup" / "machine_code" / compiled.ABI).read_bytes())[2].values():  # noqa: S301
-        named = b"_array_expr_0x" in zlib.decompress(code)
-        assert not named, "the name of an array expression holds an address, so builds differ: write a loop"
     wheel, _ = build(source)
     venv.create(tmp_path / "env", with_pip=True)
     shutil.move(source, tmp_path / "moved")
