@@ -36,6 +36,8 @@ class RegistryClient:
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
+        import httpx  # noqa: F401 - here, since it takes a tenth of a second: no command without a registry, no record
+
         self._settings, self._url = settings, settings.url.rstrip("/")
         try:
             self._context()
@@ -70,7 +72,7 @@ class RegistryClient:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts none
 
     def _get(self, path: str, lack: str) -> Any:
-        import httpx  # takes a tenth of a second, which most commands do not need
+        import httpx
 
         settings, body, deadline = self._settings, bytearray(), time.monotonic() + _SECONDS
         token, password = settings.secret("token"), settings.secret("password")
