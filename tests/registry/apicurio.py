@@ -71,5 +71,10 @@ def register(url: str, subject: str, kind: str, schema: str, references: Sequenc
         json.dumps(body).encode(),
         {"Content-Type": "application/vnd.schemaregistry.v1+json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own
-        return int(json.load(answer)["id"])
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own
+        number = int(json.load(answer)["id"])
+    if (
+        kind == "PROTOBUF"
+    ):  # Java takes ten seconds for the first descriptor on a busy machine, more than a worker waits
+        urllib.request.urlopen(f"{url}/schemas/ids/{number}?format=serialized", timeout=60).close()  # noqa: S310
+    return number
