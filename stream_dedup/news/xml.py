@@ -70,8 +70,9 @@ _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([A-Za-z0-9._:
 # Encodings of news that Python can decode; what declares another one is read as UTF-8. A document that was declared by
 # its bytes (UTF-16) comes decoded.
 _ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?125|koi8|gb|big5|shift|euc|mac")
-# Windows' encoding is a superset of these, and what those who declare them mean.
+# Windows' encoding is a superset of these, and what those who declare them mean; gb18030 is it of older Chinese ones.
 _WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
+_CHINESE = re.compile(r"(?i)gb(2312|k)$")
 _CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
 # What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities. Sections
 # whose content means itself are passed over, to the end if they are not closed, so the search stays linear.
@@ -99,8 +100,8 @@ def _as_windows(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_BARE, _as_windows)
 
 
-def entries(value: bytes) -> list[Entry]:
-    """Return the entries of a document in their order. O(bytes).
+def entries(value: bytes, charset: str = "") -> list[Entry]:
+    """Return the entries of a document in their order. O(bytes). `charset`: see `text_of`.
 
     >>> entries(b"<rss><channel><item><title>A &amp; B & C</title><guid>7</guid></item></channel></rss>")
     [{'title': 'A & B & C', 'guid': '7'}]
@@ -108,7 +109,7 @@ def entries(value: bytes) -> list[Entry]:
     Raises BadItem (reason `xml`) for what is neither a feed nor a document of a known format, for declared entities,
     and for what would lose an entry.
     """
-    text = _text_of(value).strip()
+    text = text_of(value, charset).strip()
     first = next((found for found in _ELEMENT.finditer(text) if found[0] == "<"), None)
     if first is None:
         raise BadItem("xml", "not XML: it has no element")
@@ -136,12 +137,17 @@ def entries(value: bytes) -> list[Entry]:
     return [_entry(each, link) for each in found if each not in inner]
 
 
-def _text_of(value: bytes) -> str:
-    """Decode a document as it declares, and bytes that do not fit as Windows' encoding."""
+def text_of(value: bytes, charset: str = "") -> str:
+    r"""Decode a document as it declares, else as `charset`, which its server named; what does not fit as Windows-1252.
+
+    >>> text_of("Паром".encode("cp1251"), "windows-1251"), text_of(b"caf\xe9"), text_of(b"x", "no-such-charset")
+    ('Паром', 'café', 'x')
+    """
     if value[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return value.decode("utf-16", "replace")
     declared = _DECLARED.match(value.lstrip())
-    name = declared[1].decode() if declared and not value.startswith(codecs.BOM_UTF8) else ""
+    name = "" if value.startswith(codecs.BOM_UTF8) else declared[1].decode() if declared else charset
+    name = "gb18030" if _CHINESE.match(name) else name
     name = "cp1252" if _WINDOWS.match(name) else name if _ENCODINGS.match(name) else "utf-8-sig"
     try:
         return value.decode(name, "replace" if name == "cp1252" else _BARE)
