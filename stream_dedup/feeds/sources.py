@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import httpx
-from lxml import etree
 
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.errors import BadItem, InputError, UsageError
+from stream_dedup.news.xml import root_of, text_of
 
 _SECRET = re.compile(
     r"([?&](?:[\w.]*[_.-])?(?:api_?key|key|token|secret|password|pwd|auth|signature|sig)=)[^&#]*", re.I
@@ -59,13 +59,16 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
         yield "the command line", name
         return
     try:
-        data = Path(name).read_bytes().removeprefix(BOM_UTF8).strip()
+        data = Path(name).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         cure = "name an OPML file, a file of URLs, or a URL that begins with http:// or https://"
         raise InputError(f"cannot read {name} ({error.strerror}); {cure}") from None
-    if data.startswith(b"<"):
-        root = etree.fromstring(data, etree.XMLParser(recover=True, resolve_entities=False, no_network=True))
-        if root is None or root.tag != "opml":
+    if data.lstrip().startswith(b"<"):
+        try:
+            root, _ = root_of(text_of(data))
+        except BadItem as bad:
+            raise InputError(f"{name} cannot be read as OPML: {bad.detail}") from None
+        if root.tag != "opml":
             raise InputError(f"{name} is XML, but no OPML; to poll a feed, name its URL")
         for outline in root.iterfind(".//outline[@xmlUrl]"):
             yield f"{name}, line {outline.sourceline}", outline.get("xmlUrl")

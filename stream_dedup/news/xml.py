@@ -12,7 +12,7 @@ and size (a text of 10 MB). A document cannot harm: entities that it declares ar
 
 import codecs
 import re
-from html import escape
+from html import escape, unescape
 from html.entities import html5
 from typing import Any
 
@@ -109,22 +109,9 @@ def entries(value: bytes, charset: str = "") -> list[Entry]:
     Raises BadItem (reason `xml`) for what is neither a feed nor a document of a known format, for declared entities,
     and for what would lose an entry.
     """
-    text = text_of(value, charset).strip()
-    first = next((found for found in _ELEMENT.finditer(text) if found[0] == "<"), None)
-    if first is None:
-        raise BadItem("xml", "not XML: it has no element")
-    if _ENTITY in text[: first.start()]:
-        raise BadItem("xml", "it declares entities, which could unpack to anything; write the characters themselves")
-    parser = etree.XMLParser(
-        encoding="utf-8", recover=True, resolve_entities=False, remove_comments=True, remove_pis=True
-    )
-    # With `recover` a document that cannot be repaired has no root. What precedes the root is of no use: a declaration
-    # of another encoding, a DOCTYPE, what a web server printed.
-    repaired = _DOUBTFUL.sub(_repaired, text[first.start() :]).encode("utf-8", "replace")
-    root = etree.fromstring(repaired.translate(_CONTROL), parser)
-    if root is None:
-        raise BadItem("xml", "not XML: it cannot be repaired")
-    _check(root, text, parser)
+    text = text_of(value, charset)
+    root, loss = root_of(text)
+    _check(root, text, loss)
     links = (each.text for each in root.iterfind("{*}channel/{*}link"))
     link = next((each.strip() for each in links if each and each.strip()), None)
     found = list(root.iter(*_OUTERMOST))
@@ -135,6 +122,29 @@ def entries(value: bytes, charset: str = "") -> list[Entry]:
                 raise BadItem("xml", f"a <{_local(one)}> stands within another: one of its tags is not closed")
             inner.add(each)
     return [_entry(each, link) for each in found if each not in inner]
+
+
+def root_of(text: str) -> tuple[Any, str]:
+    """The root of a document whose text was repaired, and what libxml2 has left out of it, if it says so.
+
+    Lines of elements are those of the text. Raises BadItem (reason `xml`).
+    """
+    first = next((found for found in _ELEMENT.finditer(text) if found[0] == "<"), None)
+    if first is None:
+        raise BadItem("xml", "not XML: it has no element")
+    if _ENTITY in text[: first.start()]:
+        raise BadItem("xml", "it declares entities, which could unpack to anything; write the characters themselves")
+    parser = etree.XMLParser(
+        encoding="utf-8", recover=True, resolve_entities=False, remove_comments=True, remove_pis=True
+    )
+    # With `recover` a document that cannot be repaired has no root. What precedes the root is of no use: a declaration
+    # of another encoding, a DOCTYPE, what a web server printed.
+    above = "\n" * text.count("\n", 0, first.start())
+    repaired = (above + _DOUBTFUL.sub(_repaired, text[first.start() :])).encode("utf-8", "replace")
+    root = etree.fromstring(repaired.translate(_CONTROL), parser)
+    if root is None:
+        raise BadItem("xml", "not XML: it cannot be repaired")
+    return root, next((error.message for error in parser.error_log if error.type_name in _LOSSES), "")
 
 
 def text_of(value: bytes, charset: str = "") -> str:
@@ -151,13 +161,15 @@ def text_of(value: bytes, charset: str = "") -> str:
     name = "cp1252" if _WINDOWS.match(name) else name if _ENCODINGS.match(name) else "utf-8-sig"
     try:
         return value.decode(name, "replace" if name == "cp1252" else _BARE)
-    except LookupError:
+    except (LookupError, ValueError):  # a name that is none
         return value.decode("utf-8", _BARE)
 
 
 def _repaired(doubtful: re.Match[str]) -> str:
     text, name = doubtful[0], doubtful[1]
     if name is None:
+        if text.startswith("&#") and unescape(text) == "\ufffd":
+            return "\ufffd"  # the number of no character: lxml cannot decode a namespace that has it
         return {"&": "&amp;", "<": "&lt;"}.get(text, text)
     if name in _XML_NAMES:
         return text
@@ -165,11 +177,10 @@ def _repaired(doubtful: re.Match[str]) -> str:
     return f"&amp;{name};" if known is None else "".join(f"&#{ord(character)};" for character in known)
 
 
-def _check(root: Any, text: str, parser: Any) -> None:
+def _check(root: Any, text: str, loss: str) -> None:
     """Raise BadItem for a document of another kind, and for one of which libxml2 has left something out."""
     kind = _local(root)
-    loss = next((error.message for error in parser.error_log if error.type_name in _LOSSES), None)
-    if loss is not None:
+    if loss:
         raise BadItem("xml", f"it cannot be read to its end: {loss}")
     if kind.lower() == "opml":
         raise BadItem("xml", OPML)
@@ -246,7 +257,7 @@ def _markup(element: Any) -> str:
         return (element.text or "").strip()
     for child in element.iterdescendants(etree.Element):
         local = _local(child)
-        child.tag = "div" if _BLOCK.fullmatch(local) else local
+        child.tag = "div" if _BLOCK.fullmatch(local) else local or "span"  # of `<a:>` nothing is left
     # As HTML, not as XML: a browser reads `<script/>` as a script without an end.
     inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
     return (escape(element.text or "", quote=False) + _DECLARATIONS.sub(r"\1", inner)).strip()
