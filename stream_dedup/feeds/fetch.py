@@ -86,7 +86,7 @@ class Fetcher:
                 lasting = str(request.url) if is_permanent else lasting
         except (TimeoutError, httpx.TimeoutException):
             raise BadItem("timeout", f"no complete answer within {self._seconds:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # the last for a host that is no name
             raise BadItem("connection", f"{type(error).__name__}: {error}") from None
         raise BadItem("redirect", f"more than {_MOST_REDIRECTS} redirects, or a circle of them")
 

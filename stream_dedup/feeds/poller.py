@@ -23,8 +23,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 
 from stream_dedup.errors import BadItem
@@ -182,7 +182,7 @@ class Poller:
 
 
 def _host(feed: Feed) -> str:
-    return urlsplit(feed.address).hostname or ""
+    return httpx.URL(feed.address).host
 
 
 def _listed(counts: Counter[str]) -> str:

@@ -34,9 +34,10 @@ def read_sources(names: Iterable[str]) -> list[str]:
             continue
         try:
             parts = httpx.URL(url)
-        except httpx.InvalidURL:
-            parts = httpx.URL()
-        if parts.scheme not in ("http", "https") or not parts.host:
+            is_usable = parts.scheme in ("http", "https") and bool(parts.host)
+        except (httpx.InvalidURL, ValueError):  # the latter for a host that is no name
+            is_usable = False
+        if not is_usable:
             raise InputError(f"{place}: {url[:80]!r} is no address of a feed; write https://HOST/PATH")
         urls[url] = None
     if not urls:

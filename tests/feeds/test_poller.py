@@ -172,6 +172,7 @@ FAILURES = {
     "to a file": (Reply(301, {"Location": "file:///etc/passwd"}), "connection", "unsupported protocol 'file://'"),
     "nowhere": (Reply(301), "http-301", "status 301"),
     "to no URL": (Reply(301, {"Location": "http://a:b/"}), "connection", "Invalid URL"),
+    "to no name": (Reply(301, {"Location": "http://xn--a/"}), "connection", "InvalidCodepoint"),
     "huge": (Reply(200, {}, (b"<rss>" + b" " * 2**20,) * 11), "too-large", "more than 10 MiB"),
     "bomb": (Reply(200, {"Content-Encoding": "gzip"}, (deep(2**26),)), "too-large", "more than 10 MiB"),
     "packed and cut": (Reply(200, {"Content-Encoding": "gzip"}, (deep(2**16)[:-20],)), "xml", "cut short"),

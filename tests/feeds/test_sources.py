@@ -29,6 +29,7 @@ def test_lists_are_read_in_their_order(tmp_path: Path) -> None:
         ("https://a.example:x/\n", "line 1:"),
         (OPML.replace("https://a.example/rss", "a.example"), "line 2: 'a.example"),
         (OPML.replace("https://a.", "https://&#xD800;"), "line 2: 'https://\ufffd"),
+        ("https://xn--a.example/", "line 1:"),
         ("<!-- none -->", "cannot be read as OPML: not XML"),
         ("<rss></rss>", "is XML, but no OPML; to poll a feed, name its URL"),
     ],

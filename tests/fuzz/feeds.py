@@ -25,7 +25,7 @@ _HEADERS = [
     b"Content-Type: text/xml; charset=", b"utf-16", b"gb2312", b"punycode", b"idna", b"rot13", b"unicode_escape",
     b"charset*=utf-8''%ff", b"Content-Encoding: gzip\r\n", b"Content-Encoding: deflate, gzip\r\n", b"ETag: \xe9\r\n",
     b"Last-Modified: ", b"Retry-After: ", b"Thu, 01 Jan 1970 00:00:00 GMT", b"Thu, 01 Jan 0001 00:00:00 -9999",
-    b"9" * 30, b"Cache-Control: max-age=", b"Location: ", b"http://[", b"//a:b", b"http://\xe9.example/", b"301",
+    b"9" * 30, b"Cache-Control: max-age=", b"Location: ", b"http://[", b"//a:b", b"http://xn--a/", b"301",
     b"308", b"429", b"304", b"100", b"Transfer-Encoding: chunked\r\n", b"Content-Length: ", b"\r\n", b"\r\n\r\n", b"\0",
     b"Set-Cookie: a=b; Max-Age=9\r\n", b"\xb2",
 ]  # fmt: skip

@@ -57,7 +57,6 @@ TARGETS_OF = {
 NEEDS_NONE = {
     "batch/pair_search.py": "arrays that the same process has just written",
     "dedup/passages.py": "code points of a text that was decoded before",
-    "feeds/poller.py": "the address of a feed, which sources.py or fetch.py has read",
     "fingerprint/fingerprint.py": "the bytes of texts that were decoded before; target verdicts",
     "fingerprint/characters.py": "tables of its own",
     "fingerprint/packed_sets.py": "sets in a block; target block, restored",
