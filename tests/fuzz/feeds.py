@@ -6,6 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import httpcore
+import httpx
 import msgspec
 
 from stream_dedup.errors import BadItem, InputError, UsageError
@@ -95,7 +96,7 @@ def _document(data: bytes) -> None:
 def _list(data: bytes) -> None:
     for url in read_sources([str(scratch_file("feeds", data))]):
         assert url.lower().startswith(("http://", "https://"))
-        assert "@" not in public_url(url).split("/")[2]
+        assert not httpx.URL(public_url(url)).userinfo
 
 
 def _state_seed() -> bytes:
