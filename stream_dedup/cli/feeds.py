@@ -1,21 +1,16 @@
 """`stream-dedup feeds`: poll a list of feeds, and write each new or changed entry as a JSON line."""
 
 import asyncio
-import signal
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from stream_dedup.cli import common
 from stream_dedup.errors import UsageError
 from stream_dedup.observe import logs
-
-if TYPE_CHECKING:
-    from stream_dedup.feeds.poller import Totals
-    from stream_dedup.settings import Settings
 
 
 def feeds_command(
@@ -37,6 +32,9 @@ def feeds_command(
     every: Annotated[
         str, typer.Option(metavar="DURATION", help="Least time between two polls of a feed, such as 90s or 1h.")
     ] = "10m",
+    pages: Annotated[
+        bool, typer.Option("--pages", help="Take the text of each new entry from its page (extra pages).")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Poll each feed that is due once, and end.")] = False,
     force: common.ForceOption = False,
     config: common.ConfigOption = None,
@@ -45,69 +43,44 @@ def feeds_command(
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
+    from stream_dedup.batch.outputs import check_free, checked_outputs
+    from stream_dedup.batch.tables import FileFormat
+    from stream_dedup.cli.operate import stop_on_signals
+    from stream_dedup.feeds.fetch import Fetcher
+    from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
+    from stream_dedup.feeds.pages import Pages
+    from stream_dedup.feeds.poller import MOST_POLLS, Poller
+    from stream_dedup.feeds.sources import read_sources
+    from stream_dedup.feeds.state import State
     from stream_dedup.settings import load_settings, parse_duration, secrets_of
 
     try:
         seconds = parse_duration(every).total_seconds()
     except ValueError as error:
         raise UsageError(f"--every {every}: {error}") from None
+    output = output or Path("-")
     common.refuse_all(
         {
-            "--output and --kafka are two outputs; give one of them": kafka and output is not None,
-            "--force is for --output FILE": force and str(output or "-") == "-",
+            "--output and --kafka are two outputs; give one of them": kafka and str(output) != "-",
+            "--force is for --output FILE": force and str(output) == "-",
             "--every is at least 1s": seconds < 1,
         }
     )
     settings = load_settings(config)
+    urls, stop = read_sources(sources), stop_on_signals()
+    files = [name for name in sources if Path(name).is_file()]
+    to = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])})["--output"]
     if kafka:
         logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings))
-    with common.exit_on_broken_pipe():
-        totals = asyncio.run(
-            _run(sources, None if kafka else output or Path("-"), state, seconds, once, force, settings)
-        )
-    if once and totals.polls and not totals.read:
+    with common.exit_on_broken_pipe(), ExitStack() as stack:
+        memory = stack.enter_context(closing(State(state, f"topic {settings.topics.input}" if kafka else str(to))))
+        if not force and not memory.sequence:
+            check_free({"--output": to})
+        delivery: Delivery = KafkaDelivery(settings, memory.owner, stop) if kafka else FileDelivery(to, memory.length)
+        stack.enter_context(closing(delivery))
+        fetcher = Fetcher(MOST_POLLS)
+        page = Pages(fetcher, delivery.largest) if pages else None
+        poller = Poller(memory.feeds(urls), memory, delivery, fetcher, every=seconds, once=once, pages=page)
+        asyncio.run(poller.run(stop))
+    if once and poller.polls and not poller.read:
         raise typer.Exit(1)
-
-
-async def _run(
-    sources: list[str],
-    output: Path | None,
-    path: Path | None,
-    every: float,
-    once: bool,
-    force: bool,
-    settings: "Settings",
-) -> "Totals":
-    from stream_dedup.batch.outputs import check_free, checked_outputs
-    from stream_dedup.batch.tables import FileFormat
-    from stream_dedup.feeds.fetch import Fetcher
-    from stream_dedup.feeds.outputs import FileDelivery, KafkaDelivery
-    from stream_dedup.feeds.poller import MOST_POLLS, Clock, Poller
-    from stream_dedup.feeds.sources import read_sources
-    from stream_dedup.feeds.state import State
-
-    urls, stop = read_sources(sources), asyncio.Event()
-    files = [name for name in sources if Path(name).is_file()]
-    to = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])}).get("--output")
-    loop = asyncio.get_running_loop()
-
-    def end(number: signal.Signals) -> None:
-        stop.set()
-        loop.remove_signal_handler(number)  # the second one ends the process at once
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, end, number)
-    async with Fetcher(MOST_POLLS) as fetcher:
-        with ExitStack() as stack:
-            memory = stack.enter_context(closing(State(path, str(to or f"topic {settings.topics.input}"))))
-            if to and not force and not memory.sequence:
-                check_free({"--output": to})
-            delivery = stack.enter_context(
-                closing(FileDelivery(to, memory.length) if to else KafkaDelivery(settings, memory.owner, stop.is_set))
-            )
-            poller = Poller(memory.feeds(urls, Clock().now()), memory, delivery, fetcher, every=every, once=once)
-            try:
-                await poller.run(stop)
-            finally:
-                poller.report()
-            return poller.totals

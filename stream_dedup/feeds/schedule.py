@@ -15,12 +15,12 @@ _LONGEST = 6 * 3600.0
 MOST_WAIT = 24 * 3600.0
 _MOST_DOUBLINGS = 20  # far beyond _LONGEST, and no overflow
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.I)
-GONE, OK, UNCHANGED = "gone", "ok", "unchanged"
+GONE, OK = "gone", "ok"
 
 
 class Feed(NamedTuple):
     """What is remembered of a feed. `moved`: where its address has moved permanently. `due`: seconds since 1970.
-    `outcome` of the last poll: OK, UNCHANGED, GONE or the reason of the failure; empty before the first.
+    `outcome` of the last poll: OK, GONE or the reason of the failure; empty before the first.
     """
 
     url: str
@@ -37,31 +37,23 @@ class Feed(NamedTuple):
 
     @property
     def validators(self) -> dict[str, str]:
-        """The headers of a conditional request."""
+        """The headers of a conditional request, which must be ASCII."""
         headers = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
-        return {name: value for name, value in headers.items() if value}
+        return {name: value for name, value in headers.items() if value and value.isascii()}
 
 
-def after_answer(
-    feed: Feed, outcome: str, url: str, headers: Mapping[str, str], now: float, every: float, ttl: float = 0.0
-) -> Feed:
+def after_answer(feed: Feed, url: str, headers: Mapping[str, str], now: float, every: float, ttl: float = 0.0) -> Feed:
     """The feed after it was read, or was unchanged. `every`, `ttl`: seconds between two polls, ours and the feed's.
 
     >>> address = "http://a.example/"
-    >>> feed = after_answer(Feed(address), OK, address, {"cache-control": "max-age=900"}, 0, 600)
+    >>> feed = after_answer(Feed(address), address, {"cache-control": "max-age=900"}, 0, 600)
     >>> feed.due, feed.moved
     (900.0, '')
     """
     age = _MAX_AGE.search(headers.get("cache-control", ""))
     wait = max(every, min(max(ttl, float(age[1]) if age else 0.0), _LONGEST))
-    return feed._replace(
-        moved="" if url == feed.url else url,
-        etag=headers.get("etag", feed.etag),
-        modified=headers.get("last-modified", feed.modified),
-        due=now + wait,
-        failures=0,
-        outcome=outcome,
-    )
+    moved, etag = "" if url == feed.url else url, headers.get("etag", feed.etag)
+    return Feed(feed.url, moved, etag, headers.get("last-modified", feed.modified), now + wait, 0, OK)
 
 
 def after_failure(feed: Feed, reason: str, now: float, every: float, jitter: float, headers: Mapping[str, str]) -> Feed:
@@ -75,19 +67,20 @@ def after_failure(feed: Feed, reason: str, now: float, every: float, jitter: flo
     7200.0
     """
     pause = min(every * 2 ** min(feed.failures, _MOST_DOUBLINGS), max(_LONGEST, every)) * (1 + jitter / 4)
-    due = now + max(pause, min(_retry_after(headers.get("retry-after", ""), now), MOST_WAIT))
+    due = now + max(pause, retry_after(headers, now))
     return feed._replace(moved="", due=due, failures=feed.failures + 1, outcome=reason)
 
 
-def _retry_after(text: str, now: float) -> float:
+def retry_after(headers: Mapping[str, str], now: float) -> float:
     """Seconds that a server asks to wait, given as a number or as a date; 0 if it does not.
 
-    >>> _retry_after("120", 0.0), _retry_after("Thu, 01 Jan 1970 00:01:00 GMT", 20.0), _retry_after("soon", 0.0)
-    (120.0, 40.0, 0.0)
+    >>> dated = "Thu, 01 Jan 1970 00:01:00 GMT"
+    >>> [retry_after({"retry-after": text}, 20.0) for text in ("120", dated, "999999999", "soon")]
+    [120.0, 40.0, 86400.0, 0.0]
     """
-    if re.fullmatch(r"\d{1,9}", text.strip(), re.A):
-        return float(text)
+    text = headers.get("retry-after", "").strip()
     try:
-        return parsedate_to_datetime(text).timestamp() - now
+        seconds = float(text) if re.fullmatch(r"\d{1,9}", text, re.A) else parsedate_to_datetime(text).timestamp() - now
     except (ValueError, OverflowError, TypeError):
         return 0.0
+    return min(seconds, MOST_WAIT)

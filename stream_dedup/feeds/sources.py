@@ -8,13 +8,12 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
-from lxml import etree
+import httpx
 
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.errors import BadItem, InputError, UsageError
+from stream_dedup.news.repair import documents_of
 
-_SCHEMES = ("http", "https")
 _SECRET = re.compile(
     r"([?&](?:[\w.]*[_.-])?(?:api_?key|key|token|secret|password|pwd|auth|signature|sig)=)[^&#]*", re.I
 )
@@ -28,10 +27,22 @@ def read_sources(names: Iterable[str]) -> list[str]:
 
     Raises InputError for a file that cannot be read, or an address that is none; UsageError if there is no feed at all.
     """
-    urls = list(dict.fromkeys(url for name in names for url in _urls(name)))
+    urls: dict[str, None] = {}
+    for place, text in (found for name in names for found in _addresses(name)):
+        url = re.sub(r"^feed:(//)?(?=https?:)", "", text.strip()).replace("feed://", "http://", 1)
+        if not url:
+            continue
+        try:
+            parts = httpx.URL(url)
+            is_usable = parts.scheme in ("http", "https") and bool(parts.host)
+        except (httpx.InvalidURL, ValueError):  # the latter for a host that is no name
+            is_usable = False
+        if not is_usable:
+            raise InputError(f"{place}: {url[:80]!r} is no address of a feed; write https://HOST/PATH")
+        urls[url] = None
     if not urls:
         raise UsageError("the lists name no feed: an OPML file needs outlines with xmlUrl, a plain file URLs")
-    return urls
+    return list(urls)
 
 
 def public_url(url: str) -> str:
@@ -40,41 +51,28 @@ def public_url(url: str) -> str:
     >>> public_url("https://ann:pw@a.example:8443/rss?api_key=abc&topic=sea#top")
     'https://a.example:8443/rss?api_key=***&topic=sea'
     """
-    parts = urlsplit(url)
-    shown = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
-    return _SECRET.sub(r"\1***", shown)
+    return _SECRET.sub(r"\1***", re.sub(r"(?<=//)[^/?#]*@|#.*", "", url))
 
 
-def _urls(name: str) -> Iterator[str]:
+def _addresses(name: str) -> Iterator[tuple[str, str]]:
+    """Where each address stands, and the address."""
     if "://" in name:
-        yield _checked(name, "the command line")
+        yield "the command line", name
         return
     try:
-        data = Path(name).read_bytes().removeprefix(BOM_UTF8).strip()
+        data = Path(name).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         cure = "name an OPML file, a file of URLs, or a URL that begins with http:// or https://"
         raise InputError(f"cannot read {name} ({error.strerror}); {cure}") from None
-    if data.startswith(b"<"):
-        root = etree.fromstring(data, etree.XMLParser(recover=True, resolve_entities=False, no_network=True))
-        if root is None or root.tag != "opml":
+    if data.lstrip().startswith(b"<"):
+        try:
+            _, documents = documents_of(data)
+        except BadItem as bad:
+            raise InputError(f"{name} cannot be read as OPML: {bad.detail}") from None
+        if [each.tag for each in documents] != ["opml"]:
             raise InputError(f"{name} is XML, but no OPML; to poll a feed, name its URL")
-        for outline in root.iter("outline"):
-            if outline.get("xmlUrl"):
-                yield _checked(outline.get("xmlUrl"), f"{name}, line {outline.sourceline}")
+        for outline in documents[0].iterfind(".//outline[@xmlUrl]"):
+            yield f"{name}, line {outline.sourceline}", outline.get("xmlUrl")
         return
     for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
-        url = re.sub(r"(^|\s)#.*", "", line).strip()
-        if url:
-            yield _checked(url, f"{name}, line {number}")
-
-
-def _checked(url: str, place: str) -> str:
-    url = re.sub(r"^feed:(//)?(?=https?:)", "", url.strip()).replace("feed://", "http://", 1)
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise InputError(f"{place}: {url[:80]!r} is no address of a feed; write https://HOST/PATH")
-    return url
+        yield f"{name}, line {number}", re.sub(r"(^|\s)#.*", "", line)

@@ -114,7 +114,9 @@ class Cleaner:
 
     def __init__(self, settings: ItemSettings) -> None:
         self._markup = settings.markup
-        self._article: Callable[[str], str] | None = _article_extractor() if settings.markup == "page" else None
+        self._article: Callable[[str], str] | None = (
+            article_extractor('[item] markup = "page"') if settings.markup == "page" else None
+        )
 
     def __call__(self, title: str, text: str) -> tuple[str, str]:
         """Return the cleaned title and text. No content makes it raise."""
@@ -158,14 +160,15 @@ def _is_page(html: str) -> bool:
 
 
 @cache
-def _article_extractor() -> Callable[[str], str]:
-    """Load trafilatura's extractor at first use (half a second). Raises ConfigError if the extra is not installed."""
+def article_extractor(wanted_by: str) -> Callable[[str], str]:
+    """Load trafilatura's extractor (half a second), which returns the article of a page, or "".
+
+    `wanted_by`: the setting or option, for the ConfigError if the extra is not installed.
+    """
     try:
         from trafilatura import extract
     except ImportError:
-        raise ConfigError(
-            f'[item] markup = "page" needs trafilatura: {install_command("pages")}, or choose "auto"'
-        ) from None
+        raise ConfigError(f"{wanted_by} needs trafilatura: {install_command('pages')}; or leave it out") from None
 
     def article(html: str) -> str:
         if len(html) > _MOST_CHARACTERS or html.count("<") > MOST_TAGS:

@@ -20,8 +20,9 @@ _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([A-Za-z0-9._:
 # Encodings of news that Python can decode; what declares another one is read as UTF-8. A document that was declared by
 # its bytes (UTF-16) comes decoded.
 _ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?125|koi8|gb|big5|shift|euc|mac")
-# Windows' encoding is a superset of these, and what those who declare them mean.
+# Windows' encoding is a superset of these, and what those who declare them mean; gb18030 is it of older Chinese ones.
 _WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
+_CHINESE = re.compile(r"(?i)gb(2312|k)$")
 _CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
 # What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities; and what has
 # no text. What is not closed goes to the end, so the search stays linear.
@@ -46,8 +47,10 @@ def _as_windows(error: Any) -> tuple[str, int]:
 codecs.register_error(_BARE, _as_windows)
 
 
-def documents_of(value: bytes) -> tuple[Any, list[Any]]:
-    """Return a tree of all documents, and the root of each. O(bytes).
+def documents_of(value: bytes, charset: str = "") -> tuple[Any, list[Any]]:
+    """Return a tree of all documents, and the root of each. O(bytes). `charset`: see `text_of`.
+
+    Lines of elements are those of the value.
 
     >>> tree, [document] = documents_of(b"<rss><title>A &amp; B & C</rss>")
     >>> document.tag, document[0].text
@@ -55,7 +58,7 @@ def documents_of(value: bytes) -> tuple[Any, list[Any]]:
 
     Raises BadItem (reason `xml`) for what is no XML, for declared entities, and for what libxml2 would leave out.
     """
-    repaired = _DOUBTFUL.sub(_repaired, _text_of(value))
+    repaired = _DOUBTFUL.sub(_repaired, text_of(value, charset))
     parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False)
     tree = etree.fromstring(_BEFORE + repaired.encode("utf-8", "replace").translate(_CONTROL) + _AFTER, parser)
     loss = next((error.message.strip() for error in parser.error_log if error.type_name in _LOSSES), "")
@@ -78,17 +81,20 @@ def local_name(element: Any) -> str:
     return str(element.tag).rpartition("}")[2].rpartition(":")[2]
 
 
-def _text_of(value: bytes) -> str:
-    """Decode a document as it declares."""
+def text_of(value: bytes, charset: str = "") -> str:
+    r"""Decode a document as it declares, else as `charset`, which its server named; what does not fit as Windows-1252.
+
+    >>> text_of("Паром".encode("cp1251"), "windows-1251"), text_of(b"caf\xe9"), text_of(b"x", "no-such-charset")
+    ('Паром', 'café', 'x')
+    """
     if value[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return value.decode("utf-16", "replace")
     declared = _DECLARED.match(value.lstrip())
-    name = declared[1].decode() if declared and not value.startswith(codecs.BOM_UTF8) else ""
+    name = "" if value.startswith(codecs.BOM_UTF8) else declared[1].decode() if declared else charset
+    name = "gb18030" if _CHINESE.match(name) else "cp1252" if _WINDOWS.match(name) else name
     try:
-        return value.decode(
-            "cp1252" if _WINDOWS.match(name) else name if _ENCODINGS.match(name) else "utf-8-sig", _BARE
-        )
-    except LookupError:
+        return value.decode(name if _ENCODINGS.match(name) else "utf-8-sig", _BARE)
+    except (LookupError, ValueError):  # a name that is none
         return value.decode("utf-8", _BARE)
 
 
@@ -98,4 +104,4 @@ def _repaired(doubtful: re.Match[str]) -> str:
         raise BadItem("xml", "it declares entities, which could unpack to anything; write the characters themselves")
     if text.startswith("<![CDATA["):
         return text
-    return "" if text.startswith(("<!", "<?")) else escape(unescape(text))
+    return "\n" * text.count("\n") if text.startswith(("<!", "<?")) else escape(unescape(text))

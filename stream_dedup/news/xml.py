@@ -65,8 +65,8 @@ _DECLARATIONS = re.compile(r'(<[\w.-]+)(?: xmlns(?::[\w.-]+)?="[^"<>]*")+')
 OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
 
 
-def entries(value: bytes) -> list[Entry]:
-    """Return the entries of the documents in their order. O(bytes).
+def entries(value: bytes, charset: str = "") -> list[Entry]:
+    """Return the entries of the documents in their order. O(bytes). `charset`: see `text_of`.
 
     >>> entries(b"<rss><channel><item><title>A &amp; B & C</title><guid>7</guid></item></channel></rss>")
     [{'title': 'A & B & C', 'guid': '7'}]
@@ -74,7 +74,7 @@ def entries(value: bytes) -> list[Entry]:
     Raises BadItem (reason `xml`) for what is neither a feed nor a document of a known format, for declared entities,
     and for what would lose an entry.
     """
-    tree, documents = documents_of(value)
+    tree, documents = documents_of(value, charset)
     kinds = [local_name(each) for each in documents]
     if kinds and kinds[0].lower() == "opml":
         raise BadItem("xml", OPML)

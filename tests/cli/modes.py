@@ -190,15 +190,14 @@ def _feed(patch: pytest.MonkeyPatch) -> None:
 
 def _feeds(patch: pytest.MonkeyPatch) -> None:
     class Poller:
-        totals = SimpleNamespace(polls=0)
+        polls = 0
 
-        def __init__(self, feeds: Any, state: Any, output: Any, *_: object, every: float, once: bool) -> None:
-            reach(list(feeds), state.owner and len(state.owner), type(output).__name__, every, once)
+        def __init__(
+            self, feeds: Any, state: Any, output: Any, *_: object, every: float, once: bool, pages: object
+        ) -> None:
+            reach(list(feeds), state.owner and len(state.owner), type(output).__name__, every, once, pages)
 
         async def run(self, _: object) -> None:
-            pass
-
-        def report(self) -> None:
             pass
 
     class Kafka:
@@ -355,7 +354,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "feeds": {
         "a pipe": Mode(
             "http://127.0.0.1:1/rss",
-            "--output entries.jsonl; --kafka; --state feeds.db; --every 7m; --once; "
+            "--output entries.jsonl; --kafka; --state feeds.db; --every 7m; --once; --pages; "
             "--force ! --force is for --output FILE; --force + --output labels.jsonl; --config kafka.toml + --kafka",
             _feeds,
         )

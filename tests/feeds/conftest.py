@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.feeds.fetch import Fetcher
+from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.poller import MOST_POLLS, Poller
 from stream_dedup.feeds.state import Line, State
 from tests.feeds.server import START, Server, VirtualClock, objects
@@ -42,21 +44,26 @@ class World:
 
     async def poll(self, urls: Sequence[str], seconds: float = 0.0, **options: Any) -> Poller:
         """Poll for so many virtual seconds, or once."""
-        stop = asyncio.Event()
+        stop = threading.Event()
         self.clock.end, self.clock.on_end = self.clock.time + seconds, stop.set
-        feeds = self.state.feeds(urls, self.clock.now())
-        async with Fetcher(MOST_POLLS, seconds=options.pop("limit", 5.0)) as fetcher:
-            poller = Poller(
-                feeds, self.state, self.output, fetcher, every=self.every, once=not seconds, clock=self.clock,
-                jitter=lambda: 0.0, **options,
-            )  # fmt: skip
-            async with asyncio.timeout(60):
-                await poller.run(stop)
-            return poller
+        fetcher = Fetcher(MOST_POLLS, seconds=options.pop("limit", 30.0))
+        if options.pop("pages", False):
+            options["pages"] = Pages(fetcher, self.output.largest, pause=0.0, now=self.clock.now)
+        poller = Poller(
+            self.state.feeds(urls), self.state, self.output, fetcher, every=self.every, once=not seconds,
+            now=self.clock.now, wait=self.clock.wait, **options,
+        )  # fmt: skip
+        await poller.run(stop)
+        return poller
 
     def times(self, path: str) -> list[float]:
         """When it was requested, in seconds since the start."""
         return [request.time - START for request in self.server.requests if request.path == path]
+
+    def outcome(self, path: str) -> tuple[str, int]:
+        """What the state says of a feed: the outcome of its last poll, and its failures in a row."""
+        [feed] = self.state.feeds([self.server.url(path)]).values()
+        return feed.outcome, feed.failures
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -73,7 +80,7 @@ def play() -> Callable[[Act], None]:
     def played(act: Act) -> None:
         async def scene() -> None:
             clock = VirtualClock()
-            async with Server(clock) as server:
+            async with Server(clock.now) as server:
                 world = World(server, clock)
                 await act(world)
                 world.state.close()
@@ -84,5 +91,6 @@ def play() -> Callable[[Act], None]:
 
 
 @pytest.fixture(autouse=True)
-def _shown(caplog: pytest.LogCaptureFixture) -> None:
+def _shown(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.INFO, "stream_dedup")
+    monkeypatch.setattr("stream_dedup.feeds.poller.random.random", lambda: 0.0)

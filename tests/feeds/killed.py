@@ -1,48 +1,58 @@
 """A run of `feeds` in a process of its own, which a test kills: python -m tests.feeds.killed FOLDER PORT STEP COUNT.
 
-It polls once, then ends. COUNT: at the how-manieth announcement of STEP it kills itself; STEP 0: never.
+It polls once, then ends. COUNT: before the how-manieth STEP it kills itself; STEP "": never.
 """
 
 import asyncio
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from stream_dedup.batch.outputs import target
 from stream_dedup.feeds.fetch import Fetcher
-from stream_dedup.feeds.outputs import Delivery, FileDelivery
-from stream_dedup.feeds.poller import FeedStep, Poller
+from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
+from stream_dedup.feeds.poller import Poller
 from stream_dedup.feeds.state import State
 
 FEEDS = 6
+STEPS: dict[str, list[tuple[type, str]]] = {
+    "FETCH": [(Fetcher, "get")],
+    "STORE": [(State, "store")],
+    "DELIVER": [(FileDelivery, "deliver"), (KafkaDelivery, "deliver")],
+    "CONFIRM": [(State, "confirm")],
+}
 
 
-async def poll_once(state: State, output: Delivery, urls: list[str], announce: Callable[[FeedStep], None]) -> None:
-    async with Fetcher(4) as fetcher:
-        feeds = {url: feed._replace(due=0.0) for url, feed in state.feeds(urls, 0.0).items()}
-        await Poller(feeds, state, output, fetcher, every=1.0, once=True, announce=announce).run(asyncio.Event())
+def before(step: str, act: Callable[[], None], put: Callable[[type, str, Any], None] = setattr) -> None:
+    """Do something before each step of this name."""
+
+    def acting(call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *values: (act(), call(*values))[1]
+
+    for owner, name in STEPS[step]:
+        put(owner, name, acting(getattr(owner, name)))
 
 
-def stopper(step: int, at: int) -> Callable[[FeedStep], None]:
-    numbers = count(1)
-
-    def announce(announced: FeedStep) -> None:
-        if announced == step and next(numbers) == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return announce
+async def poll_once(state: State, output: Delivery, urls: list[str]) -> None:
+    feeds = {url: feed._replace(due=0.0) for url, feed in state.feeds(urls).items()}
+    await Poller(feeds, state, output, Fetcher(4), every=1.0, once=True).run(threading.Event())
 
 
 def main() -> None:
-    folder, port, step, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    folder, port, step, at = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    numbers = count(1)
+    if step:
+        before(step, lambda: os.kill(os.getpid(), signal.SIGKILL) if next(numbers) == at else None)
     to = target(folder / "out.jsonl.gz")
     state = State(folder / "state.db", str(to))
     output = FileDelivery(to, state.length)
     print("ready", flush=True)
-    asyncio.run(poll_once(state, output, [f"http://127.0.0.1:{port}/{i}" for i in range(FEEDS)], stopper(step, at)))
+    asyncio.run(poll_once(state, output, [f"http://127.0.0.1:{port}/{i}" for i in range(FEEDS)]))
 
 
 if __name__ == "__main__":

@@ -3,18 +3,17 @@
 import asyncio
 import gzip
 import json
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 from xml.sax.saxutils import escape
 
-from stream_dedup.feeds.poller import Clock
-
 START = 1_700_000_000.0
 
 
-class VirtualClock(Clock):
-    """Time passes only while nothing else is to do. `end`: at which `on_end` is called."""
+class VirtualClock:
+    """The clock of a Poller. Time passes only while nothing else is to do. `end`: at which `on_end` is called."""
 
     def __init__(self, start: float = START) -> None:
         self.time = self.end = start
@@ -23,12 +22,11 @@ class VirtualClock(Clock):
     def now(self) -> float:
         return self.time
 
-    async def wait(self, tasks: Iterable["asyncio.Task[object]"], seconds: float | None) -> None:
-        running = list(tasks)
-        if len(running) > 1 or seconds is None:  # besides the wait for a stop
-            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    async def wait(self, tasks: Sequence["asyncio.Task[object]"], timeout: float | None) -> None:
+        if len(tasks) > 1 or timeout is None:  # besides the wait for a stop
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return
-        self.time += max(seconds, 0.001)
+        self.time += max(timeout, 0.001)
         if self.time >= self.end:
             self.time = self.end
             self.on_end()
@@ -57,12 +55,12 @@ Page = Callable[[Request], Reply]
 class Server:
     """`pages`: what answers at each path. `requests`: all so far. `most_at_once`: that were open at a time."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.pages: dict[str, Page | Reply] = {}
         self.requests: list[Request] = []
         self.most_at_once = 0
         self._open = 0
-        self._clock = clock
+        self._now = now
         self._connections: set[asyncio.Task[None]] = set()
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
@@ -94,7 +92,7 @@ class Server:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-        request = Request(head[0].split()[1], headers, self._clock.now())
+        request = Request(head[0].split()[1], headers, float(headers.get("x-now", self._now())))
         self.requests.append(request)
         self._open += 1
         self.most_at_once = max(self.most_at_once, self._open)
@@ -105,7 +103,7 @@ class Server:
             length = sum(map(len, reply.parts)) if reply.length is None else reply.length
             lines = [f"HTTP/1.1 {reply.status} Reason", f"Content-Length: {length}"]
             lines += [f"{name}: {value}" for name, value in reply.headers.items()]
-            writer.write("\r\n".join([*lines, "", ""]).encode())
+            writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
             for number, part in enumerate(reply.parts):
                 await asyncio.sleep(reply.pause if number else 0)
                 writer.write(part)

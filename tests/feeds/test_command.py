@@ -49,7 +49,7 @@ def test_a_list_of_feeds_becomes_lines_on_standard_output(site: str, tmp_path: P
     done = feeds(tmp_path / "feeds.txt", "--once")
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["title"] for line in done.stdout.splitlines()] == ["Story 1", "Story 2"]
-    assert "1 feed: 1 ok, 0 unchanged, 0 failing, 0 gone" in done.stderr
+    assert "1 feed: 1 ok; 1 request, 2 new or changed entries; problems: none" in done.stderr
 
 
 def test_a_state_continues_a_file(site: str, tmp_path: Path) -> None:

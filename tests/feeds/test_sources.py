@@ -8,7 +8,7 @@ from stream_dedup.errors import InputError, UsageError
 from stream_dedup.feeds.sources import public_url, read_sources
 
 OPML = """<?xml version="1.0"?><opml version="2.0"><body><outline text="Sea">
-<outline text="A" type="rss" xmlUrl="https://a.example/rss?x=1&amp;y=2"/><outline text="B" xmlUrl="feed:https://b.example/"/>
+<outline text="A" type="rss" xmlUrl="https://a.example/rss?x=1&amp;y=2"/><outline text="B" xmlUrl="feed:https://b.example/?x&y"/>
 </outline><outline text="no feed"/></body></opml>"""
 
 
@@ -17,7 +17,7 @@ def test_lists_are_read_in_their_order(tmp_path: Path) -> None:
     opml.write_text(OPML)
     plain.write_text("# ours\nhttps://c.example/#top\n\n https://a.example/rss?x=1&y=2  # again\n")
     assert read_sources([str(opml), "http://d.example/", str(plain)]) == [
-        "https://a.example/rss?x=1&y=2", "https://b.example/", "http://d.example/", "https://c.example/#top"
+        "https://a.example/rss?x=1&y=2", "https://b.example/?x&y", "http://d.example/", "https://c.example/#top"
     ]  # fmt: skip
 
 
@@ -28,6 +28,9 @@ def test_lists_are_read_in_their_order(tmp_path: Path) -> None:
         ("ftp://a.example/rss\n", "line 1: 'ftp"),
         ("https://a.example:x/\n", "line 1:"),
         (OPML.replace("https://a.example/rss", "a.example"), "line 2: 'a.example"),
+        (OPML.replace("https://a.", "https://&#xD800;"), "line 2: 'https://\ufffd"),
+        ("https://xn--a.example/", "line 1:"),
+        ("<!-- none -->", "is XML, but no OPML"),
         ("<rss></rss>", "is XML, but no OPML; to poll a feed, name its URL"),
     ],
 )

@@ -1,26 +1,34 @@
 """Play a captured stream through a local server: python -m tests.feeds.trial CORPUS.jsonl.gz.
 
 CORPUS: rows with `cluster` (an entry), `source` (its feed), `captured`, `title`, `text`, `url`, `published`, sorted.
-Each feed lists its 100 newest entries as they were at the virtual time. Prints figures; fails if an entry is
-missing or a version comes twice, or if a feed is asked too often.
+Each feed lists its 200 newest entries as they were at the virtual time. A process of its own polls them, with a state
+and an output as files, and tells its clock and its memory. Prints figures; fails if an entry is missing or a version
+comes twice, or if a feed is asked too often.
 """
 
 import asyncio
 import gzip
 import json
-import resource
 import sys
+import tempfile
+import threading
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.feeds.conftest import World
-from tests.feeds.server import Reply, Request, Server, VirtualClock, rss
+from stream_dedup.batch.outputs import target
+from stream_dedup.feeds.fetch import Answer, Fetcher
+from stream_dedup.feeds.outputs import FileDelivery
+from stream_dedup.feeds.poller import MOST_POLLS, Poller
+from stream_dedup.feeds.state import State
+from tests.feeds.server import Reply, Request, Server, VirtualClock, objects, rss
 
+EVERY = 600.0
 LISTED = 200  # at most 138 entries of a feed come at once
 CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32)])
 
@@ -54,51 +62,75 @@ def visible(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(" ".join(str(row[name] or "").split()) for name in ("title", "text", "url", "published"))
 
 
-async def play(rows: list[dict[str, Any]]) -> None:
+class TimedFetcher(Fetcher):
+    """Tells the server the virtual time."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(MOST_POLLS)
+        self._clock = clock
+
+    async def get(self, address: str, headers: Mapping[str, str], *rest: Any) -> Answer:
+        return await super().get(address, {**headers, "X-Now": str(self._clock.time)}, *rest)
+
+
+async def poll(folder: Path, begin: float, seconds: float, urls: list[str]) -> None:
+    """The process that polls."""
+    clock = VirtualClock(begin)
+    to = target(folder / "out.jsonl")
+    state = State(folder / "state.db", str(to))
+    output = FileDelivery(to, 0)
+    for quarter in range(1, 5):
+        stop = threading.Event()
+        clock.end, clock.on_end = begin + seconds * quarter / 4, stop.set
+        feeds = state.feeds(urls)
+        poller = Poller(
+            feeds, state, output, TimedFetcher(clock), every=EVERY, now=clock.now, wait=clock.wait
+        )  # fmt: skip
+        await poller.run(stop)
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        resident, size = int(status["VmRSS"].split()[0]) / 1024, (folder / "state.db").stat().st_size
+        print(f"{quarter * 25} %: {resident:.0f} MiB resident, {size / 2**20:.2f} MiB of state", flush=True)
+
+
+async def play(rows: list[dict[str, Any]], folder: Path) -> None:
     feeds: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         feeds[row["source"]].append(row)
-    clock = VirtualClock(moment(rows[0]) - 1)
-    started, memory = time.monotonic(), []
-    async with Server(clock) as server:
+    begin, started = moment(rows[0]) - 1, time.monotonic()
+    hours = int((moment(rows[-1]) - begin) / 3600) + 2
+    async with Server() as server:
         for number, each in enumerate(feeds.values()):
             server.pages[f"/{number}"] = Feed(each).answer
         urls = [server.url(f"/{number}") for number in range(len(feeds))]
-        world = World(server, clock)
-        world.output.largest = 10 * 2**20
-        hours = int((moment(rows[-1]) - clock.time) / 3600) + 2
-        for _ in range(hours // 6 + 1):  # six hours a time, so that memory is seen to grow or not
-            await world.poll(urls, seconds=6 * 3600)
-            memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-        world.state.close()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.feeds.trial", str(folder), str(begin), str(hours * 3600), *urls
+        )
+        assert await process.wait() == 0
         gaps = [
             later.time - one.time
             for url in range(len(feeds))
             for one, later in pairwise([each for each in server.requests if each.path == f"/{url}"])
         ]
-        report(rows, world, gaps, hours, memory, time.monotonic() - started)
+    print(f"{len(feeds)} feeds, {len(server.requests):,} requests, least gap {min(gaps):.0f} s, {hours} virtual hours")
+    print(f"{time.monotonic() - started:.0f} s of real time")
+    report(rows, objects((folder / "out.jsonl").read_bytes().splitlines()))
+    assert min(gaps) >= EVERY
 
 
-def report(
-    rows: list[dict[str, Any]], world: World, gaps: list[float], hours: int, memory: list[int], seconds: float
-) -> None:
-    versions: defaultdict[str, list[tuple[float, tuple[str, ...]]]] = defaultdict(list)
+def report(rows: list[dict[str, Any]], entries: list[dict[str, Any]]) -> None:
+    versions: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
     for row in rows:
-        versions[row["cluster"]].append((moment(row), visible(row)))
+        versions[row["cluster"]].append(visible(row))
     # What a poller can see: versions that differ to a reader, the last one of those captured between two polls.
     changes = sum(
-        1 for each in versions.values() for one, other in zip([None, *each], each, strict=False)
-        if one is None or one[1] != other[1]
-    )  # fmt: skip
-    emitted = Counter(one["id"] for one in world.entries)
-    repeats = sum(a == b for each in by_id(world.entries).values() for a, b in pairwise(each))
-    print(f"{len(rows):,} rows, {len(versions):,} entries, {changes:,} visible versions, {hours} virtual hours")
-    print(f"{len(world.server.requests):,} requests, least gap {min(gaps):.0f} s, {seconds:.0f} s of real time")
-    print(f"{len(world.entries):,} emitted of {len(emitted):,} entries; {repeats} emitted again unchanged")
-    print(f"peak MiB after each six hours: {memory}")
+        1 for each in versions.values() for one, other in zip([None, *each], each, strict=False) if one != other
+    )
+    emitted = Counter(one["id"] for one in entries)
+    repeats = sum(a == b for each in by_id(entries).values() for a, b in pairwise(each))
+    print(f"{len(rows):,} rows, {len(versions):,} entries, {changes:,} visible versions")
+    print(f"{len(entries):,} emitted of {len(emitted):,} entries; {repeats} emitted again unchanged")
     assert not repeats
     assert len(emitted) == len(versions), "an entry is missing"
-    assert min(gaps) >= world.every
 
 
 def by_id(entries: list[dict[str, Any]]) -> dict[str, list[tuple[str, ...]]]:
@@ -110,5 +142,8 @@ def by_id(entries: list[dict[str, Any]]) -> dict[str, list[tuple[str, ...]]]:
 
 
 if __name__ == "__main__":
-    with gzip.open(Path(sys.argv[1]), "rt", encoding="utf-8") as file:
-        asyncio.run(play([json.loads(line) for line in file]))
+    if len(sys.argv) > 2:
+        asyncio.run(poll(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]))
+    else:
+        with gzip.open(Path(sys.argv[1]), "rt", encoding="utf-8") as file, tempfile.TemporaryDirectory() as folder:
+            asyncio.run(play([json.loads(line) for line in file], Path(folder)))

@@ -1,6 +1,6 @@
 """Every decoder of outside bytes, each as a `Target`: inputs to begin from, and the errors that it may end in.
 
-This module has those of items and input files; the other modules have records.py, stored.py and outside.py.
+This module has those of items and input files; the others are in records.py, stored.py, outside.py and feeds.py.
 """
 
 import contextlib
@@ -28,6 +28,7 @@ from stream_dedup.registry.avro import AvroReader
 from stream_dedup.registry.frames import frames_of
 from stream_dedup.registry.protobuf import ProtobufReader
 from stream_dedup.settings import ItemSettings, RegistrySettings, load_settings
+from tests.fuzz.feeds import feed_targets
 from tests.fuzz.loop import JSON, Target, scratch_file
 from tests.fuzz.outside import outside_targets
 from tests.fuzz.records import NOW, record_targets
@@ -262,4 +263,4 @@ def targets() -> list[Target]:
         Target("verdicts", [NOW.to_bytes(8, "big") + record for record in records],
                [*JSON, *_MARKUP, b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7], Verdicts(), (), 0.02),
     ]  # fmt: skip
-    return out + stored_targets() + record_targets() + outside_targets()
+    return out + feed_targets(xml, feeds[:2], _MARKUP) + stored_targets() + record_targets() + outside_targets()

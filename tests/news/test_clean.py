@@ -129,7 +129,7 @@ def test_a_page_without_an_article_still_has_its_text() -> None:
 
 def test_without_the_extra_the_setting_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "trafilatura", None)
-    module._article_extractor.cache_clear()
+    module.article_extractor.cache_clear()
     with pytest.raises(ConfigError, match=r"pip install .*\[pages\]"):
         Decoder(ItemSettings(markup="page"))
 

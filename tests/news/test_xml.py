@@ -117,6 +117,15 @@ def test_utf_8_with_a_broken_letter_keeps_the_others() -> None:
 
 
 @pytest.mark.parametrize(
+    "broken",
+    ["<title>A<b:>c</b:></title>", "<title>A<x://a>c</title>", "<a:b xmlns:a='http://&#xD800;a/'/><title>Ac</title>"],
+)
+def test_names_that_lxml_cannot_tell_end_no_reader(broken: str) -> None:
+    [entry] = entries(RSS.format(f"<item>{broken}</item>").encode())
+    assert entry["title"].startswith("A")
+
+
+@pytest.mark.parametrize(
     ("document", "detail"),
     [
         (RSS.format("<item><title>A</item><item><title>B</title></item>"), "stands within another"),
