@@ -1,7 +1,7 @@
 """numba's `njit` for the kernels, with machine code that the wheel and the image bring along.
 
 In: a kernel. Out: its dispatcher, which looks for machine code in `SHIPPED` and then in numba's own cache, where it
-also keeps what it compiles. `python -m stream_dedup.precompile` writes the file, for one version each of numba, Python
+also keeps what it compiles. `python -m stream_dedup.precompile` fills the folder, for one version each of numba, Python
 and this code. With any other numba compiles the kernels as always: half a minute or more, once.
 
 What is shipped is compiled for x86-64-v3: every x86-64 server since 2015 runs it, as fast as code for the processor
@@ -9,18 +9,16 @@ itself; `generic` took 10 to 20 % more time.
 
 numba has no public way to load it: a locator names one folder, to which numba must be able to write, and the keys of
 its cache name the very processor. NUMBA_CPU_NAME would rename that, for all code in the process. So `_prefer` replaces
-one method of a dispatcher's cache, under the one version of numba that wrote the file. Of its private names it uses
-`_cache` and `_rebuild`, and `precompile` uses `_reduce`.
+one method of a dispatcher's cache, under the one version of numba that wrote the code. Of its private names it uses
+`_cache` and `_rebuild`, and `precompile` uses `_reduce`. The files are those of numba's cache, read and written by it.
 
 numba stamps its cache with the file of a kernel alone, though a kernel contains code and constants of other files:
 after an update in place it would run code of the former version. `Locator`, which is public, stamps it with all files.
 """
 
 import hashlib
-import pickle
 import platform
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -34,6 +32,8 @@ PACKAGE = Path(__file__).parent
 ABI = EXTENSION_SUFFIXES[0].split(".")[1]
 """Python's version, the system and the architecture, as in the names of extension modules."""
 SHIPPED = PACKAGE / "machine_code" / ABI
+MADE_FOR = "made-for"
+"""The file in `SHIPPED` that names the version of numba, and the stamp of the source."""
 LEVEL = "x86-64-v3" if platform.machine().lower() in {"x86_64", "amd64"} else "generic"
 """The processor of shipped machine code, by LLVM's name. All processors of an architecture run `generic`."""
 KERNELS: dict[str, Any] = {}
@@ -60,8 +60,8 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
         if cache:
             name = f"{function.__module__}.{function.__qualname__}"
             KERNELS[name] = dispatcher
-            if code := shipped()[0].get(name):
-                _prefer(code, dispatcher)
+            if shipped()[0]:
+                _prefer(code_of(name), dispatcher)
         return dispatcher
 
     return compiled
@@ -79,13 +79,17 @@ class Locator:
         return None
 
 
-def _prefer(code: bytes, dispatcher: Any) -> None:
+def code_of(kernel: str) -> Any:
+    """Return numba's file of the machine code of a kernel in `SHIPPED`, by the types of its arguments."""
+    return caching.IndexDataCacheFile(str(SHIPPED), kernel, source_stamp())
+
+
+def _prefer(code: Any, dispatcher: Any) -> None:
     """Let a dispatcher look in the shipped machine code of its kernel first."""
     own = dispatcher._cache.load_overload
-    unpacked = cache(lambda: pickle.loads(zlib.decompress(code)))  # noqa: S301 - a file of this package
 
     def load_overload(signature: Any, context: Any) -> Any:
-        if (found := unpacked().get(signature)) is None:
+        if (found := code.load(signature)) is None:
             return own(signature, context)
         context.refresh()
         return numba.core.compiler.CompileResult._rebuild(context, *found)
@@ -110,15 +114,16 @@ def runs_level() -> bool:
 
 
 @cache
-def shipped() -> tuple[Mapping[str, bytes], str]:
-    """Return the machine code by kernel, and why any kernel is compiled none the less, as a part of a sentence."""
-    if not SHIPPED.exists():
-        return {}, f"no machine code for {ABI} is installed"
-    version, stamp, kernels = pickle.loads(SHIPPED.read_bytes())  # noqa: S301 - a file of this package
+def shipped() -> tuple[bool, str]:
+    """Return whether shipped machine code fits, and why any kernel is compiled none the less, as part of a sentence."""
+    try:
+        version, stamp = (SHIPPED / MADE_FOR).read_text("ascii").split()
+    except FileNotFoundError:
+        return False, f"no machine code for {ABI} is installed"
     if version != numba.__version__:
-        return {}, f"the machine code that is installed needs numba {version}, not {numba.__version__}"
+        return False, f"the machine code that is installed needs numba {version}, not {numba.__version__}"
     if not runs_level():
-        return {}, f"the machine code that is installed needs a processor of level {LEVEL}, and NUMBA_CPU_NAME unset"
+        return False, f"the machine code that is installed needs a processor of level {LEVEL}, and NUMBA_CPU_NAME unset"
     if stamp != source_stamp():
-        return {}, "the machine code that is installed is of another source"
-    return kernels, "the machine code that is installed lacks some kernels"
+        return False, "the machine code that is installed is of another source"
+    return True, "the machine code that is installed lacks some kernels"

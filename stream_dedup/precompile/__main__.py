@@ -1,18 +1,15 @@
 """`python -m stream_dedup.precompile`: compiles every kernel into the package, for a wheel or an image that ships it.
 
-Out: a file in `machine_code/` beside the modules, for the running version of Python; files for others stay. It takes
+Out: a folder in `machine_code/` beside the modules, for the running version of Python; those for others stay. It takes
 one or two minutes.
 """
 
-import pickle
+import shutil
 import tempfile
-import zlib
-from pathlib import Path
 
 import numba
-from numba.core.serialize import dumps
 
-from stream_dedup.compiled import KERNELS, LEVEL, SHIPPED, source_stamp
+from stream_dedup.compiled import KERNELS, LEVEL, MADE_FOR, SHIPPED, code_of, source_stamp
 
 
 def ship() -> None:
@@ -23,18 +20,19 @@ def ship() -> None:
         from stream_dedup.precompile.kernels import compile_all
 
         compile_all()
-    SHIPPED.parent.mkdir(exist_ok=True)
-    write(SHIPPED)
+    write()
     print(f"{len(KERNELS)} kernels compiled for {LEVEL} into {SHIPPED}")
 
 
-def write(path: Path) -> None:
+def write() -> None:
     """Write what this process has compiled, but for the annotated sources, which name its folders."""
-    kernels = {}
+    shutil.rmtree(SHIPPED, ignore_errors=True)
+    SHIPPED.mkdir(parents=True)
     for name, kernel in KERNELS.items():
-        made = {types: result._replace(type_annotation="")._reduce() for types, result in kernel.overloads.items()}
-        kernels[name] = zlib.compress(dumps(made))
-    path.write_bytes(pickle.dumps((numba.__version__, source_stamp(), kernels)))
+        code = code_of(name)
+        for types, result in kernel.overloads.items():
+            code.save(types, result._replace(type_annotation="")._reduce())
+    (SHIPPED / MADE_FOR).write_text(f"{numba.__version__}\n{source_stamp()}\n", "ascii")
 
 
 if __name__ == "__main__":

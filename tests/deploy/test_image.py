@@ -40,7 +40,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         start = time.monotonic()
         built = builder.build()
         size = sum(path.lstat().st_size for path in built.root.rglob("*") if path.is_file() and not path.is_symlink())
-        code = sum(path.stat().st_size for path in built.root.rglob("stream_dedup/machine_code/*"))
+        code = sum(path.stat().st_size for path in built.root.rglob("stream_dedup/machine_code/*/*"))
         save_figures(image_steps_ok=True, image_steps=built.steps, image_mib=size >> 20, image_code_kib=code >> 10)
         save_figures(image_build_s=round(time.monotonic() - start))
         yield built

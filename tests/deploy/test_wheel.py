@@ -60,10 +60,10 @@ def test_wheel_and_archive_are_the_same_bytes_wherever_they_are_built(tmp_path: 
 
 def test_machine_code_enters_the_wheel_though_git_ignores_it(tmp_path: Path) -> None:
     source = copy_of_the_sources(tmp_path / "source")
-    (source / "stream_dedup" / "machine_code").mkdir()
-    (source / "stream_dedup" / "machine_code" / compiled.ABI).write_bytes(b"code")
+    (source / "stream_dedup" / "machine_code" / compiled.ABI).mkdir(parents=True)
+    (source / "stream_dedup" / "machine_code" / compiled.ABI / compiled.MADE_FOR).write_bytes(b"code")
     wheel, archive = build(source)
-    assert f"stream_dedup/machine_code/{compiled.ABI}" in zipfile.ZipFile(wheel).namelist()
+    assert f"stream_dedup/machine_code/{compiled.ABI}/{compiled.MADE_FOR}" in zipfile.ZipFile(wheel).namelist()
     with tarfile.open(archive) as sources:
         assert not any("machine_code" in name for name in sources.getnames())
 
