@@ -212,7 +212,9 @@ def article_of(news, item, sketch_bytes, is_exact):
     sketched, members = np.zeros(sketch_bytes, np.uint8), np.empty(0, np.uint32)
     if is_exact:
         distinct = np.unique(shingles[:count])
-        members, count = (distinct >> _CUT).astype(np.uint32), distinct.size
+        members, count = np.empty(distinct.size, np.uint32), distinct.size
+        for k in range(count):
+            members[k] = distinct[k] >> _CUT
     else:
         sketch(shingles, count, np.empty(2 * sketch_bytes, np.uint64), sketched)
     return Article(tokens, length, places[:asked], ends[:sentences], figures[:found], sketched, members, count, lacks)

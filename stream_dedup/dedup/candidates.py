@@ -218,7 +218,10 @@ def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_i
     in_batch = hits = np.zeros(0, np.int64)
     if candidates.is_related[j]:
         hits = _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, given)
-        in_batch = np.unique(hits >> ROW_SHIFT)
+        in_batch = np.empty(hits.size, np.int64)
+        for k in range(hits.size):
+            in_batch[k] = hits[k] >> ROW_SHIFT
+        in_batch = np.unique(in_batch)
     first, last = candidates.first[j], candidates.last[j]
     known_before, total = last - first, last - first + in_batch.size
     is_known, keep = True, np.ones(total, np.bool_)
