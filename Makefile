@@ -98,7 +98,7 @@ reference: env
 	$(BIN)/python -m docs.build
 
 # dist/: the wheel with machine code for this Python and those that were compiled before, and the source archive. Equal
-# sources give equal bytes, but for the names of array expressions in machine code, which hold an address.
+# sources give equal bytes, whenever and wherever they are built.
 wheel: env
 	PYTHONHASHSEED=0 $(BIN)/python -m stream_dedup.precompile
 	$(BIN)/python -m hatchling build --directory dist

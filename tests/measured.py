@@ -17,10 +17,10 @@ def change(name: str, action: Callable[[dict[str, Any]], None], folder: Path = R
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     record("load", {"one": {"ratio": 1.23456, "items": 10}}, Path(directory))
-    ...     record("load", {"two": 2, "one": {"ratio": 1.5}}, Path(directory))
+    ...     change("load", lambda known: known.update(two=2, one=1), Path(directory))
+    ...     change("load", lambda known: known.update(one=1.5), Path(directory))
     ...     json.loads((Path(directory) / "load.json").read_text())
-    {'one': {'ratio': 1.5}, 'two': 2}
+    {'one': 1.5, 'two': 2}
     """
     folder.mkdir(exist_ok=True)
     with (folder / f"{name}.json").open("a+", encoding="utf-8") as file:

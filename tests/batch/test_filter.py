@@ -197,7 +197,6 @@ def test_what_cannot_be_an_input_or_output_is_refused_before_anything_is_written
         ("is a directory", [path], tmp_path, d, None),
         ("no directory", [path], tmp_path / "none" / "u", d, None),
         ("no file .*nowhere", [path, tmp_path / "nowhere"], u, d, None),
-        ("is a directory", [path, tmp_path], u, d, None),
         ("only once", ["-", "-"], u, d, None),
         ("packed twice", [path], out / "u.parquet.gz", d, None),
         (r"cannot be written as .*xz; name it \.jsonl .*\(\.gz, \.zst\)", [path], out / "u.jsonl.xz", d, None),

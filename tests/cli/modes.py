@@ -390,7 +390,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     ),
     "explain": _modes(
         "--config strict.toml; --json",
-        ids=Mode("a b --in a.json", "--in corpus.jsonl"),
+        ids=Mode("a b --in corpus.jsonl", "--in none.jsonl"),
         JSON=Mode(shlex.join((FILES["a.json"], FILES["b.json"])), "--in corpus.jsonl ! both items are given as JSON"),
         files=Mode("a.json b.json", "--in corpus.jsonl"),
     ),

@@ -37,7 +37,7 @@ class Network:
     """A fetcher to which every server answers with the same bytes."""
 
     def __init__(self) -> None:
-        self.fetcher, self.loop = Fetcher(2), asyncio.new_event_loop()
+        self.fetcher = Fetcher(2)
 
     async def _closed(self, data: bytes) -> None:
         pool = self.fetcher._client._transport._pool  # type: ignore[attr-defined]
@@ -61,7 +61,7 @@ class Network:
             assert msgspec.convert(msgspec.to_builtins(feed), Feed) == feed
             self.fetcher._client.build_request("GET", feed.address, headers=feed.validators)
 
-        self.loop.run_until_complete(scene())
+        asyncio.run(scene())
 
     def page(self, data: bytes) -> None:
         """The bytes are robots.txt and the page."""
@@ -73,7 +73,7 @@ class Network:
             assert ("content" in entry.value) == (not problems)
             msgspec.json.encode(entry.value)
 
-        self.loop.run_until_complete(scene())
+        asyncio.run(scene())
 
 
 def _document(data: bytes) -> None:

@@ -14,7 +14,7 @@ PRIMITIVES = {
     "loads", "decode_varint", "frombuffer", "unpack_from", "from_bytes", "decompress", "decompressobj", "lz4_decode",
     "snappy_decode", "ZstdDecompressor", "LZ4FrameDecompressor", "GzipFile", "fromisoformat", "strptime",
     "parsedate_to_datetime", "urlsplit", "parse_qs", "b64decode", "unescape", "LexborHTMLParser", "ParquetFile",
-    "json.decode", "json.Decoder", "msgspec.convert", "csv.reader", "unpack", "root_of", "RobotFileParser",
+    "json.decode", "json.Decoder", "msgspec.convert", "csv.reader", "unpack", "documents_of", "RobotFileParser",
     "AsyncClient",
 }  # fmt: skip
 
