@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 def compiling() -> str:
-    """Return what the log says of a long compilation. From an empty cache: 33 s on an idle core, more on a busy one."""
+    """Return what the log says of a long compilation. From an empty cache: 33 to 75 s on an idle core."""
     return (
         "compiling the decision for this processor: a minute or more in all, once, and items wait meanwhile. "
         f"`stream-dedup warm` does it at install. The reason: {shipped()[1]}"

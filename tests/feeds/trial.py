@@ -1,14 +1,15 @@
-"""Play a captured stream through a local server: python -m tests.feeds.trial CORPUS.jsonl.gz.
+"""Play a captured stream through a local server: python -m tests.feeds.trial CORPUS.jsonl.gz [HOURS].
 
 CORPUS: rows with `cluster` (an entry), `source` (its feed), `captured`, `title`, `text`, `url`, `published`, sorted.
-Each feed lists its 200 newest entries as they were at the virtual time. A process of its own polls them, with a state
-and an output as files, and tells its clock and its memory. Prints figures; fails if an entry is missing or a version
-comes twice, or if a feed is asked too often.
+Each feed lists its 400 newest entries as they were at the virtual time; one answer in 25 is a failure. A process of its
+own polls them, with a state and an output as files, and tells its clock and its memory. Prints figures; fails if an
+entry is missing or a version comes twice, or if a feed is asked too often.
 """
 
 import asyncio
 import gzip
 import json
+import random
 import sys
 import tempfile
 import threading
@@ -29,18 +30,28 @@ from stream_dedup.feeds.state import State
 from tests.feeds.server import Reply, Request, Server, VirtualClock, objects, rss
 
 EVERY = 600.0
-LISTED = 200  # at most 138 entries of a feed come at once
+LISTED = 400  # at most 138 entries of a feed come at once, and failures make pauses longer
+FAILURES = (
+    Reply(429, {"Retry-After": "1800"}), Reply(500), Reply(503, {"Retry-After": "soon"}), Reply(404),
+    Reply(200, {}, (b"<rss><channel><item>",)), Reply(200, {}, (b"<rss>",), length=10**6),
+    Reply(200, {}, (b"<rss>" + b" " * 11 * 2**20,)), Reply(200, {}, (b"<html>Down</html>",)),
+)  # fmt: skip
+TIMEOUT = Reply(200, {}, (b"<rss>", b"</rss>"), 30.0)
 CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32)])
 
 
 class Feed:
     """The versions of a feed's entries; a document for each moment."""
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._rows = rows
+    def __init__(self, rows: list[dict[str, Any]], chance: random.Random) -> None:
+        self._rows, self._chance = rows, chance
         self._times = [moment(row) for row in rows]
+        self.failures = 0
 
     def answer(self, request: Request) -> Reply:
+        if self._chance.random() < 0.04:
+            self.failures += 1
+            return TIMEOUT if self._chance.random() < 0.03 else self._chance.choice(FAILURES)
         seen = bisect_right(self._times, request.time)
         if request.headers.get("if-none-match") == f'"{seen}"':
             return Reply(304)
@@ -66,7 +77,7 @@ class TimedFetcher(Fetcher):
     """Tells the server the virtual time."""
 
     def __init__(self, clock: VirtualClock) -> None:
-        super().__init__(MOST_POLLS)
+        super().__init__(MOST_POLLS, seconds=10.0)
         self._clock = clock
 
     async def get(self, address: str, headers: Mapping[str, str], *rest: Any) -> Answer:
@@ -98,9 +109,11 @@ async def play(rows: list[dict[str, Any]], folder: Path) -> None:
         feeds[row["source"]].append(row)
     begin, started = moment(rows[0]) - 1, time.monotonic()
     hours = int((moment(rows[-1]) - begin) / 3600) + 2
+    chance = random.Random(27)
+    played = [Feed(each, chance) for each in feeds.values()]
     async with Server() as server:
-        for number, each in enumerate(feeds.values()):
-            server.pages[f"/{number}"] = Feed(each).answer
+        for number, feed in enumerate(played):
+            server.pages[f"/{number}"] = feed.answer
         urls = [server.url(f"/{number}") for number in range(len(feeds))]
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.feeds.trial", str(folder), str(begin), str(hours * 3600), *urls
@@ -112,6 +125,7 @@ async def play(rows: list[dict[str, Any]], folder: Path) -> None:
             for one, later in pairwise([each for each in server.requests if each.path == f"/{url}"])
         ]
     print(f"{len(feeds)} feeds, {len(server.requests):,} requests, least gap {min(gaps):.0f} s, {hours} virtual hours")
+    print(f"{sum(feed.failures for feed in played):,} answers were failures")
     print(f"{time.monotonic() - started:.0f} s of real time")
     report(rows, objects((folder / "out.jsonl").read_bytes().splitlines()))
     assert min(gaps) >= EVERY
@@ -142,8 +156,10 @@ def by_id(entries: list[dict[str, Any]]) -> dict[str, list[tuple[str, ...]]]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
+    if len(sys.argv) > 3:
         asyncio.run(poll(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]))
     else:
         with gzip.open(Path(sys.argv[1]), "rt", encoding="utf-8") as file, tempfile.TemporaryDirectory() as folder:
-            asyncio.run(play([json.loads(line) for line in file], Path(folder)))
+            rows = [json.loads(line) for line in file]
+            end = moment(rows[0]) + 3600 * float(sys.argv[2] if len(sys.argv) > 2 else "inf")
+            asyncio.run(play([row for row in rows if moment(row) < end], Path(folder)))
