@@ -28,6 +28,7 @@ NOT_RUN = {
     "--bootstrap": "needs a cluster",
     "topics create": "needs a cluster",
     "stream-dedup run": "needs a cluster",
+    "stream-dedup migrate": "needs a cluster",
     "stream-dedup trial": "needs a cluster",
     "stream-dedup feeds": "needs feeds on the network",
     "stream-dedup sample": "needs a terminal; tests/cli/test_sample.py runs it",
