@@ -8,6 +8,7 @@ What is new is asked of the **article** of the new item: its sentences of prose 
 originals (boilerplate.py). An item with hardly any article is asked as a whole, with its headline.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from stream_dedup.compiled import njit
 from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, is_boilerplate, touch
 from stream_dedup.dedup.passages import word_spans
+from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.fingerprint.packed_sets import HASH_BITS
 from stream_dedup.fingerprint.shingles import sketch
@@ -27,6 +29,7 @@ from stream_dedup.fingerprint.word_filter import (
     has_bit,
     has_number,
     has_word,
+    lost,
     write_absent,
 )
 from stream_dedup.news.item import Item
@@ -35,8 +38,11 @@ _CUT = np.uint64(64 - HASH_BITS)
 _NO_ENTRIES = np.zeros((4, 4), np.uint32)
 _FEW = 15
 """Tokens of an article below which the whole text is asked what is new."""
-# A sentence counts as new if the original lacks this share of its words, and it has some words.
-_NEW_SHARE, _SENTENCE_TOKENS = 0.35, 5
+# A sentence counts as new if the original lacks this share of its words, and it has some words. A text without sentence
+# marks, as a transcript, is cut into windows of passages (16 words) instead.
+_NEW_SHARE, _SENTENCE_TOKENS, _WINDOW_TOKENS = 0.35, 5, 24
+# The words that may be new are those found, and this many standard deviations of a Poisson count above them.
+_DOUBT = 2.0
 MOST_BYTES = 200
 _MOST_NUMBERS = 4
 
@@ -98,51 +104,64 @@ def _text_bounds(texts, i):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def find_new(s, news, i, known, article):
-    """Count the words and figures of the item that `known`, the filter of a known item, lacks."""
+def find_new(s, news, i, headline, own, own_figures, known, known_figures, article):
+    """Count the words and figures of the item that a known item lacks, and those that the item itself lacks.
+
+    headline, own, own_figures: of the item's signature; known, known_figures: the filters of the known item.
+    """
     places, lacks = article.places, article.lacks
     write_absent(known, lacks)
-    each_word, each_number = absence(known)
+    each_word, each_number = absence(known, known_figures)
+    s.lost_words, s.lost_numbers = lost(known, own), bit_count(known_figures & ~own_figures)
     is_article = article.length >= _FEW
     new, new_sentences, start = 0.0, 0.0, 0
+    sentences, touched = 0, 0
     for end in article.ends:
         absent = 0
         for k in range(start, end):
             absent += lacks[places[k]]
         new += absent
-        if end - start >= _SENTENCE_TOKENS and absent * each_word >= _NEW_SHARE * (end - start):
-            new_sentences += end - start
+        if end - start >= _SENTENCE_TOKENS:
+            sentences += 1
+            touched += absent > 0
+            if absent * each_word >= _NEW_SHARE * (end - start):
+                new_sentences += end - start
         start = end
+    may_be_new = (new + _DOUBT * math.sqrt(new + 1)) * each_word
     if each_word >= FULL:  # a longer text has nearly all words: ask its shingles
-        new = new_sentences = (1 - s.article_coverage) * places.size
+        new = new_sentences = may_be_new = (1 - s.article_coverage) * places.size
         each_word = 1.0
     s.new_sentences = new_sentences if is_article else 0
+    s.spread = touched / max(sentences, 1)
     numbers, anywhere, in_prose = 0, 0, 0
     for figure in article.figures:
-        is_absent = not has_number(known, np.uint32(figure >> 1))
+        is_absent = not has_number(known, known_figures, np.uint32(figure >> 1))
         anywhere += is_absent
         if figure & 1 == 0 or not is_article:
             numbers += 1
             in_prose += is_absent
     s.numbers, s.new_numbers, s.new_numbers_anywhere = numbers, in_prose * each_number, anywhere * each_number
-    of_headline, new_of_headline = 0, 0
-    for h in news.texts.headline_words[i]:
-        if h:
-            of_headline += 1
-            new_of_headline += not has_word(known, h)
-    s.new_headline_words = new_of_headline
+    of_headline, new_of_headline, gains = 0, 0, 0
+    for k, h in enumerate(news.texts.headline_words[i]):
+        if h and not has_word(known, h):
+            new_of_headline += 1
+            gains += headline[k] & 1
+        of_headline += h != 0
+    s.new_headline_words, s.headline_gains = new_of_headline, gains
     s.words, s.new_words = places.size, new * each_word
     if not is_article:
         s.words += of_headline
         s.new_words += new_of_headline
     # No known shingle has a new word. This bounds what a sketch says of a short article and a long page.
-    s.article_coverage = min(s.article_coverage, max(1 - s.new_words / max(s.words, 1), 0.0))
-    of_headline, new_of_headline = 0, 0
+    s.article_coverage = min(s.article_coverage, max(1 - max(may_be_new, s.new_words) / max(s.words, 1), 0.0))
+    of_headline, new_of_headline, figures = 0, 0, 0
     for h in news.texts.headline_numbers[i]:
-        if h:
-            of_headline += 1
-            new_of_headline += not has_number(known, h)
-    s.headline_numbers, s.new_headline_numbers = of_headline, new_of_headline
+        if h and not has_number(known, known_figures, h):
+            new_of_headline += 1
+            for figure in article.figures:
+                figures += np.uint32(figure >> 1) == h
+        of_headline += h != 0
+    s.headline_numbers, s.new_headline_numbers, s.headline_figures = of_headline, new_of_headline, figures
     s.article_tokens, s.article_share = article.length, article.length / max(article.tokens, 1)
 
 
@@ -194,7 +213,8 @@ def article_of(news, item, sketch_bytes, is_exact):
                 for k in range(passages.first_shingles[p], passages.last_shingles[p]):
                     shingles[count] = texts.shingles[k]
                     count += 1
-        if passages.is_last[p] and asked > (ends[sentences - 1] if sentences else 0):
+        window = asked - (ends[sentences - 1] if sentences else 0)
+        if window >= _WINDOW_TOKENS or (passages.is_last[p] and window > 0):
             ends[sentences] = asked
             sentences += 1
         start = end
@@ -223,12 +243,12 @@ def article_of(news, item, sketch_bytes, is_exact):
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def describe_additions(item: Item, texts: Texts, i: int, known: NDArray[np.uint8]) -> str:
-    """Describe what item i of `texts` adds; "" if nothing can be named. known: (96,) filter of the original.
+def describe_additions(item: Item, texts: Texts, i: int, known: NDArray[np.uint8], figures: np.uint64) -> str:
+    """Describe what item i of `texts` adds; "" if nothing can be named. known, figures: the filters of the original.
 
     O(characters), some 20 µs for a text of 3 KB.
     """
-    tokens, begin, end, numbers, is_headline_new = _most_new(texts, i, known)
+    tokens, begin, end, numbers, is_headline_new = _most_new(texts, i, known, figures)
     spans = word_spans(item.text)
     parts = ["new headline"] * is_headline_new
     if len(spans) == tokens:  # segmented Chinese has other words
@@ -261,7 +281,7 @@ def _shortened(text: str) -> str:
 
 
 @njit(nogil=True, cache=True)
-def _most_new(texts, i, known):
+def _most_new(texts, i, known, known_figures):
     """Return the number of tokens of text i, the bounds of its sentence with the most new words, its first new numbers
     as positions of tokens, and whether a word of its headline is new.
     """
@@ -279,7 +299,7 @@ def _most_new(texts, i, known):
             sentence, new = begin, 0
     numbers, found = np.empty(_MOST_NUMBERS, np.int64), 0
     for k in range(texts.firsts[i, 1], texts.lasts[i, 1]):
-        if found < numbers.size and not has_number(known, texts.numbers.values[k]):
+        if found < numbers.size and not has_number(known, known_figures, texts.numbers.values[k]):
             numbers[found] = texts.numbers.tokens[k] - start
             found += 1
     is_headline_new = False

@@ -480,7 +480,9 @@ def verdicts_of(
         if kind == TOMBSTONE:
             ruling, evidence = _WITHDRAWN, None
         elif ruling.kind is Kind.UPDATE and texts is not None:
-            adds = describe_additions(item, texts, j, decided.signatures["words"][slot])
+            adds = describe_additions(
+                item, texts, j, decided.signatures["words"][slot], decided.signatures["figures"][slot]
+            )
             evidence = msgspec.structs.replace(evidence, adds=adds)
         original = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
         stage = stage if ruling.stage is None else ruling.stage

@@ -31,8 +31,10 @@ HOUR = 3_600_000
 """In milliseconds."""
 _SIZE_OFFSET = 5  # shingles added to both sizes in their ratio, so that two near-empty pages count as equally long
 _NAN = np.float32(np.nan)
+_SAME_WORDS = np.float32(0.999)
 _LOWEST_BITS = np.uint64(0x1111111111111111)
 _CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
+_DOUBT = 2.0  # standard deviations of the number of bins that are equal by chance
 
 # In float32. Of a pair without a view, and of all that novelty needs where it is not asked, NaN.
 _FLOATS = (
@@ -52,12 +54,19 @@ _FLOATS = (
     # two of its headline; words of the headline that the known item lacks.
     *("numbers", "new_numbers", "new_numbers_anywhere"),
     *("headline_numbers", "new_headline_numbers", "new_headline_words"),
+    # Words and figures of the headline that its own text has and the known item lacks; words of the known headline that
+    # its own text has, and the new item lacks. Share of the article's sentences that have a new word.
+    *("headline_gains", "headline_figures", "headline_losses", "spread"),
+    # Distinct words, and bits of figures, of the known item that the new one lacks.
+    *("lost_words", "lost_numbers"),
 )
 _FLAGS = (
     # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text
     # contains, and that word of the known headline is missing in the new text. (The words of two headlines for one text
     # are in both texts.)
     "swapped",
+    # The headlines have the same words in another order.
+    "reordered",
     # The headlines differ in numbers at most; the source is the same; so are the words in headline and body: one text
     # under two headlines is not the same text; the id is the same.
     *("same_form", "same_source", "same_text", "same_id"),
@@ -85,6 +94,7 @@ class Views(NamedTuple):
     body: NDArray[np.uint8]
     body_size: NDArray[np.uint32]
     words: NDArray[np.uint8]
+    figures: NDArray[np.uint64]
     form: NDArray[np.uint8]
     simhash: NDArray[np.uint64]
     bodies: NDArray[np.uint8]
@@ -109,6 +119,7 @@ def views_of(signatures: NDArray[np.void], bodies: Sequence[bytes] = ()) -> View
         "headline": np.zeros((n, 0), np.uint16),
         "body": np.zeros((n, 0), np.uint8),
         "words": np.zeros((n, 0), np.uint8),
+        "figures": np.zeros(n, np.uint64),
         "form": np.zeros(n, np.uint8),
         "simhash": np.zeros((n, 0), np.uint64),
         "bodies": packed,
@@ -170,7 +181,7 @@ def measure(similar, first, news, item, i, left, right, slots):
         s, j = similar[first + k], slots[k]
         m = np.int64(right.body_size[j])
         has_bodies, known_members = n > 0 and m > 0, _members(right, j) if is_exact else members
-        s.distance = s.body = s.containment = s.coverage = _NAN
+        s.distance = s.body = s.containment = least = _NAN
         if is_simhash:
             if has_bodies:
                 differ = np.int64(0)
@@ -180,20 +191,20 @@ def measure(similar, first, news, item, i, left, right, slots):
                 s.body = max(math.cos(math.pi / (64 * left.simhash.shape[1]) * differ), 0.0)
         elif has_bodies and is_exact:
             shared, n_of, m_of = common(members, members.size, n, known_members, known_members.size, m)
-            s.body = shared / max(n_of + m_of - shared, 1)
+            s.body = least = shared / max(n_of + m_of - shared, 1)
             s.containment = shared / max(min(n_of, m_of), 1)
         elif has_bodies:
-            s.body, s.containment = compare_sketches(body, right.body[j], n, m)
-        if not is_simhash:
-            s.coverage = _share_of_new(s.body, n, m)
-        s.headline = s.grounded = _NAN
+            s.body, s.containment, least = compare_sketches(body, right.body[j], n, m)
+        s.coverage = _NAN if is_simhash else _share_of_new(least, n, m)
+        s.headline = s.grounded = s.headline_losses = _NAN
         s.swapped = False
         if headline.size > 0 and headline_size > 0 and right.headline_size[j] > 0:
-            s.headline, s.swapped, s.grounded = compare_headlines(
+            s.headline, s.swapped, s.grounded, s.headline_losses = compare_headlines(
                 headline, right.headline[j], np.int64(headline_size), np.int64(right.headline_size[j]), words
             )
         s.smaller_size = min(n, m)
         s.same_form = left.form[i] == right.form[j] and left.form[i] > 0
+        s.reordered = s.headline >= _SAME_WORDS and left.form[i] != right.form[j]
         s.same_source = left.source[i] == right.source[j] and left.source[i] != 0
         s.same_text = left.digest[i] == right.digest[j]
         s.same_id = left.row_id[i] == right.row_id[j]
@@ -209,9 +220,11 @@ def measure(similar, first, news, item, i, left, right, slots):
             shared, n_of, _ = common(article.members, stored, size, known_members, known_members.size, m)
             s.article_coverage = shared / max(n_of, 1)
         elif size > 0:
-            alike = compare_sketches(article.sketch, right.body[j], size, m)[0] if m > 0 else 0.0
+            alike = compare_sketches(article.sketch, right.body[j], size, m)[2] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
-        find_new(s, news, item, right.words[j], article)
+        find_new(
+            s, news, item, headline, left.words[i], left.figures[i], right.words[j], right.figures[j], article
+        )
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -235,7 +248,12 @@ def _share_of_new(jaccard, n, m):
 
 @njit(nogil=True, cache=True)
 def compare_sketches(left, right, n, m):
-    """Jaccard and containment of two sets of n and m, none empty, from sketches of nibbles. 16 bins at a time."""
+    """Jaccard and containment of two sets of n and m, none empty, from sketches of nibbles; and the Jaccard less what
+    chance may add to it. 16 bins at a time.
+
+    Two bins of different hashes are equal by chance, once in 15. Of a short text and a page thirty times as long the
+    chance is as large as the signal, so what is held back may rest on the lower bound alone.
+    """
     either, both, equal = uint64(0), uint64(0), uint64(0)
     for k in range(0, left.size, 8):
         left_word, right_word = load64(left, k), load64(right, k)
@@ -246,7 +264,9 @@ def compare_sketches(left, right, n, m):
     true_equal = max(0.0, (equal - both * _CHANCE_EQUAL) / (1.0 - _CHANCE_EQUAL))
     # The sizes bound the Jaccard.
     alike = min(true_equal / either, min(n, m) / max(n, m))
-    return alike, min(1.0, alike / (1.0 + alike) * (n + m) / min(n, m))
+    by_chance = _DOUBT * math.sqrt((both - true_equal) * _CHANCE_EQUAL / (1.0 - _CHANCE_EQUAL))
+    least = min(max(true_equal - by_chance, 0.0) / either, alike)
+    return alike, min(1.0, alike / (1.0 + alike) * (n + m) / min(n, m)), least
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -259,7 +279,7 @@ def _nonzero_nibbles(word):
 
 @njit(nogil=True, cache=True)
 def compare_headlines(left, right, left_size, right_size, words):
-    """Jaccard, `swapped` and `grounded` (see `SIMILARITY`) of headlines: ascending lists of word hashes.
+    """Jaccard, `swapped`, `grounded` and losses (see `SIMILARITY`) of headlines: ascending lists of word hashes.
 
     The lowest bit of a hash says that the item's own text contains the word. Of a longer headline only the smallest
     hashes are stored; the merge stops where such a list ends, which gives a bottom-k estimate (Broder 1997).
@@ -272,7 +292,7 @@ def compare_headlines(left, right, left_size, right_size, words):
     for k in range(m):
         in_right += right[k] & 1
     x, y, shared, union = 0, 0, 0, 0
-    unmatched_left, unmatched_right = False, False  # a word of its text that the other headline lacks
+    unmatched_left, losses = False, 0  # words of its text that the other headline lacks
     while True:
         if x == n and (y == m or left_size > width):
             break
@@ -284,11 +304,11 @@ def compare_headlines(left, right, left_size, right_size, words):
         elif x == n or right[y] >> 1 < left[x] >> 1:
             place = right[y] >> 1
             in_new = (words[place >> 3] >> (place & 7)) & 1
-            unmatched_right |= (right[y] & 1) == 1 and in_new == 0
+            losses += (right[y] & 1) == 1 and in_new == 0
             y += 1
         else:
             x += 1
             y += 1
             shared += 1
         union += 1
-    return shared / max(union, 1), unmatched_left and unmatched_right, max(in_left / n, in_right / m)
+    return shared / max(union, 1), unmatched_left and losses > 0, max(in_left / n, in_right / m), losses

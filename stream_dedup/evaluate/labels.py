@@ -5,7 +5,7 @@ A label file is JSON Lines with these fields; others are ignored:
 - `earlier`, `later`: ids of one corpus. `label`: `copy`, `cut` and `update` mean the same article.
 - `new` (optional): whether a reader of the earlier item would miss something in the later one (see rates.py).
 - `weight` (optional): the number of items that the row stands for. `unsure`, `lang` (optional).
-- `sample` (optional): the decisions from which the pair was drawn: `held`, `near`, `update` or `named`.
+- `sample` (optional): the decisions from which the pair was drawn: `held`, `near`, `risk`, `update` or `named`.
 - `corpus` (optional): the name of the corpus, if one file covers several.
 
 Common words of other label files (same, duplicate, 1, ...) are understood; any other word is an error, because it would
@@ -30,7 +30,7 @@ miss."""
 _WORDS = {
     "label": SAME_ARTICLE + ANOTHER_ARTICLE,
     "new": (NEW, NOTHING_NEW, LITTLE_NEW),
-    "sample": ("held", "near", "update", "named"),
+    "sample": ("held", "near", "risk", "update", "named"),
 }
 _YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
 # Words of other label files and their meaning here. "same" and "different" carry no more than `copy` and `different`.

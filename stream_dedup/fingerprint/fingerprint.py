@@ -226,6 +226,7 @@ class Fingerprinter:
             headlines=np.empty((n, widths["headline"]), np.uint16),
             bodies=np.empty((n, widths["body"]), np.uint8),
             filters=np.empty((n, widths["words"]), np.uint8),
+            figures=np.zeros(n, np.uint64),
             forms=np.zeros(n, np.uint8),
             keys=np.zeros((n, self.scheme.key_columns), np.uint32),
             words=np.empty((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
@@ -261,6 +262,7 @@ class Fingerprinter:
         else:
             signatures["headline"], signatures["body"] = out.headlines, out.bodies
             signatures["words"], signatures["form"] = out.filters, out.forms
+            signatures["figures"] = out.figures
         return signatures
 
     def features(self, text: str) -> NDArray[np.uint64]:
@@ -272,7 +274,7 @@ class Fingerprinter:
         tokens = self.tokens(_headline_of(item))
         count = len(tokens.hashes)
         features = np.empty(count, np.uint64)
-        size = headline_features(tokens, count, np.empty(slots_for(count), np.uint32), features)
+        size = headline_features(tokens, count, self._seed, np.empty(slots_for(count), np.uint32), features)
         headline = frozenset(features[:size].tolist())
         tokens = self.tokens(_text_of(item, self.scheme))
         body = self._shingles(tokens, self.scheme.shingle_widths, self.scheme.has_letters)

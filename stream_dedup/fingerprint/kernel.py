@@ -34,6 +34,7 @@ from stream_dedup.fingerprint.tokens import tokenise, tokens_for
 from stream_dedup.fingerprint.word_filter import (
     NO_WORD,
     begins_number,
+    bit_of_number,
     bit_of_word,
     find_numbers,
     has_bit,
@@ -44,7 +45,7 @@ from stream_dedup.fingerprint.word_filter import (
     write_words,
 )
 
-VERSION = 3
+VERSION = 4
 """Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
 MOST_HEADLINE_NUMBERS = 8
 """Figures of a headline that are compared; a headline of more is a table."""
@@ -63,7 +64,7 @@ class Outputs(NamedTuple):
     """The arrays that the kernel fills, one row for each item; see `Scheme.signature_dtype` for their meaning.
 
     sizes: uint32; headlines: (n, features) uint16; bodies: (n, bins/2) uint8; filters: (n, 96) uint8;
-    forms: (n,) uint8; keys: (n, columns) uint32. The others are not stored: words: (n, 4096) uint8, see `mark_words`;
+    figures: (n,) uint64; forms: (n,) uint8; keys: (n, columns) uint32. The others are not stored: words: (n, 4096) uint8, see `mark_words`;
     headline_words: (n, 24) and headline_numbers: (n, 8) uint32, ended by 0; firsts, lasts: (n, 2) the passages and the
     numbers of each text, see `fingerprint.Texts`.
     """
@@ -74,6 +75,7 @@ class Outputs(NamedTuple):
     headlines: NDArray[np.uint16]
     bodies: NDArray[np.uint8]
     filters: NDArray[np.uint8]
+    figures: NDArray[np.uint64]
     forms: NDArray[np.uint8]
     keys: NDArray[np.uint32]
     words: NDArray[np.uint8]
@@ -106,9 +108,9 @@ def _digest(digest, tokens, count):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _fingerprint_headline(i, tokens, count, numbers, slots, features, out):
+def _fingerprint_headline(i, tokens, count, seed, numbers, slots, features, out):
     """Write what is known of a headline but its own text; return the number of its features."""
-    size = headline_features(tokens, count, slots, features)
+    size = headline_features(tokens, count, seed, slots, features)
     out.headline_sizes[i] = size
     for j in range(out.headline_words.shape[1]):
         out.headline_words[i, j] = narrowed(features[j]) if j < size else uint32(0)
@@ -126,7 +128,7 @@ def _fingerprint_headline(i, tokens, count, numbers, slots, features, out):
 @njit(nogil=True, cache=True, inline="always")
 def _fill_filter(i, words, numbers, found, out):
     """Set the bits of all words and numbers of headline and text."""
-    bits = out.filters[i]
+    bits, figures = out.filters[i], uint64(0)
     bits[:] = uint8(0)
     for found_words in (words, out.headline_words[i]):
         for h in found_words:
@@ -137,6 +139,8 @@ def _fill_filter(i, words, numbers, found, out):
         if h:
             set_bit(bits, bit_of_word(h))
             set_bit(bits, second_bit(h))
+            figures |= bit_of_number(h)
+    out.figures[i] = figures
 
 
 @njit(nogil=True, cache=True)
@@ -176,7 +180,9 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
         count = tokenise(batch, bounds[k, 0], bounds[k, 1], tables, tokens)
         is_headline_folded = count >= 0
         digest = _digest(tables.seed, tokens, count)
-        headline_size = _fingerprint_headline(i, tokens, count, headline_numbers, slots, features, out)
+        headline_size = _fingerprint_headline(
+            i, tokens, count, tables.seed, headline_numbers, slots, features, out
+        )
         if simhashes is None:
             band_keys(features, headline_size, recipe.headline, narrow, out.keys[i])
 
@@ -204,7 +210,7 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
         # -- words and numbers
         words = grown(words, word_count, count)
         own = own_words[:count]
-        write_words(tokens, count, own)
+        write_words(tokens, count, tables.seed, own)
         for j in range(count):
             words[word_count + j] = bit_of_word(own[j]) if own[j] else NO_WORD
         numbers = grown(numbers, number_count, count)

@@ -52,7 +52,7 @@ class Scheme:
     >>> from stream_dedup.settings import FingerprintSettings
     >>> scheme = Scheme(FingerprintSettings())
     >>> len(scheme.table_of), scheme.signature_dtype.itemsize
-    (20, 259)
+    (20, 267)
     """
 
     settings: FingerprintSettings
@@ -185,6 +185,7 @@ class Scheme:
                 ("form", "u1"),  # of 8 bits, the headline without its numbers, 0: too short
                 ("headline", "<u2", (HEADLINE_FEATURES,)),  # the smallest features, ascending
                 ("words", "u1", (FILTER_BITS // 8,)),  # of headline and text, and their numbers: word_filter.py
+                ("figures", "<u8"),  # their numbers alone
                 ("body", "u1", (body,)),
             ]
         )

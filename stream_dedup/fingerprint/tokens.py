@@ -205,7 +205,7 @@ def _normalise(batch, start, end, tables, text):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _hash_word(text, start, end, seed):
+def hash_word(text, start, end, seed):
     """Hash the bytes of one word, 8 at a time; zeros, which no word contains, pad the last 8."""
     size = end - start
     rest = uint64(64 - 8 * min(size, 8))
@@ -237,7 +237,7 @@ def _split_words(size, seed, tokens):
             changes &= changes - uint64(1)
     count = edges >> 1
     for word in range(count):
-        hashes[word] = _hash_word(text, places[2 * word], places[2 * word + 1], seed)
+        hashes[word] = hash_word(text, places[2 * word], places[2 * word + 1], seed)
     tokens.kinds[:count] = 0
     return count
 
@@ -261,7 +261,7 @@ def _split_characters(size, tables, tokens):
             i += width
             continue
         if word >= 0:
-            hashes[count] = _hash_word(text, word, i, seed)
+            hashes[count] = hash_word(text, word, i, seed)
             kinds[count] = 0
             places[2 * count], places[2 * count + 1] = word, i
             count += 1

@@ -2,14 +2,16 @@
 
 In: the tokens of one headline or text. Out: hashes of its distinct words and numbers, and a filter of 96 bytes, which
 tells which words and numbers of a later item an original lacks. New words tell news from rewording better than new
-shingles do, because a synonym changes three shingles and one word. A word of a script without spaces is a pair of
-characters. Numbers are read in any script: 1,000, 1.000 and १००० are one number; so are the halves of a score (3:1,
+shingles do, because a synonym changes three shingles and one word. A word counts by its first five letters, so that
+another ending is no new word (the area under the ROC curve on Nepali news: .918 with whole words, .932 with five
+letters; nothing lost elsewhere). A word of a script without spaces is a pair of characters. Numbers are read in any script: 1,000, 1.000 and १००० are one number; so are the halves of a score (3:1,
 3-1) and the groups of a date. To tell dates and times from other numbers gains nothing: with both among them, the
 decision has a log loss of .2285, without them .2310.
 
-A word sets one bit of the filter; a number sets two, so that it is rarely found by chance. `absence` corrects for
-chance: if a share `fill` of the bits is set, a word that the original lacks is still found absent in a share 1 - fill
-of all cases.
+A word sets one bit of the filter; a number sets two, and one of 64 bits that are for numbers alone, so that it is
+rarely found by chance: of the changed figures of headlines, .16 were found by chance with two bits alone. `absence`
+corrects for chance: if a share `fill` of the bits is set, a word that the original lacks is still found absent in a
+share 1 - fill of all cases.
 
 Source: Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970.
 """
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from stream_dedup.compiled import njit
 from stream_dedup.fingerprint.bits import GOLDEN, bit_count, load64, mix, narrowed, rotated
 from stream_dedup.fingerprint.shingles import any_character, distinct
-from stream_dedup.fingerprint.tokens import decode
+from stream_dedup.fingerprint.tokens import decode, hash_word
 
 FILTER_BITS = 768
 """Bits of a filter. Fitted with 512, 768, 1,024 bits and with exact sets, the decision has a log loss of .254, .249,
@@ -34,7 +36,10 @@ _FULLEST = 0.97
 FULL = 1 / (1 - _FULLEST)
 """Of a text of some 2,500 distinct words nearly all bits are set: then the filter says nothing."""
 _SECOND = np.uint64(0x9E3779B1)  # a prime near 2^32 divided by the golden ratio: the second bit of a number
+_THIRD = np.uint64(0xD6E8FEB86659FD93)  # odd, as in the mixer of Stafford; the upper six bits choose
 _BITS = np.uint64(FILTER_BITS)
+STEM_LETTERS = 5
+"""Letters of a word that count."""
 _MOST_FEATURES = 64  # of a headline; a longer one is no headline
 
 
@@ -66,18 +71,35 @@ def has_word(bits, h):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def has_number(bits, h):
-    return has_bit(bits, bit_of_word(h)) and has_bit(bits, second_bit(h))
+def bit_of_number(h):
+    """The bit of a number among the 64 that are for numbers alone."""
+    return uint64(1) << ((uint64(h) * _THIRD) >> uint64(58))
+
+
+@njit(nogil=True, cache=True, inline="always")
+def has_number(bits, figures, h):
+    return figures & bit_of_number(h) != 0 and has_bit(bits, bit_of_word(h)) and has_bit(bits, second_bit(h))
 
 
 @njit(nogil=True, cache=True)
-def absence(bits):
+def absence(bits, figures):
     """How many words, and how many numbers, one that is found absent stands for; at least 1."""
     ones = uint64(0)
     for k in range(0, bits.size, 8):
         ones += bit_count(load64(bits, k))
-    fill = ones / FILTER_BITS
-    return 1 / (1 - min(fill, _FULLEST)), 1 / (1 - min(fill * fill, _FULLEST))
+    fill, of_figures = ones / FILTER_BITS, bit_count(uint64(figures)) / 64
+    return 1 / (1 - min(fill, _FULLEST)), 1 / (1 - min(fill * fill * of_figures, _FULLEST))
+
+
+@njit(nogil=True, cache=True)
+def lost(known, own):
+    """Estimate how many distinct words of a known item an item lacks, from their filters."""
+    gone, ones = uint64(0), uint64(0)
+    for k in range(0, known.size, 8):
+        of_own = load64(own, k)
+        gone += bit_count(load64(known, k) & ~of_own)
+        ones += bit_count(of_own)
+    return gone / (1 - min(ones / FILTER_BITS, _FULLEST))
 
 
 @njit(nogil=True, cache=True)
@@ -96,10 +118,25 @@ def write_absent(bits, absent):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _feature(tokens, count, i):
+def _stem(tokens, i, seed):
+    """The hash of the first letters of word i; of a whole number."""
+    text, start, end = tokens.text, tokens.places[2 * i], tokens.places[2 * i + 1]
+    if end - start <= STEM_LETTERS or begins_number(text, start):
+        return tokens.hashes[i]
+    at, letters = start, 0
+    while at < end and letters < STEM_LETTERS:
+        at += 1
+        while at < end and text[at] & 0xC0 == 0x80:  # the other bytes of a character
+            at += 1
+        letters += 1
+    return hash_word(text, start, at, seed) if at < end else tokens.hashes[i]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _feature(tokens, count, i, seed):
     """The feature that begins at token i: a word, or a pair of adjacent characters; 0 if there is none."""
     hashes, kinds = tokens.hashes, tokens.kinds
-    h = hashes[i]
+    h = hashes[i] if kinds[i] else _stem(tokens, i, seed)
     if kinds[i] == 1:
         if i + 1 < count and kinds[i + 1] == 1:
             h = mix(rotated(h) ^ hashes[i + 1])
@@ -109,14 +146,14 @@ def _feature(tokens, count, i):
 
 
 @njit(nogil=True, cache=True)
-def headline_features(tokens, count, slots, out):
+def headline_features(tokens, count, seed, slots, out):
     """Write the distinct features of a headline to `out`, ascending; return their number, at most 64.
 
-    slots: see `distinct`; out: uint64, at least `count`.
+    seed: of the token hashes; slots: see `distinct`; out: uint64, at least `count`.
     """
     found = 0
     for i in range(count):
-        h = _feature(tokens, count, i)
+        h = _feature(tokens, count, i, seed)
         if h:
             out[found] = h
             found += 1
@@ -126,14 +163,14 @@ def headline_features(tokens, count, slots, out):
 
 
 @njit(nogil=True, cache=True)
-def write_words(tokens, count, out):
+def write_words(tokens, count, seed, out):
     """Write the feature of each of the first `count` tokens to `out`, (count,) uint32; 0 where none begins."""
     if not any_character(tokens.kinds, count):
         for i in range(count):
-            out[i] = narrowed(tokens.hashes[i])
+            out[i] = narrowed(_stem(tokens, i, seed))
         return
     for i in range(count):
-        h = _feature(tokens, count, i)
+        h = _feature(tokens, count, i, seed)
         out[i] = narrowed(h) if h else uint32(0)
 
 
