@@ -43,19 +43,19 @@ def ellipsis(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def headline(story: Story, pool: Pool, chance: Random) -> Made | None:
     """The headline in other words: its clauses in another order, or without some small words."""
-    parts = re.split(r"\s*[:：|｜–—，]\s*|\s-\s", story.title)
+    parts = re.split(r": |\s[-|–—]\s|[：|｜，]", story.title)
     if len(parts) == 2 and min(map(len, parts)) >= 6 and chance.random() < 0.5:
-        return Made(" – ".join(reversed(parts)), story.text)
+        return Made(" – ".join(part.strip() for part in reversed(parts)), story.text)
     words = story.title.split()
     names = {word.lower() for word in pool.names(story)}
     small = [
         at
         for at, word in enumerate(words)
-        if at and word.isalpha() and word.lower() not in KEPT | names and len(word) <= 5 and not pool.is_rare(word.lower())
+        if at and word.isalpha() and word.lower() not in KEPT | names and pool.is_common(word.lower())
     ]
     if not small or len(words) < 6 or not story.has_capitals:
         return None
-    dropped = set(chance.sample(small, min(len(small), 1 + len(words) // 5)))
+    dropped = set(chance.sample(small, min(len(small), 2)))
     return Made(" ".join(word for at, word in enumerate(words) if at not in dropped), story.text)
 
 

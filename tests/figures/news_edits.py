@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import NamedTuple
 
-from tests.figures.phrases import CORRECTIONS, DAYS, NEGATIONS
+from tests.figures.phrases import CORRECTIONS, DAYS, KEPT, NEGATIONS
 from tests.figures.stories import WORD, Pool, Story, another_number, plain_numbers, with_swapped, words_of
 
 _FORM_SWAPS = 4  # names that another filling of a form changes, at least
@@ -92,7 +92,17 @@ def swallow(story: Story, pool: Pool, chance: Random) -> Made | None:
 def _figures(story: Story) -> list[str]:
     """Numbers that the headline and the beginning of the text have."""
     beginning = plain_numbers(story.beginning)
-    return [number for number in plain_numbers(story.title) if number in beginning]
+    return [number for number in plain_numbers(story.title) if number in beginning and _is_count(number, story)]
+
+
+def _is_count(number: str, story: Story) -> bool:
+    """Whether a number of the headline counts something: no part of a name (Season 3), day, rank or list (5 Best Pens)."""
+    before, _, after = story.title.partition(number)
+    words = before.split()
+    if not words and story.language == "en" and after.split()[:1] and after.split()[0][0].isupper():
+        return False
+    is_named = story.has_capitals and words and words[-1][0].isupper() and words[-1][-1].isalpha()
+    return not is_named and re.match(r"[ -]?(?![日月年号號届屆])[%％\w]", after) is not None
 
 
 def _swapped(story: Story, swaps: Mapping[str, str], *, same_site: bool = False) -> Made:
@@ -135,7 +145,13 @@ def amount(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 
 def _is_amount(number: str, title: str) -> bool:
-    return re.search(rf"[$€£¥₹]\s?{re.escape(number)}|{re.escape(number)}\s?(?:[%％元万億亿]|per ?cent|Prozent|por ciento)", title) is not None
+    return (
+        re.search(
+            rf"[$€£¥₹]\s?{re.escape(number)}|{re.escape(number)}\s?(?:[%％元万億亿]|per ?cent|Prozent|por ciento)",
+            title,
+        )
+        is not None
+    )
 
 
 def form(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -196,8 +212,10 @@ def order(story: Story, pool: Pool, chance: Random) -> Made | None:
     places = [at for at, word in enumerate(title) if word in names]
     for left, right in zip(places, places[1:], strict=False):
         between = title[left + 1 : right]
-        # One verb of four letters or more: no "and", no "in", no first name before a surname.
-        if 1 <= len(between) <= 3 and len(between[0]) >= 4 and between[0].islower() and title[left] != title[right]:
+        around = [*title[max(left - 1, 0) : left], *title[right + 1 : right + 2]]
+        # One verb of four letters or more, neither "and" nor "in"; and no parts of longer names.
+        is_verb = 1 <= len(between) <= 3 and len(between[0]) >= 4 and between[0].islower()
+        if is_verb and title[left] != title[right] and all(one[0].islower() for one in around):
             return _swapped(story, {title[left]: title[right], title[right]: title[left]})
     return None
 
@@ -230,14 +248,14 @@ def _other_day(pattern: re.Pattern[str], text: str, day: str, changed: str) -> s
 
 def negation(story: Story, pool: Pool, chance: Random) -> Made | None:
     """The headline's verb negated, there and in the sentence of the text that says it."""
-    if "?" in story.title or "？" in story.title or story.language not in NEGATIONS:
+    if re.search("[?？]", story.title) or story.language not in NEGATIONS or KEPT & set(words_of(story.title)):
         return None
-    title = set(words_of(story.title))
+    title = pool.rare_words(story.title)
     for pattern, replacement in NEGATIONS[story.language]:
         if (match := re.search(pattern, story.title)) is None:
             continue
         said = [one for one in story.prose[:8] if (found := re.search(pattern, one)) and found[0] == match[0]]
-        said = [one for one in said if len(title & set(words_of(one))) >= 3]
+        said = [one for one in said if len(title & set(words_of(one))) >= 2]
         if said:
             negated = re.sub(pattern, replacement, said[0], count=1)
             changed = re.sub(pattern, replacement, story.title, count=1)

@@ -61,6 +61,8 @@ DAYS = {
 }
 """Languages with days that a headline may name."""
 
+# Not behind a pronoun, which would have to follow the particle: "se ha", "si è".
+_UNJOINED = "".join(f"(?<!\\b{one} )" for one in ("se", "si", "me", "mi", "le", "lo", "la", "ci", "es", "em", "té"))
 NEGATIONS = {
     "en": (
         (r"\bguilty\b", "not guilty"),
@@ -69,13 +71,15 @@ NEGATIONS = {
     "de": (
         (r"\b(ist|sind|war|waren|wird|werden|kann|können|darf|dürfen|soll|sollen|muss|müssen|hat|haben|will|wollen)\b(?! nicht| kein)", r"\1 nicht"),
     ),
-    "es": ((r"(?<!no )\b(es|son|fue|será|está|están|ha|han|puede|pueden|hay|tiene|va|quiere)\b", r"no \1"),),
-    "fr": ((r"(?<!ne )\b(est|sont|ont|sera|seront|peut|va|vont|doit|veut)\b(?! pas)", r"ne \1 pas"),),
-    "it": ((r"(?<!non )\b(è|sono|ha|hanno|sarà|può|va|deve)\b", r"non \1"),),
-    "pt": ((r"(?<!não )\b(é|são|foi|será|está|estão|tem|pode|vai|deve)\b", r"não \1"),),
-    "ca": ((r"(?<!no )\b(és|són|serà|està|ha|han|pot|té|vol)\b", r"no \1"),),
+    "es": ((rf"{_UNJOINED}(?<!no )\b(es|son|fue|será|está|están|ha|han|puede|pueden|hay|tiene|va|quiere)\b", r"no \1"),),
+    "fr": (
+        (r"(?<!ne )\b(est|ont)\b(?! pas|-)", r"n’\1 pas"), (r"(?<!ne )\b(sont|sera|seront|peut|va|vont|doit|veut)\b(?! pas|-)", r"ne \1 pas"),
+    ),
+    "it": ((rf"{_UNJOINED}(?<!non )\b(è|sono|ha|hanno|sarà|può|va|deve)\b", r"non \1"),),
+    "pt": ((rf"{_UNJOINED}(?<!não )\b(é|são|foi|será|está|estão|tem|pode|vai|deve)\b", r"não \1"),),
+    "ca": ((rf"{_UNJOINED}(?<!no )\b(és|són|serà|està|ha|han|pot|té|vol)\b", r"no \1"),),
     "ru": ((r"(?<!не )\b(будет|будут|может|могут|был|была|были|стал|стала|получил|смогут|сможет|хочет)\b", r"не \1"),),
-    "zh": ((r"(?<![不未社大委开学])(将|將|会|會)(?![议議员員长長计計不])", r"\1不"), (r"已(?!经)", "未")),
+    "zh": ((r"([将將])(?![军軍士领領相来來近于於在不])", r"\1不"), (r"已(?![经經])", "未")),
     "ne": (
         (r"(?<=\s)छन्(?=\s|$|।)", "छैनन्"), (r"(?<=\s)छ(?=\s|$|।)", "छैन"), (r"(?<=\s)भयो(?=\s|$|।)", "भएन"),
         (r"(?<=\s)हुने(?=\s|$|।)", "नहुने"), (r"(?<=\s)गर्ने(?=\s|$|।)", "नगर्ने"),
@@ -184,11 +188,21 @@ FURNITURE = {
 }  # fmt: skip
 """The furniture of a site that no corpus has."""
 
-HONORIFICS = {"en": "Mr. ", "de": "Herr ", "es": "el señor ", "fr": "M. ", "it": "il signor ", "pt": "o senhor ", "ca": "el senyor "}
+HONORIFICS = {
+    "en": "Mr. ",
+    "de": "Herr ",
+    "es": "el señor ",
+    "fr": "M. ",
+    "it": "il signor ",
+    "pt": "o senhor ",
+    "ca": "el senyor ",
+}
 SPELT = {
     "en": ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     "de": ("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"),
 }
 """The words for 2 to 12."""
-KEPT = frozenset("no not nor never without nicht kein keine keinen nie ohne sin jamás ne pas non nunca não sem sense не без out down up".split())
+KEPT = frozenset(
+    "no not nor never without nicht kein keine keinen nie ohne sin jamás ne pas non nunca não sem sense не без out down up".split()
+)
 """Words that no rewording of a headline may drop."""

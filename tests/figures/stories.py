@@ -13,6 +13,8 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
+import rjieba
+
 # Vowel signs and joiners belong to words, which Python's \w does not know.
 _LETTERS = r"\w\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0962\u0963\u200c\u200d"
 WORD = re.compile(rf"[{_LETTERS}]+(?:['’-][{_LETTERS}]+)*")
@@ -32,6 +34,10 @@ _CODES = {
     "german": "de", "hindi": "hi", "italian": "it", "nepali": "ne", "persian": "fa", "portuguese": "pt",
     "russian": "ru", "spanish": "es",
 }  # fmt: skip
+# Only nouns have an article in German, names seldom; both have capitals.
+_NOUN = re.compile(
+    r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Kk]?[Ee]ine?[nmrs]?|[IiAa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|ihre?[nmrs]?|seine?[nmrs]?|diese[nmrs]?|alle|viele|mehr|ins|ans) ([A-ZÄÖÜ]\w+)"
+)
 # Words in more than these shares of the pool are common; a name is in fewer.
 _COMMON, _NAME = 0.05, 0.02
 
@@ -176,12 +182,15 @@ class Pool:
         self.documents: Counter[str] = Counter()
         self._lower: Counter[str] = Counter()
         self._upper: Counter[str] = Counter()
+        self._with_article: Counter[str] = Counter()
         for story in everything:
             self.sentences.update({sentence for paragraph in story.paragraphs for sentence in paragraph})
             self.documents.update(set(story.words))
             inner = [word for sentence in story.prose for word in WORD.findall(sentence)[1:]]
             self._upper.update(word.lower() for word in inner if word[0].isupper())
             self._lower.update(word for word in inner if word[0].islower())
+            if story.language == "de":
+                self._with_article.update(word.lower() for word in _NOUN.findall(story.text))
         self.stories: list[Story] = []
         self.rest: list[Mapping[str, Any]] = []
         for story in everything:
@@ -194,13 +203,19 @@ class Pool:
         title = set(words_of(story.title))
         if not 4 <= len(title) <= 30 or not 80 <= len(story.words) <= 1500 or len(story.prose) < 5:
             return False
-        if sum(map(len, story.prose)) < 0.6 * len(story.text) or any(self.sentences[one] > 1 for one in story.prose[:3]):
+        if sum(map(len, story.prose)) < 0.6 * len(story.text) or any(
+            self.sentences[one] > 1 for one in story.prose[:3]
+        ):
             return False
         return len(title & set(story.words)) >= 0.4 * len(title)
 
     def is_rare(self, word: str, most: float = _NAME) -> bool:
         """Whether a word (lower case) is in few items of the pool."""
         return self.documents[word] <= max(most * self.size, 2)
+
+    def is_common(self, word: str) -> bool:
+        """Whether a word (lower case) says nothing of its own: short, and in a third of the pool."""
+        return len(word) <= 4 and self.documents[word] >= self.size / 3
 
     def rare_words(self, text: str) -> set[str]:
         """The words of a text that few items have, without numbers."""
@@ -226,7 +241,9 @@ class Pool:
                     return found
         return None
 
-    def fresh_sentences(self, one: Story, count: int, chance: Random, where: re.Pattern[str] | None = None) -> tuple[Story, list[str]] | None:
+    def fresh_sentences(
+        self, one: Story, count: int, chance: Random, where: re.Pattern[str] | None = None
+    ) -> tuple[Story, list[str]] | None:
         """Draw sentences of prose that follow each other near the beginning of an unlike story, and on no other page.
 
         where: what each must match. None if there are too few.
@@ -236,11 +253,16 @@ class Pool:
             others = self.others(one, 1, chance)
             if others is None:
                 return None
-            prose = [s for s in others[0].prose[:first] if self.sentences[s] == 1 and (where is None or where.search(s))]
+            prose = [one for one in others[0].prose[:first] if self._is_fresh(one) and (not where or where.search(one))]
             if len(prose) >= count:
                 start = chance.randrange(len(prose) - count + 1)
                 return others[0], prose[start : start + count]
         return None
+
+    def _is_fresh(self, sentence: str) -> bool:
+        """Whether a sentence is on one page and whole: it begins as sentences do and has no link."""
+        begins = sentence[0] in "\"“„«「'" or (sentence[0].isalpha() and not sentence[0].islower())
+        return begins and self.sentences[sentence] == 1 and "](" not in sentence and "http" not in sentence
 
     def names(self, story: Story) -> list[str]:
         """The names of a story in the order of its text: rare words with capitals, or in other scripts rare words that
@@ -252,8 +274,10 @@ class Pool:
 
     def _is_name(self, word: str) -> bool:
         lower = word.lower()
-        is_capital = word[0].isupper() and len(word) > 2 and 10 * self._lower[lower] <= self._upper[lower]
-        return is_capital and self.is_rare(lower)
+        if not word[0].isupper() or len(word) < 3 or not word.replace("-", "").isalnum():
+            return False
+        others = self._lower[lower] + self._with_article[lower]
+        return 10 * others <= self._upper[lower] and self.is_rare(lower)
 
     def _recurring(self, story: Story) -> list[str]:
         if story.language == "zh":
@@ -266,13 +290,8 @@ class Pool:
         ]
 
     def _ideographs(self, story: Story) -> Iterator[str]:
-        """Runs of two to four characters that headline and text share and few items have; the longest first."""
-        taken = ""
-        for size in (4, 3, 2):
-            for run in _IDEOGRAPHS.findall(story.title):
-                for at in range(len(run) - size + 1):
-                    part = run[at : at + size]
-                    pairs = [part[i : i + 2] for i in range(size - 1)]
-                    if story.text.count(part) >= 2 and part not in taken and all(map(self.is_rare, pairs)):
-                        taken += part + " "
-                        yield part
+        """Words of two to four characters that headline and text share and few items have."""
+        for word in dict.fromkeys(rjieba.cut(story.title)):
+            if _IDEOGRAPHS.fullmatch(word) and 2 <= len(word) <= 4 and story.text.count(word) >= 2:
+                if all(map(self.is_rare, words_of(word))):
+                    yield word
