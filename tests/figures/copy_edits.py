@@ -1,14 +1,13 @@
 """Edits that leave an article what it is: a reader of the earlier one would miss nothing of any.
 
 In: a story, the pool that it comes from, a source of chance. Out: `Made`, or None where the edit does not apply. What a
-site puts round an article (phrases.py) is of a site that the pool does not have, so that nothing of it is known.
+site puts round an article (phrases.toml) is of a site that the pool does not have, so that nothing of it is known.
 """
 
 import re
 from random import Random
 
 from tests.figures.news_edits import Edit, Made
-from tests.figures.phrases import FURNITURE, HONORIFICS, KEPT, SPELT
 from tests.figures.stories import Pool, Story
 
 _TEASERS = 6
@@ -18,10 +17,9 @@ _SENTENCES = 6  # of a text of one paragraph that is cut into paragraphs, at lea
 def teasers(story: Story, pool: Pool, chance: Random) -> Made | None:
     """Headlines of other stories behind it."""
     others = pool.others(story, _TEASERS, chance)
-    furniture = FURNITURE.get(story.language)
-    if others is None or furniture is None:
+    if others is None or not story.phrases:
         return None
-    return Made(story.title, "\n".join([story.text, furniture.related, *(other.title for other in others)]))
+    return Made(story.title, "\n".join([story.text, story.phrases["related"], *(other.title for other in others)]))
 
 
 def cut(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -47,11 +45,11 @@ def headline(story: Story, pool: Pool, chance: Random) -> Made | None:
     if len(parts) == 2 and min(map(len, parts)) >= 6 and chance.random() < 0.5:
         return Made(" – ".join(part.strip() for part in reversed(parts)), story.text)
     words = story.title.split()
-    names = {word.lower() for word in pool.names(story)}
+    kept, names = set(story.phrases.get("kept", ())), {word.lower() for word in pool.names(story)}
     small = [
         at
         for at, word in enumerate(words)
-        if at and word.isalpha() and word.lower() not in KEPT | names and pool.is_common(word.lower())
+        if at and word.isalpha() and word.lower() not in kept | names and pool.is_common(word.lower())
     ]
     if not small or len(words) < 6 or not story.has_capitals:
         return None
@@ -61,9 +59,9 @@ def headline(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def affixes(story: Story, pool: Pool, chance: Random) -> Made | None:
     """Words of the site before and behind the headline."""
-    if (furniture := FURNITURE.get(story.language)) is None:
+    if not story.phrases:
         return None
-    return Made(f"{furniture.breaking}{story.title} | Elm Gazette", story.text)
+    return Made(f"{story.phrases['breaking']}{story.title} | Elm Gazette", story.text)
 
 
 def site_suffix(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -100,37 +98,33 @@ def paragraphs(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def byline(story: Story, pool: Pool, chance: Random) -> Made | None:
     """An author above it."""
-    furniture = FURNITURE.get(story.language)
-    return furniture and Made(story.title, f"{furniture.byline}\n{story.text}")
+    return Made(story.title, f"{story.phrases['byline']}\n{story.text}") if story.phrases else None
 
 
 def dateline(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A place and an agency before the first sentence."""
-    furniture = FURNITURE.get(story.language)
-    return furniture and Made(story.title, furniture.dateline + story.text)
+    return Made(story.title, story.phrases["dateline"] + story.text) if story.phrases else None
 
 
 def credit(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A photographer in the text."""
-    if (furniture := FURNITURE.get(story.language)) is None:
+    if not story.phrases:
         return None
     first, *rest = map(" ".join, story.paragraphs)
-    return Made(story.title, "\n".join([first, furniture.credit, *rest]))
+    return Made(story.title, "\n".join([first, story.phrases["credit"], *rest]))
 
 
 def read_more(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A link to the whole article behind it."""
-    furniture = FURNITURE.get(story.language)
-    return furniture and Made(story.title, f"{story.text}\n{furniture.more}")
+    return Made(story.title, f"{story.text}\n{story.phrases['more']}") if story.phrases else None
 
 
 def newsletter(story: Story, pool: Pool, chance: Random) -> Made | None:
     """An invitation of three sentences to a newsletter in the middle."""
-    furniture = FURNITURE.get(story.language)
-    if furniture is None:
+    if not story.phrases:
         return None
     lines = list(map(" ".join, story.paragraphs))
-    lines.insert((len(lines) + 1) // 2, furniture.newsletter)
+    lines.insert((len(lines) + 1) // 2, story.phrases["newsletter"])
     return Made(story.title, "\n".join(lines))
 
 
@@ -141,7 +135,7 @@ def doubled(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def spelt_numbers(story: Story, pool: Pool, chance: Random) -> Made | None:
     """Numbers from two to twelve in words instead of figures, or the other way round."""
-    if (spelt := SPELT.get(story.language)) is None:
+    if (spelt := story.phrases.get("spelt")) is None:
         return None
     to_words = {str(number): word for number, word in enumerate(spelt, 2)}
     to_figures = {word: number for number, word in to_words.items()}
@@ -167,14 +161,14 @@ def thousands(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def honorifics(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A title before a surname wherever it stands alone."""
-    if (title := HONORIFICS.get(story.language)) is None:
+    if (title := story.phrases.get("honorific")) is None:
         return None
     for name in pool.names(story):
         # After a word in small letters and before one: neither a first name nor a part of a longer name.
-        alone = re.compile(rf"(?<=[a-zà-ÿ,] ){re.escape(name)}(?= [a-zà-ÿ])")
+        alone = re.compile(rf"(?<!\w)([a-zà-ÿ]+,? ){re.escape(name)}(?= [a-zà-ÿ])")
         has_first_name = re.search(rf"[A-ZÀ-Þ][a-zà-ÿ]+ {re.escape(name)}\b", story.text)
         if has_first_name and alone.search(story.text):
-            return Made(story.title, alone.sub(title + name, story.text))
+            return Made(story.title, alone.sub(rf"\g<1>{title}{name}", story.text))
     return None
 
 

@@ -6,10 +6,10 @@ number in the headline, no verb to negate.
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
-from tests.figures.phrases import CORRECTIONS, DAYS, KEPT, NEGATIONS
 from tests.figures.stories import WORD, Pool, Story, another_number, plain_numbers, with_swapped, words_of
 
 _FORM_SWAPS = 4  # names that another filling of a form changes, at least
@@ -96,7 +96,7 @@ def _figures(story: Story) -> list[str]:
 
 
 def _is_count(number: str, story: Story) -> bool:
-    """Whether a number of the headline counts something: no part of a name (Season 3), day, rank or list (5 Best Pens)."""
+    """Whether a number of the headline counts something: no part of a name, no day, no rank, no "5 Best Pens"."""
     before, _, after = story.title.partition(number)
     words = before.split()
     if not words and story.language == "en" and after.split()[:1] and after.split()[0][0].isupper():
@@ -210,7 +210,7 @@ def order(story: Story, pool: Pool, chance: Random) -> Made | None:
     names = _headline_names(story, pool)
     title = WORD.findall(story.title)
     places = [at for at, word in enumerate(title) if word in names]
-    for left, right in zip(places, places[1:], strict=False):
+    for left, right in pairwise(places):
         between = title[left + 1 : right]
         around = [*title[max(left - 1, 0) : left], *title[right + 1 : right + 2]]
         # One verb of four letters or more, neither "and" nor "in"; and no parts of longer names.
@@ -222,19 +222,17 @@ def order(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def date(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A day of the headline changed, there and in the text: 5 March, Monday."""
-    if (days := DAYS.get(story.language)) is None:
-        return None
-    pattern = re.compile(days.day_of_month)
-    if match := pattern.search(story.title):
-        day = match["day"]
-        places = {found["day"] for found in pattern.finditer(story.text)}
-        if day in places:
-            changed = str(chance.choice([other for other in range(10, 29) if str(other) not in places | {day}]))
+    if "day" in story.phrases:
+        pattern = re.compile(story.phrases["day"])
+        match, places = pattern.search(story.title), {found["day"] for found in pattern.finditer(story.text)}
+        if match and (day := match["day"]) in places:
+            changed = str(chance.choice([other for other in range(10, 29) if str(other) not in places]))
             return Made(_other_day(pattern, story.title, day, changed), _other_day(pattern, story.text, day, changed))
-    names = [one for one in days.weekdays if with_swapped(story.title, {one: "·"}) != story.title]
-    if len(names) == 1 and with_swapped(story.text, {names[0]: "·"}) != story.text:
-        spare = [one for one in days.weekdays if one not in story.text]
-        return _swapped(story, {names[0]: chance.choice(spare)}) if spare else None
+    weekdays = story.phrases.get("weekdays", [])
+    names = [one for one in weekdays if with_swapped(story.title, {one: "·"}) != story.title]
+    spare = [one for one in weekdays if one not in story.text]
+    if len(names) == 1 and with_swapped(story.text, {names[0]: "·"}) != story.text and spare:
+        return _swapped(story, {names[0]: chance.choice(spare)})
     return None
 
 
@@ -248,10 +246,11 @@ def _other_day(pattern: re.Pattern[str], text: str, day: str, changed: str) -> s
 
 def negation(story: Story, pool: Pool, chance: Random) -> Made | None:
     """The headline's verb negated, there and in the sentence of the text that says it."""
-    if re.search("[?？]", story.title) or story.language not in NEGATIONS or KEPT & set(words_of(story.title)):
+    kept = set(story.phrases.get("kept", ()))
+    if re.search("[?？]", story.title) or kept & set(words_of(story.title)):
         return None
     title = pool.rare_words(story.title)
-    for pattern, replacement in NEGATIONS[story.language]:
+    for pattern, replacement in story.phrases.get("negations", ()):
         if (match := re.search(pattern, story.title)) is None:
             continue
         said = [one for one in story.prose[:8] if (found := re.search(pattern, one)) and found[0] == match[0]]
@@ -266,11 +265,11 @@ def negation(story: Story, pool: Pool, chance: Random) -> Made | None:
 def correction(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A number changed in the text, and at its end a note that says so."""
     numbers = plain_numbers(" ".join(story.prose[:5]))
-    if not numbers or story.language not in CORRECTIONS:
+    if not numbers or "correction" not in story.phrases:
         return None
     old = chance.choice(numbers)
     new = another_number(old, chance, story.text)
-    note = CORRECTIONS[story.language].format(old=old, new=new)
+    note = story.phrases["correction"].format(old=old, new=new)
     return Made(with_swapped(story.title, {old: new}), with_swapped(story.text, {old: new}) + "\n" + note)
 
 

@@ -1,20 +1,24 @@
 """Articles of a corpus as edits need them: sentences of prose, names, numbers, rare words, and which are unlike.
 
-In: the records of one language of a corpus. Out: a `Pool` of `Story`s that an edit can be made of. A story speaks of its
-headline, has five sentences of prose or more, and no other item of the pool begins as it does.
+In: the records of one language of a corpus. Out: a `Pool` of `Story`s that an edit can be made of. A story speaks of
+its headline, has five sentences of prose or more, and no other item of the pool begins as it does.
 """
 
 import re
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import rjieba
 
+PHRASES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+"""What edits say, by language and name: phrases.toml."""
 # Vowel signs and joiners belong to words, which Python's \w does not know.
 _LETTERS = r"\w\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0962\u0963\u200c\u200d"
 WORD = re.compile(rf"[{_LETTERS}]+(?:['’-][{_LETTERS}]+)*")
@@ -35,9 +39,11 @@ _CODES = {
     "russian": "ru", "spanish": "es",
 }  # fmt: skip
 # Only nouns have an article in German, names seldom; both have capitals.
-_NOUN = re.compile(
-    r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Kk]?[Ee]ine?[nmrs]?|[IiAa]m|[Zz]u[mr]|[Vv]om|[Bb]eim|ihre?[nmrs]?|seine?[nmrs]?|diese[nmrs]?|alle|viele|mehr|ins|ans) ([A-ZÄÖÜ]\w+)"
+_ARTICLES = (
+    r"d(?:er|ie|as|en|em|es)|k?eine?[nmrs]?|[ia]m|ins|ans|zu[mr]|vom|beim|ihre?[nmrs]?|seine?[nmrs]?|diese[nmrs]?|"
+    r"alle|viele|mehr"
 )
+_NOUN = re.compile(rf"\b(?i:{_ARTICLES}) ([A-ZÄÖÜ]\w+)")
 # Words in more than these shares of the pool are common; a name is in fewer.
 _COMMON, _NAME = 0.05, 0.02
 
@@ -81,7 +87,7 @@ def sentences_of(paragraph: str) -> list[str]:
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a sentence has eight words or more (fifteen characters of a script without spaces) and a mark at its end."""
+    """Whether a sentence has eight words or more (in Chinese sixteen characters), and a mark at its end."""
     count = len(WORD.findall(sentence)) + sum(map(len, _IDEOGRAPHS.findall(sentence))) // 2
     return _FEWEST_WORDS <= count <= _MOST_WORDS and _SENTENCE_MARK.search(sentence) is not None
 
@@ -165,6 +171,11 @@ class Story:
         return " ".join(self.prose[:5])
 
     @property
+    def phrases(self) -> dict[str, Any]:
+        """What edits say in its language; empty for a language that phrases.toml lacks."""
+        return PHRASES.get(self.language, {})
+
+    @property
     def has_capitals(self) -> bool:
         return self.language not in WITHOUT_CAPITALS
 
@@ -222,7 +233,7 @@ class Pool:
         return {word for word in words_of(text) if not word[0].isdigit() and self.is_rare(word, _COMMON)}
 
     def are_unlike(self, one: Story, other: Story) -> bool:
-        """Whether two stories have different topics: hardly a rare word of one's headline and beginning in the other."""
+        """Whether two stories have different topics: hardly a rare word of one's beginning is in the other."""
         if one.record["id"] == other.record["id"]:
             return False
         if self.rare_words(one.title) & self.rare_words(other.title):
@@ -292,6 +303,6 @@ class Pool:
     def _ideographs(self, story: Story) -> Iterator[str]:
         """Words of two to four characters that headline and text share and few items have."""
         for word in dict.fromkeys(rjieba.cut(story.title)):
-            if _IDEOGRAPHS.fullmatch(word) and 2 <= len(word) <= 4 and story.text.count(word) >= 2:
-                if all(map(self.is_rare, words_of(word))):
-                    yield word
+            is_word = _IDEOGRAPHS.fullmatch(word) and 2 <= len(word) <= 4 and story.text.count(word) >= 2
+            if is_word and all(map(self.is_rare, words_of(word))):
+                yield word
