@@ -5,13 +5,19 @@ site puts round an article (phrases.toml) is of a site that the pool does not ha
 """
 
 import re
+import unicodedata
 from random import Random
 
-from tests.figures.news_edits import Edit, Made
+from tests.figures.news_edits import Made, MakeEdit
 from tests.figures.stories import Pool, Story
 
 _TEASERS = 6
 _SENTENCES = 6  # of a text of one paragraph that is cut into paragraphs, at least
+# What Arabic and Persian keyboards write in more than one way.
+_FOLDED = {
+    "ar": {"أ": "ا", "إ": "ا", "آ": "ا", "ى": "ي", "ـ": "", **dict.fromkeys(map(chr, range(0x64B, 0x653)), "")},
+    "fa": {"ی": "ي", "ک": "ك", "\u200c": " ", "ۀ": "ه"},
+}
 
 
 def teasers(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -67,6 +73,24 @@ def affixes(story: Story, pool: Pool, chance: Random) -> Made | None:
 def site_suffix(story: Story, pool: Pool, chance: Random) -> Made | None:
     """The site's name behind the headline."""
     return Made(f"{story.title} - {chance.choice(('Other Example', 'other.example', 'The Elm Gazette'))}", story.text)
+
+
+def headline_alone(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """The headline without a text, with other words of a site before and behind it."""
+    if not story.phrases:
+        return None
+    return Made(f"{story.phrases['breaking']}{story.title}", "", ((f"{story.title} - The Elm Gazette", ""),))
+
+
+def script(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """The same letters written in another way: other forms in Arabic and Persian, else decomposed accents."""
+    table = str.maketrans(_FOLDED.get(story.language, {}))
+
+    def written(text: str) -> str:
+        return text.translate(table) if table else unicodedata.normalize("NFD", text)
+
+    made = Made(written(story.title), written(story.text))
+    return made if made.text != story.text else None
 
 
 def typography(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -172,11 +196,11 @@ def honorifics(story: Story, pool: Pool, chance: Random) -> Made | None:
     return None
 
 
-COPIES: dict[str, Edit] = {
+COPIES: dict[str, MakeEdit] = {
     edit.__name__: edit
     for edit in (
-        teasers, cut, ellipsis, headline, affixes, site_suffix, typography, paragraphs, byline, dateline, credit,
-        read_more, newsletter, doubled, spelt_numbers, thousands, honorifics,
+        teasers, cut, ellipsis, headline, headline_alone, affixes, site_suffix, typography, script, paragraphs,
+        byline, dateline, credit, read_more, newsletter, doubled, spelt_numbers, thousands, honorifics,
     )
 }  # fmt: skip
 """The edits without news, by kind."""

@@ -26,11 +26,14 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.figures.copy_edits import COPIES
-from tests.figures.news_edits import NEWS, Made
+from tests.figures.filler_edits import FILLER
+from tests.figures.news_edits import NEWS as WITH_NEWS
+from tests.figures.news_edits import Made
 from tests.figures.stories import Pool, Story, language_of
 from tests.figures.tables import share, table
 from tests.labels.files import read_corpus
 
+NEWS = {**WITH_NEWS, **FILLER}
 KINDS = {**NEWS, **COPIES}
 """What makes an edit, by kind."""
 CORPORA = (
@@ -91,7 +94,7 @@ def edits_of(pool: Pool, kinds: Iterable[str], seed: int, count: int, corpus: st
         found = 0
         for story in tried:
             made = KINDS[kind](story, pool, chance)
-            if made is not None and (made.title, made.text) != (story.title, story.text):
+            if made and (made.earlier or (made.title, made.text) != (story.title, story.text)):
                 yield _edit(kind, story, made, corpus)
                 found += 1
                 if found == count:
@@ -110,6 +113,8 @@ def _edit(kind: str, story: Story, made: Made, corpus: str) -> Edit:
         for n, (title, text) in enumerate(pages)
     ]
     later = original | {"id": f"{original['id']}-{kind}", "title": made.title, "text": made.text}
+    if made.same_id:
+        later["id"] = earlier[0]["id"]
     if not made.same_site:
         later |= {"source": _OTHER_SITE, "url": f"https://{_OTHER_SITE}/{kind}/{original['id']}"}
     truth = "news" if kind in NEWS else "copy"
@@ -130,7 +135,7 @@ class Judged(NamedTuple):
 def judged(pool: Pool, edits: Iterable[Edit], settings: Settings) -> Iterator[Judged]:
     """Judge each edit beside 200 items of the pool that are no stories, and no other edit.
 
-    Left out is an edit whose earlier pages are held back.
+    Left out is an edit of whose earlier pages all are held back.
     """
     decode = Decoder(settings.item)
 
@@ -147,7 +152,7 @@ def judged(pool: Pool, edits: Iterable[Edit], settings: Settings) -> Iterator[Ju
             items = [item_of(record, len(background) + n) for n, record in enumerate(edit.earlier)]
             items.append(item_of(edit.later, len(background) + len(edit.earlier) + 60))
             *before, last = dedup.judge(items).verdicts
-            if all(verdict.forward for verdict in before):
+            if any(verdict.forward for verdict in before):
                 yield Judged(edit, not last.forward, last.evidence.novelty if last.evidence else None)
 
 

@@ -18,15 +18,19 @@ _SHORT_WORDS = (40, 200)
 
 
 class Made(NamedTuple):
-    """An edited article. earlier: headlines and texts before it, if they are not the story itself."""
+    """An edited article. earlier: headlines and texts before it, if they are not the story itself.
+
+    same_site, same_id: those of the article before; else it comes from another site under an id of its own.
+    """
 
     title: str
     text: str
     earlier: tuple[tuple[str, str], ...] = ()
     same_site: bool = False
+    same_id: bool = False
 
 
-Edit = Callable[[Story, Pool, Random], Made | None]
+MakeEdit = Callable[[Story, Pool, Random], Made | None]
 
 
 def append(story: Story, pool: Pool, chance: Random, count: int = 2) -> Made | None:
@@ -86,6 +90,28 @@ def swallow(story: Story, pool: Pool, chance: Random) -> Made | None:
     return Made(story.title, " ".join(short), ((story.title, page),))
 
 
+def unmarked(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """Half of another story behind it, both without a mark or a line, as transcripts and stripped texts are."""
+    others = pool.others(story, 1, chance)
+    if others is None:
+        return None
+    text, other = _without_marks(story.text), _without_marks(others[0].text)
+    return Made(story.title, text + other[len(other) // 2 :], ((story.title, text),))
+
+
+def _without_marks(text: str) -> str:
+    return " ".join(re.sub(r"[.,:;!?…“”\"()。，：；！？、؟،؛।॥–—]", " ", text).split()) + " "
+
+
+def paywall(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """Another article of the site, of which as of the one before nothing but an invitation to subscribe is known."""
+    others = pool.others(story, 1, chance)
+    if others is None or not story.phrases:
+        return None
+    text = story.phrases["newsletter"]
+    return Made(others[0].title, text, ((story.title, text),), same_site=True)
+
+
 # -- a few words ------------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +147,12 @@ def figure(story: Story, pool: Pool, chance: Random, same_site: bool = False) ->
 def figure_same_site(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A number of the headline changed, there and in the text, by the same site."""
     return figure(story, pool, chance, same_site=True)
+
+
+def figure_version(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """A number of the headline changed, there and in the text, in a new version of the same id."""
+    edit = figure(story, pool, chance, same_site=True)
+    return edit and edit._replace(same_id=True)
 
 
 def figure_text(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -273,11 +305,11 @@ def correction(story: Story, pool: Pool, chance: Random) -> Made | None:
     return Made(with_swapped(story.title, {old: new}), with_swapped(story.text, {old: new}) + "\n" + note)
 
 
-NEWS: dict[str, Edit] = {
+NEWS: dict[str, MakeEdit] = {
     edit.__name__: edit
     for edit in (
-        append, append_one, lead, six_sentences, quote, half, swallow, figure, figure_same_site, figure_text, amount,
-        form, name, order, date, negation, correction,
+        append, append_one, lead, six_sentences, quote, half, unmarked, swallow, paywall, figure, figure_same_site,
+        figure_version, figure_text, amount, form, name, order, date, negation, correction,
     )
 }  # fmt: skip
 """The edits with news, by kind."""

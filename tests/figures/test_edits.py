@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from tests.figures import edits
 from tests.figures.copy_edits import COPIES
-from tests.figures.edits import KINDS, Edit, Judged, edited, judged
-from tests.figures.news_edits import NEWS, Made
+from tests.figures.edits import KINDS, NEWS, Edit, Judged, edited, judged
+from tests.figures.news_edits import Made
 from tests.figures.stories import PHRASES, Pool, Story, another_number, with_swapped
 
 _HEADS = ["ba", "ke", "li", "mo", "nu", "ra", "se", "ti", "vo", "zu", "pra", "gle"]
@@ -188,6 +191,43 @@ def test_six_sentences_follow_the_lead(mill: Story, pool: Pool) -> None:
     assert added.count(".") == 6
 
 
+def test_half_of_another_story_follows_without_marks(mill: Story, pool: Pool) -> None:
+    edit = made("unmarked", mill, pool)
+    [(_, before)] = edit.earlier
+    assert edit.text.startswith(before)
+    assert not re.search(r"[.,\n]", edit.text)
+    assert len(edit.text.split()) > 1.2 * len(before.split())
+
+
+def test_a_site_has_two_headlines_over_one_invitation(mill: Story, pool: Pool) -> None:
+    edit = made("paywall", mill, pool)
+    [(title, text)] = edit.earlier
+    assert title == mill.title != edit.title
+    assert text == edit.text == PHRASES["en"]["newsletter"]
+    assert edit.same_site
+
+
+def test_pages_of_random_words_come_before_an_article(mill: Story, pool: Pool) -> None:
+    sizes = set()
+    for seed in range(12):
+        edit = made("filler", mill, pool, seed)
+        assert (edit.title, edit.text) == (mill.title, mill.text)
+        assert {title for title, _ in edit.earlier} == {mill.title}
+        sizes |= {len(text.split()) for _, text in edit.earlier}
+    assert len(sizes) > 1
+    assert sizes <= {300, 2_000, 9_000, 60_000}
+
+
+def test_pages_of_random_words_have_the_anchors_of_a_footer(mill: Story, pool: Pool) -> None:
+    edit = made("footer", mill, pool)
+    end = PHRASES["en"]["newsletter"]
+    assert edit.text == f"{mill.text}\n{end}"
+    assert len(edit.earlier) == 12
+    make = Fingerprinter(Scheme(load_settings().fingerprint))
+    keys = make([Item("", "", text, "", 0) for text in (end, *(page for _, page in edit.earlier))]).keys
+    assert (keys[1:, 0] == keys[0, 0]).all()
+
+
 # -- copies -----------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +287,17 @@ def test_typography_changes_marks_and_capitals_alone(mill: Story, pool: Pool) ->
     assert edit.text != mill.text
     assert re.findall(r"\w+", edit.text) == re.findall(r"\w+", mill.text)
     assert edit.title.lower() == mill.title.lower().replace(" 12 ", "\u00a012\u00a0")
+
+
+@pytest.mark.parametrize(("lang", "text", "written"), [("ar", "أحمد على", "احمد علي"), ("fa", "می\u200cکند", "مي كند")])
+def test_letters_are_written_in_another_way(lang: str, text: str, written: str, pool: Pool) -> None:
+    assert made("script", Story.of(record("s", "-", text, lang)), pool).text == written
+
+
+def test_a_headline_without_a_text_gets_other_affixes(mill: Story, pool: Pool) -> None:
+    edit = made("headline_alone", mill, pool)
+    assert edit.earlier == ((f"{mill.title} - The Elm Gazette", ""),)
+    assert (edit.title, edit.text) == (f"BREAKING: {mill.title}", "")
 
 
 def test_numbers_are_spelt(pool: Pool) -> None:
@@ -314,10 +365,11 @@ def test_equal_seeds_make_equal_edits_of_another_site(records: list[dict[str, An
     found = list(edited(records, KINDS, 7, 2, "made up"))
     assert found == list(edited(records, KINDS, 7, 2, "made up"))
     assert found != list(edited(records, KINDS, 8, 2, "made up"))
-    by_id = {one["id"]: one for one in records}
+    of_one_site = {"figure_same_site", "figure_version", "paywall"}
     for edit in found:
-        source = by_id[edit.later["id"].removesuffix(f"-{edit.kind}")]["source"]
-        assert (edit.later["source"] == source) is (edit.kind == "figure_same_site")
+        source, name = edit.earlier[0]["source"], edit.earlier[0]["id"]
+        assert (edit.later["id"] == name) is (edit.kind == "figure_version")
+        assert (edit.later["source"] == source) is (edit.kind in of_one_site)
         assert edit.truth == ("news" if edit.kind in NEWS else "copy")
         assert edit.source_corpus == "made up"
     assert {edit.kind for edit in found} >= {"append", "lead", "half", "figure_text", "form", "cut", "doubled"}
