@@ -220,6 +220,10 @@ class Pool:
             return False
         return len(title & set(story.words)) >= 0.4 * len(title)
 
+    def rest_of(self, count: int) -> list[Mapping[str, Any]]:
+        """Return so many of the records that are no stories, or all."""
+        return Random(1).sample(self.rest, min(count, len(self.rest)))
+
     def is_rare(self, word: str, most: float = _NAME) -> bool:
         """Whether a word (lower case) is in few items of the pool."""
         return self.documents[word] <= max(most * self.size, 2)

@@ -1,9 +1,7 @@
 """Edits do what they say, equally for equal seeds, and say None where they do not apply. All texts are made up."""
 
-import json
 import random
 import re
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -391,15 +389,24 @@ def test_edits_are_judged_apart_from_each_other(records: list[dict[str, Any]], p
         Edit("other", "news", "en", [records[0]], {**records[n], "id": f"n{n}", "source": "other.example"}, "")
         for n in (5, 5)
     ]
-    found = list(judged(pool, [*copies, *news], load_settings()))
-    assert [one.is_held for one in found] == [True] * 6 + [False] * 2
+    settings = {"no": load_settings(decision={"novelty": 0.0}), "yes": load_settings(decision={"novelty": 0.4})}
+    found = list(judged(pool, [*copies, *news], settings))
+    assert [one.held["yes"] for one in found] == [True] * 6 + [False] * 2
+    assert sum(one.held["no"] for one in found) < 6, "equal words alone are held at a novelty of 0"
 
 
-def test_counts_are_rendered_by_kind_and_language(tmp_path: Path) -> None:
+def test_counts_are_rendered_by_kind_and_language() -> None:
     def one(kind: str, language: str, *, is_held: bool) -> Judged:
-        return Judged(Edit(kind, "", language, [], {}, ""), is_held, None)
+        return Judged(Edit(kind, "", language, [], {}, ""), {"balanced": is_held, "eager": True}, None)
 
     found = [one("figure", "en", is_held=True), one("figure", "de", is_held=False), one("cut", "en", is_held=True)]
     counted = edits.counts(found)
-    assert json.loads(json.dumps(counted)) == {"figure": {"en": [1, 1], "de": [0, 1]}, "cut": {"en": [1, 1]}}
-    assert "| figure | news | .50 | 2 | 1/1 | 0/1 |" in edits.held_table(counted)
+    assert counted["balanced"] == {"figure": {"en": [1, 1], "de": [0, 1]}, "cut": {"en": [1, 1]}}
+    what = "A number of the headline changed, there and in the text"
+    assert f"| {what} | news | 2 | .50 | 1.0 |" in edits.by_name(counted)
+    assert edits.by_language(counted["balanced"]).splitlines()[2:] == [
+        "| figure | 1.0 | .00 |",
+        "| cut | 1.0 | – |",
+        "| **all news** | 1.0 | .00 |",
+        "| **all copies** | 1.0 | – |",
+    ]
