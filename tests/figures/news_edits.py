@@ -123,6 +123,8 @@ def _figures(story: Story) -> list[str]:
 
 def _is_count(number: str, story: Story) -> bool:
     """Whether a number of the headline counts something: no part of a name, no day, no rank, no "5 Best Pens"."""
+    if "day" in story.phrases and number in {found["day"] for found in re.finditer(story.phrases["day"], story.title)}:
+        return False
     before, _, after = story.title.partition(number)
     words = before.split()
     if not words and story.language == "en" and after.split()[:1] and after.split()[0][0].isupper():
