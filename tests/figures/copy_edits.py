@@ -165,12 +165,9 @@ def spelt_numbers(story: Story, pool: Pool, chance: Random) -> Made | None:
     to_figures = {word: number for number, word in to_words.items()}
     for swaps, behind in ((to_words, r"(?= [a-zäöü]{4,})"), (to_figures, "")):
         pattern = re.compile(rf"(?<![\w.,:$€£/–-])(?<![-–\d] )({'|'.join(swaps)})(?![\w:%/–-]|[.,]\d){behind}")
-        made = Made(
-            pattern.sub(lambda match, swaps=swaps: swaps[match[0]], story.title),
-            pattern.sub(lambda match, swaps=swaps: swaps[match[0]], story.text),
-        )
-        if made.text != story.text:
-            return made
+        title, text = (pattern.sub(lambda match, by=swaps: by[match[0]], old) for old in (story.title, story.text))
+        if text != story.text:
+            return Made(title, text)
     return None
 
 
