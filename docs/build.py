@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.benchmarks import results as benchmarks
-from tests.figures import results, tables
+from tests.figures import edits, results, tables
 from tests.figures.sentences import sentences
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +71,8 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
         "README.md": {"speeds": lambda: speeds(measured)},
         "docs/decision.md": {
             "readers": lambda: tables.readers(found["readers"]),
+            "edits": lambda: edits.by_name(found["edits"].figures),
+            "edits by language": lambda: edits.by_language(found["edits"].figures["balanced"]),
             "families": lambda: tables.families(found["families"]),
             "proposed": lambda: tables.proposed(found["families"]),
             "short": lambda: tables.short(found["short"]),

@@ -24,6 +24,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.batch.feed import judge_lines
+from tests.figures import edits as truths
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
 from tests.figures.results import ROOT, File, Section, file_of, section
 from tests.figures.short import SHORT, short
@@ -222,6 +223,17 @@ def as_seen(
     return seen
 
 
+def edits(corpora: Corpora) -> dict[str, Any]:
+    """Count what is held back of edits with known truth: {row: {kind: {language: [held back, judged]}}}."""
+
+    def lines_of(name: str) -> Sequence[bytes]:
+        corpora.report(f"{name}: edits")
+        return corpora[name].lines
+
+    settings = {row: load_settings(**tables) for row, tables in truths.EDITED.items()}
+    return truths.counts(truths.measured(lines_of, tuple(truths.KINDS), settings, truths.COUNT))
+
+
 def _rates(found: Rates) -> dict[str, float]:
     return {"rows": found.rows, "held": found.held, "missed": found.missed, "repeated": found.repeated}
 
@@ -231,6 +243,7 @@ SECTIONS: dict[str, tuple[Callable[[Corpora], dict[str, Any]], Mapping[str, Tabl
     "exactness": (exactness, EXACTNESS),
     "readers": (readers, {DEFAULT: {}}),
     "short": (short, SHORT),
+    "edits": (edits, truths.EDITED),
 }
 """Name -> what measures it, and the settings of its rows."""
 
