@@ -1,28 +1,36 @@
-"""The rule for one pair of items, two logistic regressions: anything new? the same article? decide.py asks it.
+"""The rule for one pair of items, two models: anything new? the same article? decide.py asks it.
 
-In: `SIMILARITY` records of pairs. Out: log-odds. Pure functions; every weight comes from pages that people read.
+In: `SIMILARITY` records of pairs. Out: log-odds. Pure functions; every number comes from pages that people read, and
+from articles that were changed on purpose.
 
 **Is anything new?** Would a reader of the earlier item miss something if the new one were never shown? `novelty_logit`
-estimates how likely that is, from what the new item's article has that the earlier one lacks (shingles, words,
-sentences, figures), from what the two have in common, and from how clean both pages are: one site and another headline
-mean another article on a page full of menus, and a second headline for the same text in a clean feed. An item is held
-back if its novelty against any candidate is below `decision.novelty`.
+estimates how likely that is, from what the new item's article has that the earlier one lacks (words, sentences,
+figures, words of the headline that its text proves), from what it has lost, from what the two have in common, and from
+how clean both pages are. An item is held back if its novelty against any candidate is below `decision.novelty`.
+
+Boosted trees answer it (trees.py), because a straight line pays for each kind of news with repeats: a new figure means
+little in a page full of new words, and much in one that is the same otherwise. More words, sentences or figures that
+are new never lower the novelty: the trees are monotone in them.
 
 **Is it the same article?** `kinship_logit` names an item that is let through: `update`, or `unique`.
 
 An item with the very same words is held back before (`is_repeat`). The families without prose (SimHash, given), and
 `decision.rule = "jaccard"`, know plain similarity only (`is_alike`): the Hamming distance or the Jaccard of the bodies.
 
-Source: ridge logistic regression, Hoerl, Kennard 1970; le Cessie, van Houwelingen 1992. Fitted by tests/labels/fit.py.
+Sources: gradient boosting, Friedman 2001, with monotone constraints; ridge logistic regression, Hoerl, Kennard 1970; le
+Cessie, van Houwelingen 1992. Fitted by tests/labels/fit.py.
 """
 
 import math
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
+from stream_dedup.dedup.trees import Trees, parts_of, read_trees, sum_of
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.settings import DecisionSettings
 
@@ -59,29 +67,45 @@ class Feature(NamedTuple):
     meaning: str
 
 
-# `python -m tests.labels.fit FOLDER` fits the weights again, and measures what each feature contributes.
-# A change of a feature or weight must increase verdict.RULE_VERSION, which every evidence contains.
+# `python -m tests.labels.fit FOLDER` fits the trees and weights again, and measures what each feature contributes.
+# A change of a feature, tree or weight must increase verdict.RULE_VERSION, which every evidence contains.
 NOVELTY = {
-    "same_source": Feature(1.75, "one source, which seldom tells a story twice"),
-    "same_headline": Feature(-1.41, "the headlines are the same"),
-    "covered": Feature(-4.19, "share of its article that the original holds"),
-    "new_sentences": Feature(0.38, "words in sentences that are new"),
-    "new_numbers": Feature(0.55, "figures that the original lacks"),
-    "new_headline": Feature(0.56, "one source, and words of the headline that the original lacks"),
-    "short_notice": Feature(-0.88, "one source and few words, as a notice sent again"),
-    "second_headline": Feature(-0.30, "one source, a clean page under another headline"),
-    "ungrounded": Feature(1.01, "neither text speaks of its headline"),
-    "larger": Feature(0.45, "how much longer its page is"),
-    "swapped": Feature(1.69, "one source, and words swapped in headline and text"),
-    "stub": Feature(-0.78, "the same headline, and hardly an article"),
-    "bulletin": Feature(6.0, "another day's bulletin: figures, a table or a form"),
-    "corrects": Feature(10.0, "its headline says that it corrects an earlier one"),
+    "same_source": "one source, which seldom tells a story twice",
+    "headline": "how alike the headlines are",
+    "covered": "share of its article that the original holds, as far as that is certain",
+    "new_sentences": "words in sentences that are new",
+    "new_share": "share of its words that the original lacks",
+    "new_words": "words that the original lacks",
+    "new_numbers": "figures that the original lacks",
+    "lost_words": "words of the original that it lacks",
+    "lost_numbers": "figures of the original that it lacks",
+    "headline_gains": "words of its headline that its text has and the original lacks",
+    "headline_losses": "words of the original's headline that it lacks",
+    "headline_figures": "figures of its headline that its text has and the original lacks",
+    "new_headline": "words of its headline that the original lacks",
+    "reordered": "the same headline in another order",
+    "grounded": "how much of their headlines the texts speak of",
+    "larger": "how much longer its page is",
+    "spread": "share of its sentences that have a new word",
+    "tokens": "words of its article",
+    "article_share": "share of its page that is article",
 }
-"""Features of novelty. The last two are not fitted. `bulletin`: a list of another day is news to those who need it,
-although readers of labelled pairs call many of them alike. `corrects`: readers of a wrong number must see the right
-one; no labelled pair is a correction, and two articles that differ in one number have log-odds down to -6."""
-FIXED = ("bulletin", "corrects")
-_NOVELTY_INTERCEPT = 0.62
+"""The features of novelty that the trees ask for, and what each means."""
+RISING = (
+    *("new_sentences", "new_share", "new_words", "new_numbers", "lost_numbers", "headline_gains", "headline_losses"),
+    *("headline_figures", "new_headline", "reordered", "larger"),
+)
+"""Features of which more never means less that is new."""
+FALLING = ("covered", "grounded")
+"""Features of which more never means more that is new."""
+FIXED = {
+    "bulletin": Feature(6.0, "another day's bulletin: figures, a table or a form"),
+    "corrects": Feature(10.0, "it says that it corrects an earlier one"),
+}
+"""What the trees are not asked. `bulletin`: a list of another day is news to those who need it, although readers of
+labelled pairs call many of them alike. `corrects`: readers of a wrong number must see the right one; no labelled pair is
+a correction, and two articles that differ in one number can have log-odds down to -6."""
+TABLE = Path(__file__).with_name("novelty.json")
 KINSHIP = {
     "body": Feature(2.11, "how alike the bodies are"),
     "containment": Feature(5.31, "share of the shorter text that the other holds"),
@@ -97,42 +121,58 @@ _KINSHIP_INTERCEPT = -3.61
 SAME_ARTICLE = np.float32(0.5)
 """Least log-odds of the same article. From 0 on, .993 of the same articles are found at a precision of .919; from .5 on
 .992 at .936; from 1 on .960 at .949."""
-_NOVELTY_WEIGHTS = np.array([feature.weight for feature in NOVELTY.values()], np.float32)
+_BULLETIN, _CORRECTS = (np.float32(feature.weight) for feature in FIXED.values())
 _KINSHIP_WEIGHTS = np.array([feature.weight for feature in KINSHIP.values()], np.float32)
 
 
 class Thresholds(NamedTuple):
-    """The settings of a decision, as compiled code takes them. hold_below: log-odds of `decision.novelty`."""
+    """The settings of a decision, as compiled code takes them. hold_below: log-odds of `decision.novelty`; trees: of
+    novelty.
+    """
 
     is_plain: bool
     body: np.float32
     hold_below: np.float32
+    trees: Trees
 
 
 def thresholds(d: DecisionSettings, *, has_words: bool) -> Thresholds:
     """The `Thresholds` of settings. has_words: novelty can be asked, as in the family MinHash."""
-    return Thresholds(d.rule == "jaccard" or not has_words, np.float32(d.body), np.float32(logit(d.threshold)))
+    return Thresholds(
+        d.rule == "jaccard" or not has_words, np.float32(d.body), np.float32(logit(d.threshold)), novelty_trees()
+    )
+
+
+@cache
+def novelty_trees() -> Trees:
+    """The trees of novelty; read once, 2 ms."""
+    return read_trees(TABLE, list(NOVELTY))
 
 
 @njit(nogil=True, cache=True)
 def novelty_features(s):
     """The features of novelty of a pair, float32, in the order of `NOVELTY`."""
-    same, headline = s.same_source, s.headline
+    words = max(_or_zero(s.words), np.float32(1))
     return (
-        np.float32(same),
-        np.float32(headline >= _SAME_HEADLINE),
-        np.float32(_or_zero(s.article_coverage)),
-        np.float32(np.log1p(s.new_sentences)),
-        np.float32(np.log1p(s.new_numbers)),
-        np.float32(np.log1p(s.new_headline_words) if same else 0),
-        np.float32(same and s.smaller_size < _SHORT),
-        np.float32(s.article_share if same and headline < _ANOTHER_HEADLINE else 0),
-        np.float32(s.grounded < _GROUNDED),
-        np.float32(min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO)),
-        np.float32(same and s.swapped),
-        np.float32(headline >= _SAME_HEADLINE and s.article_tokens < _STUB_TOKENS),
-        np.float32(is_bulletin(s)),
-        np.float32(s.corrects),
+        np.float32(s.same_source),
+        np.float32(-1) if np.isnan(s.headline) else s.headline,
+        _or_zero(s.article_coverage),
+        _or_zero(s.new_sentences),
+        min(_or_zero(s.new_words) / words, np.float32(1)),
+        _or_zero(s.new_words),
+        _or_zero(s.new_numbers),
+        _or_zero(s.lost_words),
+        _or_zero(s.lost_numbers),
+        _or_zero(s.headline_gains),
+        _or_zero(s.headline_losses),
+        _or_zero(s.headline_figures),
+        _or_zero(s.new_headline_words),
+        np.float32(s.reordered),
+        np.float32(1) if np.isnan(s.grounded) else s.grounded,
+        min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO),
+        _or_zero(s.spread),
+        _or_zero(s.article_tokens),
+        _or_zero(s.article_share),
     )
 
 
@@ -196,11 +236,17 @@ def weighed(features, weights, intercept):
 
 
 @njit(nogil=True, cache=True)
-def novelty_logit(s):
+def novelty_logit(s, trees):
     """Log-odds that the new item of a pair has something new, float32; NaN where it is not asked."""
     if np.isnan(s.words):
         return np.float32(np.nan)
-    return weighed(novelty_features(s), _NOVELTY_WEIGHTS, _NOVELTY_INTERCEPT)
+    return sum_of(trees, novelty_features(s)) + fixed_logit(s)
+
+
+@njit(nogil=True, cache=True)
+def fixed_logit(s):
+    """What the features that no tree asks for add, float32."""
+    return np.float32(_BULLETIN if is_bulletin(s) else 0) + np.float32(_CORRECTS if s.corrects else 0)
 
 
 @njit(nogil=True, cache=True)
@@ -288,18 +334,26 @@ def _judge_pairs(similar, t, flags, logits):
         s = similar[p]
         flags[0, p] = is_repeat(s)
         flags[1, p] = is_alike(s, t) if t.is_plain else is_same_article(s)
-        logits[p] = np.float32(np.nan) if t.is_plain else novelty_logit(s)
+        logits[p] = np.float32(np.nan) if t.is_plain else novelty_logit(s, t.trees)
         flags[2, p] = flags[0, p] or (flags[1, p] if t.is_plain else logits[p] < t.hold_below)
 
 
 def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.float32]:
     """The features of pairs, (pairs, features): those of `NOVELTY`, or of `KINSHIP`, in that order."""
-    features_of, names = (kinship_features, KINSHIP) if of_kinship else (novelty_features, NOVELTY)
+    features_of, names = (kinship_features, list(KINSHIP)) if of_kinship else (novelty_features, list(NOVELTY))
     return np.array([features_of(s) for s in similar], np.float32).reshape(len(similar), len(names))
 
 
 def contributions(similar: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
-    """The contribution of each feature to the novelty (or kinship) of pair p, log-odds; above 0 it speaks for yes."""
-    values = columns(similar[p : p + 1], of_kinship)[0].tolist()
-    features = (KINSHIP if of_kinship else NOVELTY).items()
-    return {name: feature.weight * value for (name, feature), value in zip(features, values, strict=True)}
+    """What each feature adds to the novelty (or kinship) of pair p, log-odds; above 0 it speaks for yes."""
+    values = columns(similar[p : p + 1], of_kinship)[0]
+    if of_kinship:
+        return {name: one.weight * value for (name, one), value in zip(KINSHIP.items(), values.tolist(), strict=True)}
+    adds = dict(zip(NOVELTY, parts_of(novelty_trees(), values)[1].tolist(), strict=True))
+    s = similar[p]
+    return adds | {"bulletin": FIXED["bulletin"].weight * is_bulletin(s), "corrects": FIXED["corrects"].weight * bool(s["corrects"])}
+
+
+def meaning(name: str) -> str:
+    """What a feature of either model means, for people."""
+    return NOVELTY.get(name) or (FIXED.get(name) or KINSHIP[name]).meaning

@@ -147,28 +147,37 @@ class Judged(NamedTuple):
     novelty: float | None
 
 
+def background_of(pool: Pool, decode: Decoder) -> list[Item]:
+    """The 200 items that come before each edit, so that the boilerplate of their sites is known."""
+    return [_item_of(record, n, decode) for n, record in enumerate(pool.rest_of(_BACKGROUND))]
+
+
+def items_of(edit: Edit, decode: Decoder) -> list[Item]:
+    """The earlier pages of an edit, and the edited article an hour later."""
+    items = [_item_of(record, _BACKGROUND + n, decode) for n, record in enumerate(edit.earlier)]
+    return [*items, _item_of(edit.later, _BACKGROUND + len(edit.earlier) + 60, decode)]
+
+
+def _item_of(record: Mapping[str, Any], minutes: int, decode: Decoder) -> Item:
+    item = decode(json.dumps(record, ensure_ascii=False, default=str).encode(), None, None)
+    if not isinstance(item, Item):
+        raise TypeError(f"no item: {item}")
+    return msgspec.structs.replace(item, time=_START + minutes * _MINUTE)
+
+
 def judged(pool: Pool, edits: Iterable[Edit], settings: Mapping[str, Settings]) -> Iterator[Judged]:
     """Judge each edit beside 200 items of the pool that are no stories, and no other edit.
 
     Left out is an edit of whose earlier pages all are held back.
     """
     decode = Decoder(next(iter(settings.values())).item)
-
-    def item_of(record: Mapping[str, Any], minutes: int) -> Item:
-        item = decode(json.dumps(record, ensure_ascii=False, default=str).encode(), None, None)
-        if not isinstance(item, Item):
-            raise TypeError(f"no item: {item}")
-        return msgspec.structs.replace(item, time=_START + minutes * _MINUTE)
-
-    background = [item_of(record, n) for n, record in enumerate(pool.rest_of(_BACKGROUND))]
+    background = background_of(pool, decode)
     with ExitStack() as stack:
         dedups = {name: stack.enter_context(Deduplicator(one)) for name, one in settings.items()}
         for dedup in dedups.values():
             dedup.apply(dedup.judge(background))
         for edit in edits:
-            items = [item_of(record, len(background) + n) for n, record in enumerate(edit.earlier)]
-            items.append(item_of(edit.later, len(background) + len(edit.earlier) + 60))
-            prepared = next(iter(dedups.values())).prepare(items)
+            prepared = next(iter(dedups.values())).prepare(items_of(edit, decode))
             verdicts = {name: dedup.judge(prepared).verdicts for name, dedup in dedups.items()}
             if all(any(one.forward for one in of_name[:-1]) for of_name in verdicts.values()):
                 evidence = next(iter(verdicts.values()))[-1].evidence

@@ -25,8 +25,10 @@ MEASURED = (
     "reader_labels.jsonl",
     "reader_labels_2.jsonl",
     "reader_labels_3.jsonl",
+    "reader_labels_4.jsonl",
     _OWN / "reader_pairs.jsonl",
     _OWN / "validation_pairs.jsonl",
+    _OWN / "near_pairs.jsonl",
 )
 # Drawn from items for which other rows stand already, or near the boundary of a draft: they teach and measure nothing.
 TAUGHT = (_OWN / "rule_2_pairs.jsonl", _OWN / "clean_pairs.jsonl")

@@ -1,30 +1,39 @@
-"""Fit the weights of the decision to labelled pairs, and cross-validate them.
+"""Fit the models of the decision to labelled pairs and to edits, and cross-validate them.
 
 In: a folder with corpora (NAME.jsonl.gz) and label files, and this project's own label files beside this one. Each
 corpus is judged as a stream, so that a pair is compared with the boilerplate that was known when its later item came.
-Out, on standard output: the coefficients beside those in rule.py, the trade-off between missed and repeated, the rates
-at `decision.novelty` by corpus, the pairs decided wrongly, and the contribution of each feature.
+Out, on standard output: the trade-off between missed and repeated, the rates at the names of `decision.novelty` by
+corpus, what is held back of each kind of edit, what each feature gains, and the weights of kinship beside those in
+rule.py. With `--write` the trees of novelty go to their table in the package.
 
-Every rate is cross-validated by group: a pair is judged by weights that were fitted without its corpus and language, or
-without its site. Pairs of one site share boilerplate and agencies, so weights that have seen the site overfit to it.
+Every rate is cross-validated by group: a pair is judged by a model that was fitted without its corpus, or without its
+site. Pairs of one site share boilerplate and agencies, so a model that has seen the site overfits to it.
 
-The fit is a logistic regression with a ridge on standardised features (Hoerl, Kennard 1970; le Cessie, van Houwelingen
-1992). Every pair counts once: its weight is the number of items that it represents, not its information. Labelled pairs
-are near each other; what the index proposes is often not. So some of the candidates that are alike in nothing are
-added, as other articles. Nobody has to read these.
+Labelled pairs have hardly any changed death toll, because copies are thousands of times as frequent. So **edits** of
+real articles with known truth (tests/figures/edits.py) are training pairs of small weight. Labelled pairs are near each
+other, too; what the index proposes often is not. So some of the candidates that are alike in nothing are added, as
+other articles. Nobody has to read these two. Every other pair counts once: its weight is the number of items that it
+represents, not its information.
 
-    python -m tests.labels.fit FOLDER
+Novelty: gradient boosting (Friedman 2001) with monotone constraints. Kinship: logistic regression with a ridge on
+standardised features (Hoerl, Kennard 1970; le Cessie, van Houwelingen 1992).
+
+    python -m tests.labels.fit FOLDER [--write]
 """
 
+import argparse
+import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import lightgbm
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -35,17 +44,31 @@ from stream_dedup.dedup import rule
 from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.trees import Trees, sum_of, write_trees
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.rates import Rates, counts, rates
 from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings.judging import NOVELTY_NAMES
+from tests.figures.edits import CORPORA, KINDS, Edit, background_of, edits_of, items_of, pools
 from tests.figures.tables import table
 from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
 # Variance of a standardised coefficient before any pair is seen. From .1 to 3 the rates stay within .004.
 _VARIANCE = 0.3
+# Trees: @TREES@
+_TREES, _DEPTH, _RATE = 150, 4, 0.08
+# Groups of sites: a fit for each of 1,700 sites would take an hour.
+_SITE_GROUPS = 10
+# What an edit counts beside a labelled pair, by kind: @EDITS@
+EDIT_WEIGHT = 0.05
+EDIT_WEIGHTS: dict[str, float] = {}
+_EDITS, _EDIT_SEED = 30, 2
+# Edits that are another article than the one before.
+_OTHER_ARTICLES = ("form", "half", "swallow")
 _STEPS, _CLOSE = 100, 1e-9
 # Missed at which the curve is read, and the one at which features are weighed against each other.
 _MISSED, _USUAL = (0.02, 0.03, 0.04, 0.06, 0.08), 0.04
@@ -60,8 +83,8 @@ Bools = NDArray[np.bool_]
 
 
 class Pairs(NamedTuple):
-    """Pairs, n of them: the labelled ones, and FAR ones. similar: (n,) SIMILARITY; sites: of the later items, "" where
-    unknown.
+    """Pairs, n of them: the labelled ones, edits, and FAR ones. similar: (n,) SIMILARITY; sites: of the later items, ""
+    where unknown.
     """
 
     labels: list[Label]
@@ -75,9 +98,8 @@ class Pairs(NamedTuple):
 
     @property
     def fixed(self) -> Floats:
-        """The contribution of the features that are not fitted, (n,) log-odds."""
-        weights = [feature.weight if name in rule.FIXED else 0.0 for name, feature in rule.NOVELTY.items()]
-        return self.columns @ np.array(weights)
+        """What the features that are not fitted add, (n,) log-odds."""
+        return np.array([rule.fixed_logit(one) for one in self.similar], np.float64)
 
     @property
     def is_repeat(self) -> Bools:
@@ -87,12 +109,23 @@ class Pairs(NamedTuple):
     @property
     def counts_for(self) -> Floats:
         """What each pair counts in a fit, (n,)."""
-        return np.array([_FAR_WEIGHT if label.sample == "far" else 1.0 for label in self.labels])
+        return np.array([_counts_for(label) for label in self.labels])
 
 
+def _counts_for(label: Label) -> float:
+    if label.sample == FAR.sample:
+        return _FAR_WEIGHT
+    return EDIT_WEIGHTS.get(kind, EDIT_WEIGHT) if (kind := edit_kind(label)) else 1.0
+
+
+def edit_kind(label: Label) -> str:
+    """The kind of an edit; "" for other pairs."""
+    return (label.sample or "").removeprefix(EDIT) if (label.sample or "").startswith(EDIT) else ""
+
+
+EDIT = "edit "
+"""Begins the sample of an edit, before its kind."""
 _DEFAULT = rule.thresholds(load_settings().decision, has_words=True)
-# The columns that are fitted.
-FITTED = np.array([name not in rule.FIXED for name in rule.NOVELTY])
 
 
 class Weights(NamedTuple):
@@ -137,17 +170,73 @@ def fit(columns: Floats, outcome: Bools, counts_for: Floats | None = None, varia
     return Weights(coefficients, float(weights[-1] - coefficients @ mean))
 
 
+def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None) -> Trees:
+    """Boosted trees that are monotone as `rule` says. counts_for: what each row counts, (n,); default 1."""
+    monotone = [(name in rule.RISING) - (name in rule.FALLING) for name in rule.NOVELTY]
+    model = lightgbm.LGBMClassifier(
+        n_estimators=_TREES, max_depth=_DEPTH, num_leaves=2**_DEPTH, learning_rate=_RATE, reg_lambda=1.0,
+        min_child_samples=20, min_child_weight=0.01, monotone_constraints=monotone,
+        monotone_constraints_method="advanced", num_threads=1, deterministic=True, force_col_wise=True, verbose=-1,
+    )  # fmt: skip
+    model.fit(columns, outcome, sample_weight=counts_for)
+    found = model.booster_.dump_model()["tree_info"]
+    inner = 2**_DEPTH - 1
+    trees = Trees(
+        np.zeros((len(found), inner), np.uint8),
+        np.zeros((len(found), inner), np.float32),
+        np.zeros((len(found), 2 * inner + 1), np.float32),
+    )
+    for row, tree in enumerate(found):
+        _fill(trees, row, 0, tree["tree_structure"])
+    return trees
+
+
+def _fill(trees: Trees, row: int, node: int, found: Mapping[str, Any]) -> None:
+    """Write what lightgbm says of a node and all below it. Below a leaf all nodes have its value."""
+    trees.values[row, node] = found.get("internal_value", found.get("leaf_value"))
+    if node < trees.features.shape[1]:
+        if "split_feature" in found:
+            trees.features[row, node], trees.thresholds[row, node] = found["split_feature"], found["threshold"]
+        for child, side in ((2 * node + 1, "left_child"), (2 * node + 2, "right_child")):
+            _fill(trees, row, child, found.get(side, found))
+
+
+def tree_logits(trees: Trees, columns: Floats) -> Floats:
+    """The log-odds of each row, (n,)."""
+    return np.array([sum_of(trees, row) for row in columns.astype(np.float32)], np.float64)
+
+
+Teach = Callable[[Floats, Bools, Floats], Callable[[Floats], Floats]]
+"""Fits a model to columns, outcomes and counts; the model says the log-odds of columns."""
+
+
+def logistic(columns: Floats, outcome: Bools, counts_for: Floats) -> Callable[[Floats], Floats]:
+    """Teach a logistic regression; see `Teach`."""
+    return fit(columns, outcome, counts_for).logits
+
+
+def forest(columns: Floats, outcome: Bools, counts_for: Floats) -> Callable[[Floats], Floats]:
+    """Teach boosted trees; see `Teach`."""
+    trees = boosted(columns, outcome, counts_for)
+    return lambda rows: tree_logits(trees, rows)
+
+
 def logits_by_others(
-    columns: Floats, outcome: Bools, usable: Bools, groups: Sequence[str], counts_for: Floats | None = None
+    columns: Floats,
+    outcome: Bools,
+    usable: Bools,
+    groups: Sequence[str],
+    counts_for: Floats | None = None,
+    teach: Teach = logistic,
 ) -> Floats:
-    """Return the log-odds of each row by weights fitted to the usable rows of the other groups, (n,)."""
+    """Return the log-odds of each row by a model fitted to the usable rows of the other groups, (n,)."""
     _, number = np.unique(np.array(groups), return_inverse=True)
     each = np.ones(len(columns)) if counts_for is None else counts_for
     logits = np.empty(len(columns))
     for group in range(number.max() + 1):
         inside = number == group
         train = usable & ~inside
-        logits[inside] = fit(columns[train], outcome[train], each[train]).logits(columns[inside])
+        logits[inside] = teach(columns[train], outcome[train], each[train])(columns[inside])
     return logits
 
 
@@ -173,19 +262,21 @@ def outcome_of(label: Label) -> bool | None:
     return {"copy": False, "cut": None}.get(label.label, True)
 
 
-def corpora_and_languages(labels: Sequence[Label]) -> list[str]:
-    """Return the group of each pair: its corpus, and its language where a corpus has several."""
-    return [f"{label.corpus} {label.lang or ''}".strip() for label in labels]
-
-
-def judged_by_others(pairs: Pairs, groups: Sequence[str], without: int | None = None) -> Floats:
-    """Return the cross-validated log-odds of all pairs. `without`: a feature to leave out."""
-    chosen = FITTED.copy()
-    if without is not None:
-        chosen[without] = False
+def judged_by_others(pairs: Pairs, groups: Sequence[str]) -> Floats:
+    """Return the cross-validated log-odds of all pairs."""
     outcome, _ = outcomes(pairs.labels)
-    logits = logits_by_others(pairs.columns[:, chosen], outcome, usable_in(pairs), groups, pairs.counts_for)
+    logits = logits_by_others(pairs.columns, outcome, usable_in(pairs), groups, pairs.counts_for, forest)
     return np.where(pairs.is_repeat, _HELD, logits + pairs.fixed)
+
+
+def groups_of(pairs: Pairs) -> dict[str, list[str]]:
+    """Return the group of each pair: its corpus; and one of ten groups of sites."""
+    corpora = [label.corpus or "" for label in pairs.labels]
+    sites = [
+        str(zlib.crc32((site or f"{label.corpus} {label.later}").encode()) % _SITE_GROUPS)
+        for label, site in zip(pairs.labels, pairs.sites, strict=True)
+    ]
+    return {"corpus": corpora, "site": sites}
 
 
 def usable_in(pairs: Pairs) -> Bools:
@@ -245,7 +336,7 @@ def read_all_labels(folder: Path) -> list[Label]:
 
 
 def read_pairs(folder: Path) -> Pairs:
-    """Judge every corpus that has labels."""
+    """Judge every corpus that has labels; the pairs, and the edits of all corpora."""
     by_corpus: dict[str, list[Label]] = {}
     for label in read_all_labels(folder):
         by_corpus.setdefault(label.corpus or "", []).append(label)
@@ -253,7 +344,35 @@ def read_pairs(folder: Path) -> Pairs:
     for corpus, labels in by_corpus.items():
         print(f"Judging {corpus} ...", file=sys.stderr)
         parts.append(compare_in_stream(read_corpus(folder / f"{corpus}.jsonl.gz"), labels, load_settings()))
-    return _joined(parts)
+    return _joined([*parts, *edit_pairs(folder, load_settings())])
+
+
+def edit_pairs(folder: Path, settings: Settings) -> Iterable[Pairs]:
+    """Compare each edit with its article, as if 200 other items of its corpus had come before.
+
+    Their seed is another one than that of the figures, so that these measure what the fit has not seen.
+    """
+    decode = Decoder(settings.item)
+    for corpus in CORPORA:
+        print(f"Editing {corpus} ...", file=sys.stderr)
+        for pool in pools(list(map(json.loads, read_corpus(folder / f"{corpus}.jsonl.gz"))), _EDIT_SEED, corpus):
+            with closing(Deduplicator(settings)) as dedup:
+                dedup.apply(dedup.judge(background_of(pool, decode)))
+                for edit in edits_of(pool, tuple(KINDS), _EDIT_SEED, _EDITS, corpus):
+                    yield _compared(edit, dedup, items_of(edit, decode))
+
+
+def _compared(edit: Edit, dedup: Deduplicator, items: list[Item]) -> Pairs:
+    """The pair of the article and its edit; of several earlier pages the last."""
+    ready, place = dedup.prepare(items), np.array([len(items) - 1])
+    boilerplate = dedup.boilerplate, np.zeros(len(items), np.int64)
+    known = ready.prints.signatures
+    similar = compare(ready.prints, known, place, place - 1, None, boilerplate, ready.is_correction)
+    label, new = ("update", NEW) if edit.truth == "news" else ("copy", "no")
+    if edit.kind in _OTHER_ARTICLES:
+        label = "different"
+    named = Label(edit.earlier[-1]["id"], edit.later["id"], label, 0.0, False, new, f"{EDIT}{edit.kind}")
+    return Pairs([msgspec.structs.replace(named, corpus=edit.source_corpus)], similar, [str(edit.later.get("source"))])
 
 
 def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings: Settings) -> Pairs:
@@ -323,33 +442,38 @@ def _joined(parts: Sequence[Pairs]) -> Pairs:
 # -- the report -------------------------------------------------------------------------------------------------------
 
 
-def report(pairs: Pairs, threshold: float) -> str:
-    """Make the whole report. `threshold`: decision.novelty."""
-    labels, usable, each = pairs.labels, usable_in(pairs), pairs.counts_for
-    outcome, _ = outcomes(labels)
-    by_site = [site or f"{label.corpus} {label.later}" for label, site in zip(labels, pairs.sites, strict=True)]
-    groups = {"corpus and language": corpora_and_languages(labels), "site": by_site}
-    logits = {name: judged_by_others(pairs, of) for name, of in groups.items()}
-    found = fit(pairs.columns[:, FITTED][usable], outcome[usable], each[usable])
-    is_same = np.array([label.same for label in labels])
+def report(pairs: Pairs) -> str:
+    """Make the whole report."""
+    labels = pairs.labels
+    logits = {name: judged_by_others(pairs, of) for name, of in groups_of(pairs).items()}
+    is_edit = np.array([bool(edit_kind(label)) for label in labels])
+    found, is_same, each = learnt(pairs), np.array([label.same for label in labels]), pairs.counts_for
     kinship = fit(rule.columns(pairs.similar, of_kinship=True).astype(np.float64), is_same, each)
-    fitted = {name: feature for name, feature in rule.NOVELTY.items() if name not in rule.FIXED}
-    everywhere = {name: rates_of(labels, one, threshold) for name, one in logits.items()}
-    trade_off = ["repeated at missed <=", *map(str, _MISSED), f"at {threshold:g}: missed", "repeated"]
     blocks = [
-        f"{usable.sum()} of {len(labels)} pairs are fitted, {(each < 1).sum()} of them candidates that are alike in "
-        "nothing.",
-        _coefficients(found, fitted, rule._NOVELTY_INTERCEPT),
+        f"{usable_in(pairs).sum()} of {len(labels)} pairs are fitted, {is_edit.sum()} of them edits, "
+        f"{(np.array([label.sample for label in labels]) == FAR.sample).sum()} candidates that are alike in nothing.",
         _coefficients(kinship, rule.KINSHIP, rule._KINSHIP_INTERCEPT),
-        _table(trade_off, [
-            [f"by {name}", *(repeated_at(labels, one, missed) for missed in _MISSED), everywhere[name].missed,
-             everywhere[name].repeated]
-            for name, one in logits.items()
+        _table(["feature", "times asked"], _asked(found)),
+        _table(["repeated at missed <=", *map(str, _MISSED)], [
+            [f"by {name}", *(repeated_at(labels, one, missed) for missed in _MISSED)] for name, one in logits.items()
         ]),
-        *(_by_corpus(labels, one, threshold, name) for name, one in logits.items()),
-        _ablation(pairs, groups["corpus and language"], logits["corpus and language"], usable),
+        *(_by_corpus(labels, one, threshold, f"{name}, {word}") for name, one in logits.items()
+          for word, threshold in NOVELTY_NAMES.items()),
+        _by_kind(labels, logits["corpus"]),
     ]  # fmt: skip
     return "\n\n".join(blocks)
+
+
+def learnt(pairs: Pairs) -> Trees:
+    """The trees of all usable pairs."""
+    usable = usable_in(pairs)
+    return boosted(pairs.columns[usable], outcomes(pairs.labels)[0][usable], pairs.counts_for[usable])
+
+
+def _asked(trees: Trees) -> list[list[Any]]:
+    is_split = trees.values[:, 1 : trees.features.shape[1] * 2 : 2] != trees.values[:, 2 : trees.features.shape[1] * 2 + 1 : 2]
+    counts = np.bincount(trees.features[is_split], minlength=len(rule.NOVELTY)).tolist()
+    return [[name, count] for name, count in zip(rule.NOVELTY, counts, strict=True)]
 
 
 def _coefficients(found: Weights, features: Mapping[str, rule.Feature], intercept: float) -> str:
@@ -363,33 +487,38 @@ def _coefficients(found: Weights, features: Mapping[str, rule.Feature], intercep
 def _by_corpus(labels: Sequence[Label], logits: Floats, threshold: float, groups: str) -> str:
     corpora = np.array([label.corpus or "" for label in labels])
     rows = []
-    for corpus in dict.fromkeys(corpora.tolist()):
-        places = np.flatnonzero(corpora == corpus)
+    for corpus in ("", *dict.fromkeys(corpora.tolist())):
+        places = np.flatnonzero((corpora == corpus) | (corpus == ""))
         found = rates_of([labels[i] for i in places], logits[places], threshold)
-        rows += [[corpus, found.rows, found.held, found.missed, found.repeated]] if found.rows else []
-    return _table([f"by {groups}, at {threshold:g}", "pairs", "held", "missed", "repeated"], rows)
+        rows += [[corpus or "all", found.rows, found.held, found.missed, found.repeated]] if found.rows else []
+    return _table([f"by {groups}", "pairs", "held", "missed", "repeated"], rows)
 
 
-def _ablation(pairs: Pairs, groups: Sequence[str], logits: Floats, usable: Bools) -> str:
-    """Measure the cross-validated contribution of each feature as log loss of the usable pairs that count in rates."""
-    outcome, _ = outcomes(pairs.labels)
-    asked = usable & np.array([measures(label) for label in pairs.labels])
-    judged = {"none": logits} | {
-        name: judged_by_others(pairs, groups, without=place)
-        for place, name in enumerate(rule.NOVELTY)
-        if name not in rule.FIXED
-    }
+def _by_kind(labels: Sequence[Label], logits: Floats) -> str:
+    kinds = np.array([edit_kind(label) for label in labels])
     rows = [
-        [name, f"{log_loss(one[asked], outcome[asked]):.4f}", repeated_at(pairs.labels, one, _USUAL)]
-        for name, one in judged.items()
-    ]
-    return _table(["left out", "log loss", f"repeated at missed <= {_USUAL}"], rows)
+        [kind, str((kinds == kind).sum()),
+         *(float((logits[kinds == kind] < rule.logit(threshold)).mean()) for threshold in NOVELTY_NAMES.values())]
+        for kind in KINDS
+    ]  # fmt: skip
+    return _table(["held back of edits", "edits", *NOVELTY_NAMES], rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return table(head, [[f"{one:.3f}" if isinstance(one, float) else str(one) for one in row] for row in rows])
 
 
+def main() -> None:
+    """Fit the models of the decision to labels and edits, and cross-validate them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.labels.fit", description=main.__doc__)
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="corpora (NAME.jsonl.gz) and label files")
+    parser.add_argument("--write", action="store_true", help="write the trees to their table in the package")
+    given = parser.parse_args()
+    pairs = read_pairs(given.folder)
+    if given.write:
+        write_trees(rule.TABLE, learnt(pairs), list(rule.NOVELTY))
+    print(report(pairs))
+
+
 if __name__ == "__main__":
-    [folder] = sys.argv[1:]
-    print(report(read_pairs(Path(folder)), load_settings().decision.threshold))
+    main()
