@@ -7,7 +7,7 @@ item in turn, those that it is compared with. One rule holds wherever a batch be
    window. Remembered are the originals among all earlier items, those of this batch included.
 2. Of these, the `MAX_CANDIDATES` with the highest score are compared, of equals the newest ones. The score is the sum
    over the shared keys of 1 / (items that the key gave), since a rare key says more than one of a form or a menu. An
-   item with the same id comes first, unless so many have it that it names no article: then it is a key like others.
+   item with the same id comes first, unless more than four have it: then it names no article, and is a key like others.
 
 What this batch remembers is known only as its items are judged. So the index is asked for all items at once, and the
 result is kept whole where this batch may change it: `is_changing`. decide.py then calls `choose` for each item.

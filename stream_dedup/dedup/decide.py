@@ -17,7 +17,8 @@ questions 2 and 3 are not asked of a new version.
 
 The fate of an item decides what later ones find: what the index remembers, which passages recur. So the loop is
 sequential. It is compiled, because an item is compared with up to twelve others. A new version that is let through
-deletes the version that it replaces, and a tombstone every original with its id, because it names nothing else.
+deletes the version that it replaces, and a tombstone every original with its id, because it names nothing else,
+whatever their times.
 
 The originals of batches that are not yet final come first, as if they were earlier items of this batch: settled ones.
 So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
@@ -233,7 +234,7 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
         np.concatenate([*steps, scope.steps]), np.concatenate([*doubted, scope.times]), settled,
         rows.next_row - most, rows.next_row, arrivals.window,
     )  # fmt: skip
-    may_forget = any(len(delta.forgotten) for delta in earlier)
+    may_forget = any(len(delta.forgotten) for delta in earlier) or bool((ready.kinds == TOMBSTONE).any())
     found = find_candidates(keys, scope.windows, index, limit, may_forget, subjects.first_kept_row + len(signatures))
     known, slots = _with_rows(_Slots(signatures, bodies, subjects.step * arrivals.step), found.row, memory)
     found = found._replace(slot=slots)
@@ -360,9 +361,12 @@ def _judge_from(j, subjects, candidates, near, known, news, t, forwards, drops, 
             if outcome == VERSION and not drops:
                 gone = version_of(subjects.id_hash[j], known.views.digest[slots[best]])
         elif subjects.kind[new] == TOMBSTONE:
+            gone = subjects.id_hash[
+                j
+            ]  # also originals outside its window: who withdraws an item may have another clock
             for k in range(n):  # the newest, if there are several
-                if known.views.row_id[slots[k]] == subjects.id_hash[j]:
-                    best, outcome, gone = k, SAME_ID, subjects.id_hash[j]
+                if known.views.row_id[slots[k]] == gone:
+                    best, outcome = k, SAME_ID
         done.outcome[j] = outcome
 
         # 3. Record what the item leaves behind.

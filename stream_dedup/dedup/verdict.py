@@ -172,7 +172,9 @@ def describe_verdict(verdict: Verdict) -> str:
     if verdict.kind is Kind.BAD:
         return f"Dead letter: it cannot be judged ({verdict.reason})."
     if verdict.kind is Kind.TOMBSTONE:
-        forgotten = "and its original is forgotten" if verdict.original else "and no original of this id was known"
+        forgotten = (
+            "and its original is forgotten" if verdict.original else "and no original of this id was in its window"
+        )
         return f"{_LET_THROUGH}it withdraws the item of this id, {forgotten}."
     start, evidence = _LET_THROUGH if verdict.forward else _HELD_BACK, verdict.evidence or Evidence()
     if verdict.stage in (Stage.ID, Stage.POLICY):

@@ -126,6 +126,19 @@ def test_a_tombstone_forgets_all_that_have_its_id_because_it_names_no_source() -
     assert kinds(verdicts) == ["tombstone", "unique", "unique", "duplicate"]
 
 
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("hour", [-1, 0, 24 * 900])
+def test_a_tombstone_need_not_have_the_clock_of_the_items(hour: int, size: int) -> None:
+    """As one that somebody sends by hand, long after the dates of an archive."""
+    items = [story("1", BRIDGE, hour=9), Tombstone("1", hour * HOUR), story("2", BRIDGE, hour=10)]
+    blocks: list[bytes] = []
+    with Deduplicator() as dedup, Deduplicator() as restored:
+        assert kinds(judged(dedup, items, size, blocks=blocks)) == ["unique", "tombstone", "unique"]
+        for data in blocks:
+            restored.restore(decode(data, dedup.scheme_id, dedup.scheme.signature_dtype))
+        assert told(judged(restored, [story("3", BRIDGE, hour=11)])) == [("duplicate", "2")]
+
+
 def test_what_is_forgotten_by_hand_is_let_through_again() -> None:
     with ScriptDeduplicator() as dedup:
         dedup.apply(dedup.judge([story("1", BRIDGE), story("2", FERRY)]))
