@@ -13,7 +13,7 @@ import msgspec
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
-RULE_VERSION = 5
+RULE_VERSION = 6
 """Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
 # One bit of a distance corresponds to one step of a threshold.
 _BIT = 0.05
