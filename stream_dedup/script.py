@@ -213,6 +213,22 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         super().rollback()
         self._start_generation()
 
+    def forget(self, item_id: str) -> bool:
+        """Forget all originals with this id, so that their next copy is let through; return whether any was known.
+
+        `save` keeps it. Judge a batch again that was judged before. Raises UsageError for what is no id.
+
+        >>> row = {"id": 1, "title": "Elm bridge opens", "text": "It opened on Monday."}
+        >>> with Deduplicator() as dedup:
+        ...     [len(list(dedup.filter([row]))), dedup.forget("1"), len(list(dedup.filter([row]))), dedup.forget("2")]
+        [1, True, 1, False]
+        """
+        if not isinstance(item_id, str):
+            raise UsageError(f"forget takes the id of an item, a string, not {item_id!r:.80}")
+        known = super().forget(item_id)
+        self._start_generation()
+        return known
+
     def restore(self, delta: Delta) -> None:
         super().restore(delta)
         self._start_generation()

@@ -3,10 +3,11 @@
 In: lines of files and pipes (lines.py). Out: the *output*, the lines of unique items and of updates, bytes unchanged
 (in shadow mode the lines of all items), in the format that its name asks for (outputs.py); and, if asked for, the
 *duplicates*, a JSON row for each other item in input order: `Verdict.as_json()`, the item's file and line (from 1), the
-original's file, and for a bad item its bytes in base64 (`raw`); and the *verdicts*, such a row for every item. In a
-verdict `partition` is the number of the input (from 0, counted through all runs of a state) and `offset` the number of
-the line. Blank lines are skipped. The verdicts are those of the Kafka worker for the same items in the same order,
-however they are cut into batches. A `FilterReport` sees each batch once it is done, and makes a page of them.
+file of its original, and for a bad item its bytes in base64 (`raw`); and the *verdicts*, such a row for every item. In
+a verdict `partition` is the number of the input (from 0, counted through all runs of a state) and `offset` the number
+of the line. Blank lines are skipped. The verdicts are those of the Kafka worker for the same items in the same order,
+however they are cut into batches, unless ids name no articles (`LineJudge`). A `FilterReport` sees each batch once it
+is done, and makes a page of them.
 
 Everything else that works on files judges lines as here, too. A Kafka record has a timestamp; a line has only the date
 in its item (`published`). A line without a date, or with one in the future, takes the watermark (`Deduplicator.judge`),
@@ -34,17 +35,17 @@ import base64
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from stream_dedup.batch.lines import Line, LineReader, Position, item_of
+from stream_dedup.batch.lines import Line, LineReader, Position, item_of, size_of
 from stream_dedup.batch.outputs import LineWriter, Output, check_free, checked_outputs, file_errors, files_of
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
 from stream_dedup.batch.tables import WRITABLE, CsvRow, FileFormat
@@ -54,6 +55,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
+from stream_dedup.news.ids import FIRST, SharedIds
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.survey import Summary, Survey
 from stream_dedup.settings import Settings
@@ -161,6 +163,7 @@ def filter_files(
         if journal:
             point = journal.resume_point(point.run)
         run = _FilterRun(dedup, journal, point.run, point.commit)
+        run.judge.look_ahead(names, file_format, point.run.first)
         if for_report and not force:
             check_free({"--report": for_report})
         page = stack.enter_context(Output(for_report, in_place=False)) if for_report else None
@@ -280,8 +283,9 @@ class _FilterRun:
     def _row(self, line: Line, verdict: Verdict) -> Line:
         """The row of an item in the duplicates and in the verdicts, as a line."""
         row: dict[str, Any] = verdict.as_json()
-        if verdict.original is not None:
-            row["original"]["file"] = self._names[verdict.original.partition]
+        for name in ("original", "nearest"):
+            if row[name] is not None:
+                row[name]["file"] = self._names[row[name]["partition"]]
         row |= {"file": self._names[line.input], "line": line.number}
         if verdict.kind is Kind.BAD:
             raw = line.source_row.raw if isinstance(line.source_row, CsvRow) else line.value
@@ -305,7 +309,9 @@ def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
 class LineJudge:
     """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may claim to be.
 
-    `place` makes the text that names a line of an input in the survey.
+    `place` makes the text that names a line of an input in the survey. Ids that name no article (news/ids.py) do not
+    count: such an item is judged as one without an id, whose place stands in. What they are is seen in the first lines
+    of an input, of a pipe in those of its first batch.
     """
 
     def __init__(
@@ -320,12 +326,41 @@ class LineJudge:
         self.items: Sequence[AnyItem] = ()
         """Those of the lines judged last."""
         self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
+        self._shared_ids: dict[int, frozenset[str]] = {}  # by the number of an input
+
+    def look_ahead(self, inputs: Sequence[str], file_format: FileFormat | None = None, first_number: int = 0) -> None:
+        """Look at the first lines of those inputs that can be read twice: so no verdict depends on the batches.
+
+        An input that cannot be read is left to the run, which will say why.
+        """
+        for number, name in enumerate(inputs, first_number):
+            if size_of(name) is not None:
+                reader = LineReader([name], file_format, most=self._dedup.settings.worker.max_record_bytes)
+                with suppress(InputError):
+                    self._look_at(number, islice(reader, FIRST))
+
+    def _look_at(self, number: int, lines: Iterable[Line]) -> None:
+        decode, shared = Decoder(self._dedup.settings.item), SharedIds()  # another decoder: it counts the shapes
+        for line in lines:
+            if isinstance(item := item_of(decode, line), Item):
+                shared.add(item, "")
+        self._shared_ids[number] = shared.ids
+
+    def _named(self, line: Line, item: AnyItem) -> AnyItem:
+        """The item, by its place if its id names no article."""
+        if isinstance(item, Item) and item.id in self._shared_ids[line.input]:
+            return msgspec.structs.replace(item, id=f"{line.input}:{line.number}")
+        return item
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """The verdicts in the order of the lines. Nothing is remembered before `Deduplicator.apply`."""
-        self.items = [item_of(self._decode, line) for line in lines]
-        for line, item in zip(lines, self.items, strict=True):
+        for number in dict.fromkeys(line.input for line in lines):
+            if number not in self._shared_ids:
+                self._look_at(number, (line for line in lines if line.input == number))
+        items = [item_of(self._decode, line) for line in lines]
+        for line, item in zip(lines, items, strict=True):
             self._survey.add(item, line.value, line.input, line.number)
+        self.items = [self._named(*each) for each in zip(lines, items, strict=True)]
         return self._dedup.judge(self.items, self._latest, one_clock=True)
 
     def summary(self) -> Summary | None:

@@ -123,6 +123,11 @@ class Corpus:
         found: NDArray[np.void] = self._arrays[SIGNATURES][rows]
         return found
 
+    def id_hashes(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The hashes of the ids of rows."""
+        hashes: NDArray[np.uint64] = self._arrays[SIGNATURES]["row_id"][rows]
+        return hashes
+
     def words(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The word sets of rows as in `Fingerprints.words`, (rows, 4096) uint8."""
         return word_sets(self._slices(rows, "words"))

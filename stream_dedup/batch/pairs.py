@@ -3,15 +3,16 @@
 In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment",
 "headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);
 and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
-the pairs and carries the id of its first item. With a choice of what to keep (`Keep`), such a row also has
-"representative", the id of the item that stays, and "keep", whether it is this one. Two items are a pair if the stream
-would call them one article (its second question): the same fingerprints and rule. Whether `b` has something new for a
-reader is not asked. There is no window, an id is no evidence (an id that occurs twice is two items), and a cluster may
-hold two items that are no pair: a copy of a copy. Bad lines are reported, counted and left out.
+the pairs and carries the id of its first item; if an earlier cluster carries that id already, the number of the item's
+row follows in brackets, so that no two clusters have one name. With a choice of what to keep (`Keep`), such a row also
+has "representative", the id of the item that stays, and "keep", whether it is this one. Two items are a pair if the
+stream would call them one article (its second question): the same fingerprints and rule. Whether `b` has something new
+for a reader is not asked. There is no window, an id is no evidence (an id that occurs twice is two items), and a
+cluster may hold two items that are no pair: a copy of a copy. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
 candidates (pair_search.py). Fingerprints and codes of pairs are in temporary files beside the pairs. So the run uses no
-more than `memory` bytes plus some 16 bytes an item for clusters and what stays of them. A killed run is repeated; the
+more than `memory` bytes plus some 40 bytes an item for clusters and what stays of them. A killed run is repeated; the
 outputs grow under temporary names, so it leaves none.
 """
 
@@ -342,6 +343,13 @@ def _write_pairs(output: Output, corpus: Corpus, verified: Arrays, count: int) -
     writer.publish()
 
 
+def _later_of_one_id(corpus: Corpus, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the ascending rows whose id another one of them has before."""
+    is_later = np.ones(len(rows), np.bool_)
+    is_later[np.unique(corpus.id_hashes(rows), return_index=True)[1]] = False
+    return rows[is_later]
+
+
 def _write_clusters(
     output: Output, corpus: Corpus, roots: NDArray[np.int64], keep: Keep | None, scheme: Scheme
 ) -> tuple[str, ...]:
@@ -353,8 +361,11 @@ def _write_clusters(
         merits = [keep.merits(corpus.signatures(rows), scheme) for rows in chunks]
         rank, times = (np.concatenate(column) for column in zip(*merits, strict=True))
         kept, absent = representatives(roots, rank, times), keep.absent(set(np.unique(rank).tolist()))
+    renamed = set(_later_of_one_id(corpus, np.flatnonzero(roots == np.arange(corpus.size))).tolist())
     for rows in chunks:
-        columns: dict[str, list[Any]] = {"id": corpus.ids(rows), "cluster": corpus.ids(roots[rows])}
+        named = zip(corpus.ids(roots[rows]), roots[rows].tolist(), strict=True)
+        clusters = [f"{name} ({root + 1})" if root in renamed else name for name, root in named]
+        columns: dict[str, list[Any]] = {"id": corpus.ids(rows), "cluster": clusters}
         if keep:
             columns |= {"representative": corpus.ids(kept[rows]), "keep": (kept[rows] == rows).tolist()}
         writer.write(columns)

@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table
+from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table, warn
 from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -88,10 +88,16 @@ def _items(names: list[str], corpus: list[str], decode: "Decoder") -> "list[Item
     items: dict[str, Item] = {}
     last: Item | Tombstone | BadItem | None = None
     for line in LineReader(inputs):
-        # The id of an item without one is its position, as in the output of `filter` and `pairs` for the same inputs.
-        last = item_of(decode, line)
-        if isinstance(last, Item) and last.id in names:
-            items[last.id] = last
+        # A place stands for an item without an id, or with one that names no article, as in the output of `filter`.
+        last, at = item_of(decode, line), f"{line.input}:{line.number}"
+        if isinstance(last, Item):
+            for name in {last.id, at}.intersection(names):
+                if items.setdefault(name, last) != last:
+                    warn(
+                        CleanConsole(stderr=True),
+                        f"the id {name[:60]!r} occurs again at {inputs[line.input]}:{line.number}; the first item is "
+                        f"taken. Its place {at} names this one",
+                    )
         if len(items) == len(set(names)):
             break
     place = f"in {', '.join(corpus)}" if corpus else "and no such file; to look up an id, name its corpus with --in"

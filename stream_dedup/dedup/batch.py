@@ -22,7 +22,8 @@ EMPTY, ITEM, TOMBSTONE = range(3)
 """Kinds of subjects. EMPTY: an item without anything to judge it by."""
 
 FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
-"""An original to forget: the hash of its id, and the number of additions of the delta that come before."""
+"""Originals to forget: `row_id` is the hash of their id, or the name of one version of it (`candidates.version_of`);
+before: the number of additions of the delta that come before."""
 ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")])
 """The arrival of an added row: the watermark and its elapsed event time then (clocks.py), ms; 1 if its time is
 doubted."""

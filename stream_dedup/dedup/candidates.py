@@ -7,7 +7,7 @@ item in turn, those that it is compared with. One rule holds wherever a batch be
    window. Remembered are the originals among all earlier items, those of this batch included.
 2. Of these, the `MAX_CANDIDATES` with the highest score are compared, of equals the newest ones. The score is the sum
    over the shared keys of 1 / (items that the key gave), since a rare key says more than one of a form or a menu. An
-   item with the same id comes first.
+   item with the same id comes first, unless more than four have it: then it names no article, and is a key like others.
 
 What this batch remembers is known only as its items are judged. So the index is asked for all items at once, and the
 result is kept whole where this batch may change it: `is_changing`. decide.py then calls `choose` for each item.
@@ -36,6 +36,25 @@ COLUMN = (1 << ROW_SHIFT) - 1
 """The bits of a word that hold the column of the item's key."""
 # Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 keys.
 _KEY_WEIGHT, _ID_WEIGHT = 1 << 16, 1 << 29
+# Items of one id up to which it names an article: several feeds may count 1, 2, 3, and each item of one id takes the
+# place of a candidate.
+_MOST_OF_ONE_ID = 4
+
+
+@njit(nogil=True, cache=True, inline="always")
+def version_of(row_id, digest):
+    """The name of one version of an id, 64 bits: of the hash of the id and the digest of the words.
+
+    The upper half is that of the id, so the same key of the index finds both. A deletion of the id deletes all that
+    have it, a deletion of a version those with its words.
+    """
+    return row_id ^ (digest * GOLDEN >> np.uint64(32))
+
+
+def versions_of(signatures: NDArray[np.void]) -> NDArray[np.uint64]:
+    """`version_of` for signatures, (n,)."""
+    names: NDArray[np.uint64] = version_of.py_func(signatures["row_id"], signatures["digest"])
+    return names
 
 
 class Candidates(NamedTuple):
@@ -187,9 +206,11 @@ def _groups(words, base, may_trim, is_cut, columns):
 @njit(nogil=True, cache=True, inline="always")
 def weigh_keys(given):
     """Replace in (C,) the number of items that each key gave by what sharing it adds to a score. Ids come last."""
-    for column in range(given.size - 1):
+    names_one = given[-1] <= _MOST_OF_ONE_ID
+    for column in range(given.size):
         given[column] = max(_KEY_WEIGHT // max(given[column], 1), 1)
-    given[-1] = _ID_WEIGHT
+    if names_one:
+        given[-1] = _ID_WEIGHT
 
 
 @njit(nogil=True, cache=True)
@@ -209,7 +230,7 @@ def keep_best(scores, keep):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids):
+def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten):
     """The rows and slots of item j's candidates, the oldest first, row -1-i for item i of the batch; and whether the
     index gave enough. If not, it has to be asked again.
     """
@@ -227,12 +248,12 @@ def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_i
     is_known, keep = True, np.ones(total, np.bool_)
     if total <= MAX_CANDIDATES and not candidates.is_changing[j]:
         for g in range(first, last):
-            is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
+            is_gone = has_forgotten and _is_gone(known.views, candidates.slot[g], forgotten)
             keep[g - first] = candidates.row[g] >= first_kept and not is_gone
     else:
         scores = np.zeros(total, np.int64)
         is_known = _count_from_index(
-            j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores
+            j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten, given, scores
         )
         for hit in hits:
             scores[known_before + np.searchsorted(in_batch, hit >> ROW_SHIFT)] += given[hit & COLUMN]
@@ -245,6 +266,13 @@ def choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_i
             rows[n], slots[n] = -1 - in_batch[k - known_before], in_batch[k - known_before]
         n += keep[k]
     return rows[:n], slots[:n], is_known
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _is_gone(views, slot, forgotten):
+    """Whether this batch has deleted a row of the index: its id, or this version."""
+    row_id = views.row_id[slot]
+    return row_id in forgotten or version_of(row_id, views.digest[slot]) in forgotten
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -271,7 +299,7 @@ def _in_batch(j, subjects, candidates, near, bucket_limit, done, first_kept, giv
 
 
 @njit(nogil=True, cache=True)
-def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten_ids, given, scores):
+def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgotten, forgotten, given, scores):
     """Score the rows of the index that count for item j; return whether the index gave enough.
 
     The newest rows come first, after those of the batch, which `given` counts already. It ends as the keys' weights.
@@ -281,7 +309,7 @@ def _count_from_index(j, candidates, known, bucket_limit, first_kept, has_forgot
     counts = np.zeros(candidates.end[last - 1] - candidates.begin[first] if last > first else 0, np.bool_)
     start = candidates.begin[first] if last > first else 0
     for g in range(last - 1, first - 1, -1):
-        is_gone = has_forgotten and known.views.row_id[candidates.slot[g]] in forgotten_ids
+        is_gone = has_forgotten and _is_gone(known.views, candidates.slot[g], forgotten)
         for w in range(candidates.begin[g], candidates.end[g]):
             column = candidates.words[w] & COLUMN
             listed[column] += 1

@@ -4,15 +4,21 @@ In: a prepared batch, its times, what the Deduplicator remembers, and the earlie
 final. Out: a `Resolution`: for each item its outcome and the candidate that decided it; what to remember and forget.
 `verdicts_of` makes a `Verdict` with its evidence of each outcome. An item passes through these questions:
 
-1. If an original has the item's id, the item is a redelivery or a new version (`policy.updates`).
+1. If an original has the item's id and words, the item is a redelivery: a duplicate.
 2. If a candidate has the same words, headline included, and it is no new event, the item is a duplicate.
 3. If the item has nothing new for a reader of a candidate, it is a duplicate of the one that it lacks least of.
-4. If a candidate is the same article, the item is an update of the one that most likely is.
+4. If a candidate is an earlier version of it, the item is an update (`policy.updates`): of that one; else, if a
+   candidate is the same article, of the one that most likely is.
 5. Otherwise the item is another article.
 
+An earlier **version** has the same id, and the same source or a text that is the same article. Ids of two sources may
+be equal by chance, or by malice: such an item is a candidate like any other. With `policy.updates = "forward"`
+questions 2 and 3 are not asked of a new version.
+
 The fate of an item decides what later ones find: what the index remembers, which passages recur. So the loop is
-sequential. It is compiled, because an item is compared with up to twelve others. A tombstone, and a new version that is
-let through, delete the original with their id.
+sequential. It is compiled, because an item is compared with up to twelve others. A new version that is let through
+deletes the version that it replaces, and a tombstone every original with its id, because it names nothing else,
+whatever their times.
 
 The originals of batches that are not yet final come first, as if they were earlier items of this batch: settled ones.
 So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
@@ -40,6 +46,8 @@ from stream_dedup.dedup.candidates import (
     choose,
     find_again,
     find_candidates,
+    version_of,
+    versions_of,
 )
 from stream_dedup.dedup.clocks import Arrivals, BatchTimes, scope_of, sightings
 from stream_dedup.dedup.rule import (
@@ -47,6 +55,7 @@ from stream_dedup.dedup.rule import (
     is_alike,
     is_another_event,
     is_repeat,
+    is_same_article,
     kinship_logit,
     novelty_logit,
     probability,
@@ -62,13 +71,8 @@ from stream_dedup.index.times import ANY_TIME
 from stream_dedup.settings import PolicySettings, Settings
 
 # Outcomes, in the order of the cascade.
-SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, REVISED, DIFFERENT = range(7)
+SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, DIFFERENT = range(8)
 
-# Jaccard of bodies, and of headlines, from which a new version of an id is a cosmetic change.
-_COSMETIC_FROM = np.float32(0.9)
-# Containment from which the new body adds nothing: for a text and itself with a tail, sketches estimate this or more in
-# 96 of 100 cases (60 to 800 words).
-_CONTAINED = np.float32(0.95)
 # A body is a cut of a longer one if that contains this share of it: 17 of 24 pairs that readers called cuts, and 28 of
 # 183 copies, inside boilerplate. Longer: by this ratio.
 _CUT, _CUT_RATIO = 0.75, 4 / 3
@@ -84,25 +88,24 @@ class Ruling(NamedTuple):
     reason: str = ""
 
 
-# What becomes of an item whose id an original has, as positions in `_VERSIONS`.
-_SAME_WORDS, _DROPPED, _COSMETIC, _FORWARDED, _MATERIAL = range(5)
-_VERSIONS = (
-    Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
-    Ruling(Kind.UPDATE, Stage.POLICY, False, "same id, new content; policy.updates = drop"),
-    Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, cosmetic change; policy.updates = compare"),
-    Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, new content; policy.updates = forward"),
-    Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, material change; policy.updates = compare"),
-)
-# By policy: what becomes of other words; _MATERIAL: compare them.
-_ON_VERSION = {"forward": _FORWARDED, "drop": _DROPPED, "compare": _MATERIAL}
-# What becomes of the other items that a candidate settles.
+# What becomes of an item that a candidate settles.
 _RULINGS = {
+    SAME_ID: Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
     SAME_TEXT: Ruling(Kind.DUPLICATE, Stage.EXACT, False),
     NOTHING_NEW: Ruling(Kind.DUPLICATE, None, False),
+    VERSION: Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, something new; policy.updates = compare"),
     REVISED: Ruling(Kind.UPDATE, None, True),
     DIFFERENT: Ruling(Kind.UNIQUE, Stage.NONE, True),
 }
-_REVISED_BUT_DROPPED = Ruling(Kind.UPDATE, None, False, "the same article with something new; policy.updates = drop")
+# The same by policy, where it differs.
+_RULINGS_BY_POLICY = {
+    "compare": {},
+    "forward": {VERSION: Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, other words; policy.updates = forward")},
+    "drop": {
+        VERSION: Ruling(Kind.UPDATE, Stage.POLICY, False, "same id, something new; policy.updates = drop"),
+        REVISED: Ruling(Kind.UPDATE, None, False, "the same article with something new; policy.updates = drop"),
+    },
+}
 _WITHDRAWN = Ruling(Kind.TOMBSTONE, Stage.POLICY, True)
 
 
@@ -111,8 +114,9 @@ class Subjects(NamedTuple):
 
     For each item but the settled ones: kind: EMPTY, ITEM or TOMBSTONE; times: effective, and stated: see `BatchTimes`,
     ms; elapsed: at the arrival; windows: see `Scope`; seen_at: when the item's passages count as seen, in the unit of
-    `Boilerplate`. For each item, (m,): id_hash; step, index_time: see `Scope`. first_kept_row: the first row still in
-    the index after no addition; next_row: the first one that is added; window: ms.
+    `Boilerplate`. For each item, (m,): id_hash; version: see `version_of`; step, index_time: see `Scope`.
+    first_kept_row: the first row still in the index after no addition; next_row: the first one that is added; window:
+    ms.
     """
 
     kind: NDArray[np.int8]
@@ -122,6 +126,7 @@ class Subjects(NamedTuple):
     windows: NDArray[np.int64]
     seen_at: NDArray[np.uint32]
     id_hash: NDArray[np.uint64]
+    version: NDArray[np.uint64]
     step: NDArray[np.int64]
     index_time: NDArray[np.int64]
     settled: int
@@ -144,18 +149,17 @@ class Resolution(NamedTuple):
     """What was decided so far.
 
     For each item, (m,): outcome; row, slot: of the candidate that decided (row -1-i: item i of the batch), or
-    NO_CANDIDATE and -1; logit: of novelty (NaN: unknown, or not asked); version: as in `_VERSIONS`, of the same id;
-    candidate_count; similar: `SIMILARITY` of that pair; is_added: the index remembers the item, as row_number;
-    is_forgotten: a later item of the batch deleted it. For each deletion, in order: before: it happens before this
-    addition; forgotten: hash of the id. counts: additions and deletions; link: (C, m) as `Candidates.previous`, of the
-    newest remembered item; log: of the changes of boilerplate.
+    NO_CANDIDATE and -1; logit: of novelty (NaN: unknown, or not asked); candidate_count; similar: `SIMILARITY` of that
+    pair; is_added: the index remembers the item, as row_number; is_forgotten: a later item of the batch deleted it. For
+    each deletion, in order: before: it happens before this addition; forgotten: an id or a version. counts: additions
+    and deletions; link: (C, m) as `Candidates.previous`, of the newest remembered item; log: of the changes of
+    boilerplate.
     """
 
     outcome: NDArray[np.int8]
     row: NDArray[np.int64]
     slot: NDArray[np.int64]
     logit: NDArray[np.float32]
-    version: NDArray[np.int8]
     candidate_count: NDArray[np.int64]
     similar: NDArray[np.void]
     is_added: NDArray[np.bool_]
@@ -226,24 +230,37 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
 
     subjects = Subjects(
         ready.kinds, times.times, times.stated, times.elapsed, scope.windows, in_seconds(seen_at),
-        signatures["row_id"].copy(), np.concatenate([*steps, scope.steps]), np.concatenate([*doubted, scope.times]),
-        settled, rows.next_row - most, rows.next_row, arrivals.window,
+        signatures["row_id"].copy(), versions_of(signatures),
+        np.concatenate([*steps, scope.steps]), np.concatenate([*doubted, scope.times]), settled,
+        rows.next_row - most, rows.next_row, arrivals.window,
     )  # fmt: skip
-    may_forget = any(len(delta.forgotten) for delta in earlier)
+    may_forget = any(len(delta.forgotten) for delta in earlier) or bool((ready.kinds == TOMBSTONE).any())
     found = find_candidates(keys, scope.windows, index, limit, may_forget, subjects.first_kept_row + len(signatures))
     known, slots = _with_rows(_Slots(signatures, bodies, subjects.step * arrivals.step), found.row, memory)
     found = found._replace(slot=slots)
     news = news_of(prints, ready.is_correction, (boilerplate, scope.begins))
     done = _begin(subjects, found, news.texts.passages.ends.size, earlier)
     asked = thresholds(settings.decision, has_words=prints.texts is not None)
-    on_version = _ON_VERSION[settings.policy.updates]
+    updates = settings.policy.updates
     j = settled
     try:
         for delta in earlier:
             count_passages(boilerplate, delta, arrivals.window, done.log)
         while True:
             sides = Known(views_of(known.signatures, known.bodies), known.arrived)
-            j = _judge_from(j, subjects, found, index.nearness, sides, news, asked, on_version, limit, done)
+            j = _judge_from(
+                j,
+                subjects,
+                found,
+                index.nearness,
+                sides,
+                news,
+                asked,
+                updates == "forward",
+                updates == "drop",
+                limit,
+                done,
+            )
             if j == len(signatures):
                 break
             window = scope.windows[j - settled : j - settled + 1]
@@ -280,37 +297,38 @@ def _begin(subjects: Subjects, found: Candidates, passages: int, earlier: Sequen
     """The settled items are remembered, unless one of them forgot another. passages: of all items."""
     m, settled = len(subjects.id_hash), sum(map(len, earlier))
     most, logged = m + sum(len(one.forgotten) for one in earlier), passages + sum(len(one.passages) for one in earlier)
-    flags, numbers, codes = np.zeros((2, m), np.bool_), np.zeros((2, m), np.int64), np.zeros((2, m), np.int8)
+    flags, numbers = np.zeros((2, m), np.bool_), np.zeros((2, m), np.int64)
     befores, forgotten = np.zeros(most, np.int64), np.zeros(most, np.uint64)
     numbers[1, :settled] = subjects.next_row + np.arange(settled)
     flags[0, :settled] = True
     first, deletions = 0, 0
     for delta in earlier:
         for before, gone in delta.forgotten.tolist():
-            flags[1, : first + before] |= subjects.id_hash[: first + before] == gone
+            ids, versions = subjects.id_hash[: first + before], subjects.version[: first + before]
+            flags[1, : first + before] |= (ids == gone) | (versions == gone)
             befores[deletions], forgotten[deletions] = first + before, gone
             deletions += 1
         first += len(delta)
     return Resolution(
-        codes[0], np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), codes[1], numbers[0],
+        np.zeros(m, np.int8), np.full(m, NO_CANDIDATE), np.full(m, -1), np.full(m, np.nan, np.float32), numbers[0],
         unknown(m + MAX_CANDIDATES), flags[0], numbers[1], flags[1], befores, forgotten,
         np.array([settled, deletions]), found.previous.copy(), log_for(logged),
     )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)
-def _judge_from(j, subjects, candidates, near, known, news, t, on_version, bucket_limit, done):
+def _judge_from(j, subjects, candidates, near, known, news, t, forwards, drops, bucket_limit, done):
     """Judge the items from j on. Return the number of items, or the item for which the index has to be asked again.
 
     That is an item with a key whose newest rows were forgotten, so that older ones take their place. near: of the
-    index; t: Thresholds; on_version: as in `_VERSIONS`. `news` has nothing of the settled items: item j is number `new`
-    there.
+    index; t: Thresholds; forwards, drops: `policy.updates`. `news` has nothing of the settled items: item j is number
+    `new` there.
     """
     s, m = done.similar, subjects.id_hash.size
     rows = slots = np.zeros(0, np.int64)
-    forgotten_ids = {NO_ID}
+    forgotten = {NO_ID}
     for k in range(done.counts[DELETED]):
-        forgotten_ids.add(done.forgotten[k])
+        forgotten.add(done.forgotten[k])
     while j < m:
         if candidates.is_related[j]:
             for column in range(done.link.shape[0]):
@@ -326,62 +344,47 @@ def _judge_from(j, subjects, candidates, near, known, news, t, on_version, bucke
             return j
         n = 0
         if candidates.last[j] > candidates.first[j] or candidates.is_related[j]:
-            rows, slots, is_known = choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten_ids)
+            rows, slots, is_known = choose(j, subjects, candidates, near, known, bucket_limit, done, forgotten)
             if not is_known:
                 return j
             n = rows.size
         done.candidate_count[j] = n
 
-        # 2. Decide: by id, by text, by what is new.
-        forgets_its_id, is_retained, best = False, False, -1
-        for k in range(n):
-            if known.views.row_id[slots[k]] == subjects.id_hash[j]:
-                best = k
-                break
-        is_item = subjects.kind[new] == ITEM
-        if is_item and n > 0:
-            low, high = (best, best + 1) if best >= 0 else (0, n)
-            for k in range(low, high):
-                s[m + k].apart = _hours_apart(new, slots[k], subjects, known)
-            measure(s, m + low, news, new, j, known.views, known.views, slots[low:high])
-        if not is_item:
-            done.outcome[j] = SAME_ID if best >= 0 else NEW
-            forgets_its_id = best >= 0
-        elif n == 0:
-            done.outcome[j] = NEW
-            is_retained = True
-        elif best >= 0:
-            done.outcome[j] = SAME_ID
-            done.version[j] = _new_version(
-                s[m + best], known.views.body_size[j] < known.views.body_size[slots[best]], on_version
-            )
-            forgets_its_id = is_retained = done.version[j] == _FORWARDED or done.version[j] == _MATERIAL
-        else:
+        # 2. Decide.
+        best, outcome, gone = -1, NEW, NO_ID
+        if subjects.kind[new] == ITEM and n > 0:
             for k in range(n):
-                if best < 0 and is_repeat(s[m + k]):
-                    best = k
-            if best >= 0:
-                done.outcome[j] = SAME_TEXT
-            else:
-                best, done.outcome[j], done.logit[j] = _decide(s, m, n, t)
-            is_retained = done.outcome[j] == DIFFERENT or (done.outcome[j] == REVISED and on_version != _DROPPED)
+                s[m + k].apart = _hours_apart(new, slots[k], subjects, known)
+            measure(s, m, news, new, j, known.views, known.views, slots)
+            best, outcome, done.logit[j] = _decide(s, m, n, t, forwards)
+            s[j] = s[m + best]
+            if outcome == VERSION and not drops:
+                gone = version_of(subjects.id_hash[j], known.views.digest[slots[best]])
+        elif subjects.kind[new] == TOMBSTONE:
+            gone = subjects.id_hash[
+                j
+            ]  # also originals outside its window: who withdraws an item may have another clock
+            for k in range(n):  # the newest, if there are several
+                if known.views.row_id[slots[k]] == gone:
+                    best, outcome = k, SAME_ID
+        done.outcome[j] = outcome
+
         # 3. Record what the item leaves behind.
         if best >= 0:
             done.row[j], done.slot[j] = rows[best], slots[best]
-            if is_item:
-                s[j] = s[m + best]
-        if forgets_its_id:
-            gone, at = known.views.row_id[slots[best]], done.counts[DELETED]
+        if gone != NO_ID:
+            at = done.counts[DELETED]
             done.before[at], done.forgotten[at] = done.counts[ADDED], gone
             done.counts[DELETED] += 1
-            forgotten_ids.add(gone)
+            forgotten.add(gone)
             for i in range(j):
-                done.is_forgotten[i] |= subjects.id_hash[i] == gone
-        if is_retained:
+                done.is_forgotten[i] |= subjects.id_hash[i] == gone or subjects.version[i] == gone
+        is_another = subjects.kind[new] == ITEM and outcome in (NEW, DIFFERENT)
+        if is_another or (not drops and outcome in (VERSION, REVISED)):
             done.is_added[j] = True
             done.row_number[j] = subjects.next_row + done.counts[ADDED]
             done.counts[ADDED] += 1
-        if is_retained and (done.outcome[j] == NEW or done.outcome[j] == DIFFERENT):
+        if is_another:
             texts = news.texts
             first, last = texts.firsts[new, 0], texts.lasts[new, 0]
             add_original(news.entries, texts.passages.hashes, first, last, subjects.seen_at[new], done.log)
@@ -404,50 +407,61 @@ def _hours_apart(new, slot, subjects, known):
 
 
 @njit(nogil=True, cache=True)
-def _decide(s, m, n, t):
+def _decide(s, m, n, t, forwards):
     """The candidate that decides, of those measured in s[m:m + n], the outcome, and the log-odds of novelty against it.
 
-    That is the candidate that the item lacks least of, if the item is held back; else the one most likely the same
-    article. The oldest of equals.
+    Of equal candidates the oldest, of versions the newest.
+    """
+    version, repeated, no_logit = -1, -1, np.float32(np.nan)
+    for k in range(n):
+        if s[m + k].same_id and s[m + k].same_text:
+            return k, SAME_ID, no_logit
+        if _is_version(s[m + k], t):
+            version = k
+        elif repeated < 0 and is_repeat(s[m + k]):
+            repeated = k
+    if forwards and version >= 0:
+        return version, VERSION, no_logit
+    if repeated >= 0:
+        return repeated, SAME_TEXT, no_logit
+    best, log_odds, is_held = _lacks_least(s, m, n, t)
+    if is_held:
+        return best, NOTHING_NEW, log_odds
+    if version >= 0:
+        return version, VERSION, no_logit if t.is_plain else novelty_logit(s[m + version], t.trees)
+    if t.is_plain:
+        return best, DIFFERENT, no_logit
+    closest = np.float32(-np.inf)
+    for k in range(n):
+        kinship = kinship_logit(s[m + k])
+        if kinship > closest:
+            best, closest = k, kinship
+    is_same = closest >= SAME_ARTICLE and not is_another_event(s[m + best])
+    return best, REVISED if is_same else DIFFERENT, novelty_logit(s[m + best], t.trees)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _is_version(s, t):
+    """Whether the known item of a pair is an earlier version of the new one."""
+    return s.same_id and (s.same_source or (is_alike(s, t) if t.is_plain else is_same_article(s)))
+
+
+@njit(nogil=True, cache=True)
+def _lacks_least(s, m, n, t):
+    """The candidate that the item lacks least of, the log-odds of novelty against it, and whether the item is held
+    back. By plain similarity, the one whose body is most alike.
     """
     best, least = 0, np.float32(np.inf)
     if t.is_plain:
         for k in range(n):
             if is_alike(s[m + k], t) and not s[m + best].body >= s[m + k].body:
                 best = k
-        return best, NOTHING_NEW if is_alike(s[m + best], t) else DIFFERENT, np.float32(np.nan)
+        return best, np.float32(np.nan), is_alike(s[m + best], t)
     for k in range(n):
-        log_odds = novelty_logit(s[m + k])
+        log_odds = novelty_logit(s[m + k], t.trees)
         if log_odds < least:
             best, least = k, log_odds
-    if least < t.hold_below:
-        return best, NOTHING_NEW, least
-    lacked_least, closest = best, np.float32(-np.inf)
-    for k in range(n):
-        kinship = kinship_logit(s[m + k])
-        if kinship > closest:
-            best, closest = k, kinship
-    if best != lacked_least:
-        least = novelty_logit(s[m + best])
-    is_same = closest >= SAME_ARTICLE and not is_another_event(s[m + best])
-    return best, REVISED if is_same else DIFFERENT, least
-
-
-@njit(nogil=True, cache=True)
-def _new_version(s, is_shorter, on_version):
-    """What becomes of a pair with the same id, as in `_VERSIONS`. The same words are a duplicate under every policy.
-
-    If the old body contains the new one, as in feeds that drop a footer or a doubled text, the new version adds
-    nothing.
-    """
-    if s.same_text:
-        return _SAME_WORDS
-    if on_version != _MATERIAL:
-        return on_version
-    no_body, no_headline = np.isnan(s.body), np.isnan(s.headline)
-    like_bodies = no_body or s.body >= _COSMETIC_FROM or (is_shorter and s.containment >= _CONTAINED)
-    like_headlines = no_headline or s.headline >= _COSMETIC_FROM
-    return _COSMETIC if like_bodies and like_headlines and not (no_body and no_headline) else _MATERIAL
+    return best, least, least < t.hold_below
 
 
 # -- in verdicts -------------------------------------------------------------------------------------------------------
@@ -461,9 +475,7 @@ def verdicts_of(
     settled_ids: of the settled items; id_of: returns the id of a row of the index.
     """
     items, resolution, texts, p = ready.subjects, decided.resolution, ready.prints.texts, decided.settled
-    ids, rulings = [*settled_ids, *(item.id for item in items)], dict(_RULINGS)
-    if policy.updates == "drop":
-        rulings[REVISED] = _REVISED_BUT_DROPPED
+    ids, rulings = [*settled_ids, *(item.id for item in items)], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
     parts = _verdict_parts(decided)
     verdicts: list[Verdict | None] = []
     outcomes, slots = resolution.outcome[p:].tolist(), resolution.slot[p:].tolist()
@@ -475,8 +487,8 @@ def verdicts_of(
         if outcome == NEW:
             verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else Kind.UNIQUE, Stage.NONE, True))
             continue
-        row, time, partition, offset, version, stage, evidence = next(parts)
-        ruling = _VERSIONS[version] if outcome == SAME_ID else rulings[outcome]
+        row, time, partition, offset, stage, evidence = next(parts)
+        ruling = rulings[outcome]
         if kind == TOMBSTONE:
             ruling, evidence = _WITHDRAWN, None
         elif ruling.kind is Kind.UPDATE and texts is not None:
@@ -484,9 +496,12 @@ def verdicts_of(
                 item, texts, j, decided.signatures["words"][slot], decided.signatures["figures"][slot]
             )
             evidence = msgspec.structs.replace(evidence, adds=adds)
-        original = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
+        other = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
+        original, nearest = (None, other) if ruling.kind is Kind.UNIQUE else (other, None)
         stage = stage if ruling.stage is None else ruling.stage
-        verdicts.append(Verdict(item.id, ruling.kind, stage, ruling.forward, original, evidence, ruling.reason))
+        verdicts.append(
+            Verdict(item.id, ruling.kind, stage, ruling.forward, original, evidence, ruling.reason, nearest)
+        )
     return verdicts
 
 
@@ -521,8 +536,7 @@ def _verdict_parts(decided: Decided) -> Iterator[Any]:
         (None if count is None else round(count) for count in _or_none(s["new_numbers"])),
     )
     places = (chosen[name].tolist() for name in ("time", "partition", "offset"))
-    rows, versions = resolution.row[judged].tolist(), resolution.version[judged].tolist()
-    return zip(rows, *places, versions, strongest(s), evidence, strict=True)
+    return zip(resolution.row[judged].tolist(), *places, strongest(s), evidence, strict=True)
 
 
 def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
+from stream_dedup.dedup.candidates import versions_of
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, Clocks
 from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide, verdicts_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
@@ -252,6 +253,20 @@ class Deduplicator:
             self._add(delta, defer_sort=True)
             self._expire_and_evict()
 
+    def forget(self, item_id: str) -> bool:
+        """Forget all originals with this id, so that their next copy is let through; return whether any was known.
+
+        It is for an item that should not have been let through, and that nothing withdraws by a `Tombstone`. A caller
+        that keeps a changelog judges a tombstone in its place, because the changelog learns nothing of this call.
+        Raises UsageError while a batch is pending.
+        """
+        with self._alone():
+            self._require_none_pending("forget")
+            self._forget()
+            row_id = self.scheme.identity(item_id)
+            self._deletions.append(np.array([(self.rows.next_row, row_id)], _DELETION))
+            return self._forget() > 0
+
     def export(self, rows: int) -> Iterator[Delta]:
         """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
 
@@ -324,10 +339,11 @@ class Deduplicator:
             self.evicted += evicted
             self.rows.trim(self.index.evict(self.index.first_row + evicted))
 
-    def _forget(self) -> None:
-        """Forget the originals that later items have deleted."""
+    def _forget(self) -> int:
+        """Forget the originals that later items have deleted; return their number."""
         if not self._deletions:
-            return
+            return 0
+        count = 0
         deletions = np.concatenate(self._deletions)
         self._deletions.clear()
         keys = np.zeros((len(deletions), self.scheme.key_columns), np.uint32)
@@ -335,9 +351,12 @@ class Deduplicator:
         for start in range(0, len(keys), MAX_ITEMS):
             part, asked = deletions[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
             deletion, rows = self.index.lookup(asked, np.full(len(asked), FORGOTTEN), limit=_NO_LIMIT)
-            same_id = self.rows.take(rows)["row_id"] == part["row_id"][deletion]
-            for row in rows[same_id & (rows < part["before"][deletion])].tolist():
+            found, gone = self.rows.take(rows), part["row_id"][deletion]
+            is_meant = (found["row_id"] == gone) | (versions_of(found) == gone)
+            for row in rows[is_meant & (rows < part["before"][deletion])].tolist():
                 self.index.forget(row)
+                count += 1
+        return count
 
 
 def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Clocks) -> Delta:

@@ -13,7 +13,7 @@ import msgspec
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
-RULE_VERSION = 5
+RULE_VERSION = 6
 """Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
 # One bit of a distance corresponds to one step of a threshold.
 _BIT = 0.05
@@ -46,7 +46,7 @@ NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
 
 
 class Original(msgspec.Struct, frozen=True, gc=False):
-    """The earlier item that was let through. `time` in milliseconds; partition and offset are -1 if unknown."""
+    """An earlier item that was let through. `time` in milliseconds; partition and offset are -1 if unknown."""
 
     id: str
     time: int
@@ -86,6 +86,12 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     original: Original | None = None
     evidence: Evidence | None = None
     reason: str = ""  # for users and dead letters
+    nearest: Original | None = None  # of an item that is unique: the most similar one, with which the evidence compares
+
+    @property
+    def compared(self) -> Original | None:
+        """The item that the evidence compares with."""
+        return self.original or self.nearest
 
     @property
     def similarity(self) -> float | None:
@@ -101,9 +107,10 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         def rounded(x: float | None) -> float | None:
             return None if x is None else round(x, 4)
 
-        o, e = self.original, self.evidence
+        e = self.evidence
         row: dict[str, Any] = {"id": self.id, "verdict": str(self.kind)}
-        row["original"] = o and {"id": o.id, "time": o.time, "partition": o.partition, "offset": o.offset}
+        for name, o in (("original", self.original), ("nearest", self.nearest)):
+            row[name] = o and {"id": o.id, "time": o.time, "partition": o.partition, "offset": o.offset}
         row |= {"similarity": rounded(self.similarity), "containment": rounded(self.containment)}
         row["stage"] = str(self.stage)
         row["evidence"] = e and {
@@ -165,14 +172,16 @@ def describe_verdict(verdict: Verdict) -> str:
     if verdict.kind is Kind.BAD:
         return f"Dead letter: it cannot be judged ({verdict.reason})."
     if verdict.kind is Kind.TOMBSTONE:
-        forgotten = "and its original is forgotten" if verdict.original else "and no original of this id was known"
+        forgotten = (
+            "and its original is forgotten" if verdict.original else "and no original of this id was in its window"
+        )
         return f"{_LET_THROUGH}it withdraws the item of this id, {forgotten}."
     start, evidence = _LET_THROUGH if verdict.forward else _HELD_BACK, verdict.evidence or Evidence()
     if verdict.stage in (Stage.ID, Stage.POLICY):
         return f"{start}{verdict.reason or 'the id of an original'}."
     if verdict.stage is Stage.EXACT:
         return f"{start}the same words as its original, throughout."
-    if verdict.original is None:
+    if verdict.compared is None:
         return f"{start}nothing like it is remembered."
     if verdict.kind is Kind.UPDATE:
         start = _LET_THROUGH if verdict.forward else _HELD_BY_POLICY

@@ -107,9 +107,9 @@ def judged(labels: Iterable[Label], verdicts: Mapping[str, Verdict], sites: Mapp
         verdict = verdicts[label.later]
         held = is_held(verdict)
         novelty = verdict.evidence.novelty if verdict.evidence and verdict.stage not in NOT_ASKED else None
-        original = verdict.original.id if verdict.original else ""
+        compared = verdict.compared.id if verdict.compared else ""
         site = sites.get(label.later, "")
-        found.append(Judged(label, held, held or verdict.kind is Kind.UPDATE, novelty, original, site))
+        found.append(Judged(label, held, held or verdict.kind is Kind.UPDATE, novelty, compared, site))
     return found
 
 

@@ -280,14 +280,14 @@ def from_files(
     seen = 0
     with closing(Deduplicator(settings)) as dedup:
         judge = LineJudge(dedup, _NO_LIMIT)
+        judge.look_ahead(names)
         for lines in batched(LineReader(names, None), settings):
             batch = judge.judge(lines)
             dedup.apply(batch)
             for line, verdict in zip(lines, batch.verdicts, strict=True):
-                original, is_compared = verdict.original, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
-                # New versions of an id are not compared.
-                if original and is_compared and original.id != verdict.id:
-                    places = (original.partition, original.offset), (line.input, line.number)
+                other, is_compared = verdict.compared, verdict.kind in (Kind.UNIQUE, Kind.UPDATE) and verdict.forward
+                if other and is_compared and other.id != verdict.id:  # labels name items by their ids
+                    places = (other.partition, other.offset), (line.input, line.number)
                     strata.add(verdict.as_json(), (*places, True))
             report(seen := seen + len(lines))
     return _with_items(names, strata.draw(), settings, len(strata), lost)

@@ -25,6 +25,7 @@ from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.decode import TEXT, DecodedRecord
 from stream_dedup.news.envelope import Headers
 from stream_dedup.news.fields import FIELDS, is_filled
+from stream_dedup.news.ids import SharedIds
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings, Settings
@@ -119,10 +120,11 @@ class Summary(msgspec.Struct):
     """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
 
     `shapes`: preset -> items; `schemas`: schema of a registry -> items. `filled`: field -> items that have it;
-    `samples`: its first value. `names`: items whose id comes from the record or its key. `sources`: their number,
-    counted up to 4,096; `largest`: those with the most items. `lent`: field -> items that have it from the envelope of
-    a CloudEvent only. `reasons`: the first distinct reasons of bad items, each with its first position. `paths`: the
-    fields of the first records, those with the longest values first.
+    `samples`: its first value. `names`: items whose id comes from the record or its key. `shared_ids`: of the first
+    thousand items, those whose id an unlike one has, too, if these are half of them or more; `shared_id`: such an id
+    with two places. `sources`: their number, counted up to 4,096; `largest`: those with the most items. `lent`: field
+    -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct reasons of bad items,
+    each with its first position. `paths`: the fields of the first records, those with the longest values first.
     """
 
     dates: Dates
@@ -135,6 +137,8 @@ class Summary(msgspec.Struct):
     filled: dict[str, int] = {}
     samples: dict[str, str] = {}
     names: int = 0
+    shared_ids: int = 0
+    shared_id: str = ""
     sources: int = 0
     largest: list[tuple[str, int]] = []
     lent: dict[str, int] = {}
@@ -201,6 +205,7 @@ class Survey:
         self._sources: Counter[str] = Counter()
         self._lent: Counter[str] = Counter()  # field -> items that have it from their envelope only
         self._paths: Counter[str] = Counter()  # field of a record -> characters in all
+        self._ids = SharedIds()
 
     @property
     def items(self) -> int:
@@ -226,6 +231,7 @@ class Survey:
         has_no_date = item.time < 0 and not self._is_timed_by_record
         record = self._read_again(value, headers) if is_sampled or has_no_date else None
         self._count_time(item.time, record, part, number)
+        self._ids.add(item, self._place(part, number))
         if is_sampled:
             self._count_fields(record)
             if self._is_timed_by_record and record is not None and len(self._dated) < FIRST:
@@ -252,6 +258,8 @@ class Survey:
         ]
         found.schemas = dict(self._schemas.most_common(_LARGEST))
         found.lent = dict(self._lent)
+        if self._ids.ids:
+            found.shared_ids, found.shared_id = self._ids.shared, self._ids.example
         found.paths = paths[:_SHOWN_PATHS]
         found.warnings = [Warned(*each) for each in _warnings(found, self._settings, self._window, paths)]
         return found
@@ -399,6 +407,13 @@ def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequen
         yield from _absent(found, settings, paths)
     if not found.all_bad:  # they have no dates that count, and another cause comes first
         yield from _lent(found, paths)
+    if found.shared_ids:
+        yield (
+            "shared-ids",
+            f"{found.shared_ids:,} items share their id with an item of another text, such as {found.shared_id}: their "
+            "ids name no articles. In files such items are judged by their texts alone, as if they had no id; on Kafka "
+            f"each counts as a new version of the one before it, if the source is the same{_cure(paths, [])}",
+        )
     dates = found.dates
     if dates.unreadable:
         count = counted(dates.unreadable, "date")

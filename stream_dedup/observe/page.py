@@ -111,8 +111,9 @@ class Page:
         now, state = self._board.snapshot(), self._state()
         item = self._recent.find(requested_id) if requested_id else None
         original = None
-        if item is not None and item.verdict.original is not None:
-            original = item.let_through or self._recent.find(item.verdict.original.id)
+        if item is not None and item.verdict.compared is not None:
+            is_version = item.verdict.compared.id == item.verdict.id
+            original = item.let_through if is_version else self._recent.find(item.verdict.compared.id)
         return self._template.render(
             settings=self._settings,
             version=self._version,

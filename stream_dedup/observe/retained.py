@@ -75,8 +75,8 @@ def judged_item(
     nbytes = _OVERHEAD + getsizeof(verdict.id) + getsizeof(title) + getsizeof(text)
     if let_through is not None:
         nbytes += let_through.nbytes
-    if verdict.original is not None:
-        nbytes += getsizeof(verdict.original.id)
+    if verdict.compared is not None:
+        nbytes += getsizeof(verdict.compared.id)
     return JudgedItem(verdict, now, source, time_ms, partition, offset, title, text, truncated, let_through, nbytes)
 
 

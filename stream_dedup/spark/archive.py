@@ -83,7 +83,8 @@ class Archive:
         return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
     def clusters(self, keep: str | None = None) -> DataFrame:
-        """The cluster of each item, in the order of the items: id, cluster (the id of its first item).
+        """The cluster of each item, in the order of the items: id, cluster (the id of its first item; if an earlier
+        cluster has that id, with the number of the item's row).
 
         With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is
         this one).
@@ -91,14 +92,19 @@ class Archive:
 
         items = self._items.select("row", "id")
         clustered = items.join(self._labels, "row", "left").withColumn("root", f.coalesce("root", "row"))
-        names = {"cluster": "root"}
+        roots = clustered.where("row = root").select("row", "id")
+        name = f.when(f.col("row") == f.col("first"), f.col("id")).otherwise(
+            f.format_string("%s (%d)", "id", f.expr("row + 1"))
+        )
+        first = roots.groupBy("id").agg(f.min("row").alias("first"))
+        names = {"cluster": ("root", roots.join(first, "id").select("row", name.alias("id")))}
         if keep is not None:
             clustered = clustered.join(self._kept(self._keep(keep)), "root", "left")
             clustered = clustered.withColumn("kept", f.coalesce("kept", "row"))
             clustered = clustered.withColumn("keep", f.col("kept") == f.col("row"))
-            names["representative"] = "kept"
-        for name, row in names.items():
-            clustered = clustered.join(items.select(f.col("row").alias(row), f.col("id").alias(name)), row)
+            names["representative"] = "kept", items
+        for column, (row, named) in names.items():
+            clustered = clustered.join(named.select(f.col("row").alias(row), f.col("id").alias(column)), row)
         return clustered.orderBy("row").select(*(CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS))
 
     def deduplicate(self, keep: str = "earliest") -> DataFrame:

@@ -272,6 +272,17 @@ def test_explain_finds_items_without_ids_by_their_position_as_filter_and_pairs_w
     assert "Ferry stopped" in run("explain", pair["a"], pair["b"], "--in", str(path))
 
 
+def test_explain_says_that_an_id_occurs_again_and_finds_each_item_by_its_place(tmp_path: Path) -> None:
+    rows = [("x", "Elm bridge opens"), ("x", "Ferry strike enters third day"), ("y", "Elm bridge opens - Post")]
+    path = lines(tmp_path / "in.jsonl", [{"id": name, "title": title} for name, title in rows])
+    result = CliRunner().invoke(app, ["explain", "x", "y", "--in", path, "--json"])
+    assert json.loads(result.stdout)["verdict"]["verdict"] == "duplicate"
+    assert f"the id 'x' occurs again at {path}:2" in result.stderr
+    by_place = CliRunner().invoke(app, ["explain", "0:2", "y", "--in", path, "--json"])
+    assert json.loads(by_place.stdout)["verdict"]["verdict"] == "unique"
+    assert by_place.stderr == ""
+
+
 def test_explain_on_a_file_with_many_items_names_the_cure(corpus: Path) -> None:
     with pytest.raises(InputError, match=f"explain ID ID --in {corpus}"):
         run("explain", str(corpus), json.dumps(A))

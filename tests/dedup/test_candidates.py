@@ -43,6 +43,7 @@ def test_a_form_filled_in_again_and_again_stays_within_the_budget() -> None:
 def test_an_original_with_the_same_id_is_found_among_many_closer_candidates(in_one_batch: bool) -> None:
     first = Item("mine", "Another headline", " ".join(words(900)[500:]), "mine.example", 0)
     crowd = copies(400, 60, sources=1)
-    again = Item("mine", crowd[0].title, crowd[0].text, "mine.example", 10_000)
+    news = " ".join(f"fresh{n}" for n in range(800))
+    again = Item("mine", crowd[0].title, f"{crowd[0].text} {news}", "mine.example", 10_000)
     verdicts = judged(Deduplicator(), [first, *crowd, again], 500 if in_one_batch else 50)
     assert told(verdicts[-1:]) == [("update", "mine")]

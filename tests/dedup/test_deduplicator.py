@@ -138,7 +138,11 @@ def test_a_fuller_version_is_an_update_that_follows_the_policy(updates: str, for
 # -- the same id again ---------------------------------------------------------------------------------------
 
 
-REWRITTEN = " ".join(BANK[:3]) + " The boat was raised by a crane in the evening, and nobody was hurt in the work."
+REWRITTEN = (
+    " ".join(BANK[:2])
+    + " The boat was raised by a crane in the evening, and nobody was hurt in the work. Divers then found "
+    "a second crack below the water line, four metres long. The mayor wants to sell it and build a footbridge by 2027."
+)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,6 @@ from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.trees import Trees, sum_of, write_trees
-from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.rates import Rates, counts, rates
@@ -394,7 +393,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
             fill_missing_times(prints.signatures["time"], max(dedup.watermark, 0))
             horizons = np.minimum(prints.signatures["time"], now) - window
             judged = dedup.judge(ready, now)
-            met = {one.id: one.original.id for one in judged.verdicts if one.kind is Kind.UNIQUE and one.original}
+            met = {one.id: one.nearest.id for one in judged.verdicts if one.nearest}
             found: list[tuple[int, Label, str]] = []
             for j, item in enumerate(ready.subjects):
                 signatures[item.id] = prints.signatures[j : j + 1].copy()

@@ -77,7 +77,7 @@ class Source:
         if rng.random() < self.odd:
             kind = "odd"
             headers.append((ODD, b"x"))
-        value = json.dumps({"id": name, "fp": f"{fingerprint:016x}", "source": f"{number % 3}.example"}).encode()
+        value = json.dumps({"id": name, "fp": f"{fingerprint:016x}", "source": source_of(name)}).encode()
         return Made(number, Record(key, value, headers, time), name, fingerprint, kind, is_ahead=is_ahead)
 
 
@@ -85,6 +85,11 @@ def settings_for(bootstrap: str, topic_name: Callable[[str], str], **worker: Any
     """Settings under which an item brings its fingerprint."""
     given = {"fingerprint": {"family": "given", "layout": "4 choose 1"}, "item": {"fingerprint": "fp"}}
     return make_settings(bootstrap, topic_name, worker=worker, **given)
+
+
+def source_of(name: str) -> str:
+    """The site of the items with this id, so that a later one is a new version."""
+    return f"{int(name.rpartition('-')[2]) % 3}.example"
 
 
 def number_of(record: Record) -> int:

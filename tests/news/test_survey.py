@@ -79,6 +79,12 @@ LACKING = "The bridge opened. " * 9
         (_each(3, published=None, posted_time="2024"), {}, "no-published", 'published = "posted_time"'),
         (_each(2) + _each(1, published="soon"), {}, "unreadable-dates", "1 date cannot be read (0:2: 'soon' is"),
         ([news(i, published=1_700_000 + i) for i in range(3)], {"is_record": True}, "dates-1970", "Let the producer"),
+        (
+            [news(0, id="x"), news(1, id="x", title="Ferry strike enters third day", text="Crews stayed ashore.")],
+            {},
+            "shared-ids",
+            "2 items share their id with an item of another text, such as 'x' (0:0, 0:1): their ids name no articles",
+        ),
         ([news(0), news(1, published=NOW + DAY)], {"latest": NOW + 5000}, "future-dates", "1 date in the future (0:1"),
         ([news(i, published=NOW - i * 1000) for i in range(30)], {}, "backwards", "the oldest first"),
         (

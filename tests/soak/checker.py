@@ -26,7 +26,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.worker.records import EVIDENCE, ORIGINAL, VERDICT, place_of
 from tests.model.broker import Committed
-from tests.model.items import Made
+from tests.model.items import Made, source_of
 from tests.model.log import Record
 from tests.model.outcomes import fate, header, verdicts
 
@@ -284,7 +284,8 @@ def check_index(history: History, dedup: Deduplicator, task: int = 0) -> list[st
     for probes, expected in ((by_fingerprint, Kind.DUPLICATE), (by_id, Kind.UPDATE)):
         for start in range(0, len(probes), _PROBES):
             some = probes[start : start + _PROBES]
-            batch = dedup.judge([Item(name, "", "", "", now, 0, 0, fingerprint=value) for name, value, _ in some])
+            items = [Item(name, "", "", source_of(name), now, 0, 0, fingerprint=value) for name, value, _ in some]
+            batch = dedup.judge(items)
             for (name, value, allowed), verdict in zip(some, batch.verdicts, strict=True):
                 original = verdict.original
                 if original is None or verdict.kind is Kind.UNIQUE:
