@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from stream_dedup.compiled import njit
 from stream_dedup.dedup.boilerplate import Boilerplate, in_seconds, is_boilerplate, touch
 from stream_dedup.dedup.passages import word_spans
-from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
 from stream_dedup.fingerprint.packed_sets import HASH_BITS
 from stream_dedup.fingerprint.shingles import sketch
@@ -29,7 +28,6 @@ from stream_dedup.fingerprint.word_filter import (
     has_bit,
     has_number,
     has_word,
-    lost,
     write_absent,
 )
 from stream_dedup.news.item import Item
@@ -104,15 +102,14 @@ def _text_bounds(texts, i):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def find_new(s, news, i, headline, own, own_figures, known, known_figures, article):
-    """Count the words and figures of the item that a known item lacks, and those that the item itself lacks.
+def find_new(s, news, i, headline, known, known_figures, article):
+    """Count the words and figures of the item that a known item lacks.
 
-    headline, own, own_figures: of the item's signature; known, known_figures: the filters of the known item.
+    headline: of the item's signature; known, known_figures: the filters of the known item.
     """
     places, lacks = article.places, article.lacks
     write_absent(known, lacks)
     each_word, each_number = absence(known, known_figures)
-    s.lost_words, s.lost_numbers = lost(known, own), bit_count(known_figures & ~own_figures)
     is_article = article.length >= _FEW
     new, new_sentences, start = 0.0, 0.0, 0
     sentences, touched = 0, 0

@@ -26,6 +26,7 @@ from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.fingerprint.bits import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.packed_sets import MAX_MEMBERS, common, decode, join
+from stream_dedup.fingerprint.word_filter import exchanged
 
 HOUR = 3_600_000
 """In milliseconds."""
@@ -57,8 +58,9 @@ _FLOATS = (
     # Words and figures of the headline that its own text has and the known item lacks; words of the known headline that
     # its own text has, and the new item lacks. Share of the article's sentences that have a new word.
     *("headline_gains", "headline_figures", "headline_losses", "spread"),
-    # Distinct words, and bits of figures, of the known item that the new one lacks.
-    *("lost_words", "lost_numbers"),
+    # Distinct words, and bits of figures, of the known item that the new one lacks; and the other way. The words of the
+    # item with fewer.
+    *("lost_words", "lost_numbers", "gained_words", "gained_numbers", "fewer_words"),
 )
 _FLAGS = (
     # The mark of a filled-in template: each headline has a word that the other headline lacks and its own text
@@ -203,6 +205,12 @@ def measure(similar, first, news, item, i, left, right, slots):
                 headline, right.headline[j], np.int64(headline_size), np.int64(right.headline_size[j]), words
             )
         s.smaller_size = min(n, m)
+        s.lost_words = s.gained_words = s.lost_numbers = s.gained_numbers = s.fewer_words = _NAN
+        if not is_simhash:
+            own, known = left.words[i], right.words[j]
+            s.lost_words, s.gained_words, s.fewer_words = exchanged(known, own)
+            s.lost_numbers = bit_count(right.figures[j] & ~left.figures[i])
+            s.gained_numbers = bit_count(left.figures[i] & ~right.figures[j])
         s.same_form = left.form[i] == right.form[j] and left.form[i] > 0
         s.reordered = s.headline >= _SAME_WORDS and left.form[i] != right.form[j]
         s.same_source = left.source[i] == right.source[j] and left.source[i] != 0
@@ -222,9 +230,7 @@ def measure(similar, first, news, item, i, left, right, slots):
         elif size > 0:
             alike = compare_sketches(article.sketch, right.body[j], size, m)[2] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
-        find_new(
-            s, news, item, headline, left.words[i], left.figures[i], right.words[j], right.figures[j], article
-        )
+        find_new(s, news, item, headline, right.words[j], right.figures[j], article)
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -16,6 +16,7 @@ share 1 - fill of all cases.
 Source: Bloom, "Space/time trade-offs in hash coding with allowable errors", 1970.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -92,14 +93,19 @@ def absence(bits, figures):
 
 
 @njit(nogil=True, cache=True)
-def lost(known, own):
-    """Estimate how many distinct words of a known item an item lacks, from their filters."""
-    gone, ones = uint64(0), uint64(0)
+def exchanged(known, own):
+    """Estimate from their filters how many distinct words of a known item an item lacks, how many of its own the known
+    one lacks, and how many the one with fewer has.
+    """
+    lost, gained, of_known, of_own = uint64(0), uint64(0), uint64(0), uint64(0)
     for k in range(0, known.size, 8):
-        of_own = load64(own, k)
-        gone += bit_count(load64(known, k) & ~of_own)
-        ones += bit_count(of_own)
-    return gone / (1 - min(ones / FILTER_BITS, _FULLEST))
+        left, right = load64(own, k), load64(known, k)
+        lost += bit_count(right & ~left)
+        gained += bit_count(left & ~right)
+        of_own += bit_count(left)
+        of_known += bit_count(right)
+    free = 1 - min(of_own / FILTER_BITS, _FULLEST), 1 - min(of_known / FILTER_BITS, _FULLEST)
+    return lost / free[0], gained / free[1], -FILTER_BITS * math.log(max(free[0], free[1]))
 
 
 @njit(nogil=True, cache=True)

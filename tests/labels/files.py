@@ -25,13 +25,16 @@ MEASURED = (
     "reader_labels.jsonl",
     "reader_labels_2.jsonl",
     "reader_labels_3.jsonl",
-    "reader_labels_4.jsonl",
     _OWN / "reader_pairs.jsonl",
     _OWN / "validation_pairs.jsonl",
-    _OWN / "near_pairs.jsonl",
 )
 # Drawn from items for which other rows stand already, or near the boundary of a draft: they teach and measure nothing.
-TAUGHT = (_OWN / "rule_2_pairs.jsonl", _OWN / "clean_pairs.jsonl")
+TAUGHT = (
+    "reader_labels_4.jsonl",
+    _OWN / "rule_2_pairs.jsonl",
+    _OWN / "clean_pairs.jsonl",
+    _OWN / "near_pairs.jsonl",
+)
 # Pairs of the files above that were read again with their whole texts; the first readers had seen cut ones.
 READ_AGAIN = _OWN / "read_again.jsonl"
 # Its languages stand one behind the other; all other corpora are in the order in which they came.
