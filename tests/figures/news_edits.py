@@ -96,7 +96,8 @@ def unmarked(story: Story, pool: Pool, chance: Random) -> Made | None:
     if others is None:
         return None
     text, other = _without_marks(story.text), _without_marks(others[0].text)
-    return Made(story.title, text + other[len(other) // 2 :], ((story.title, text),))
+    second_half = other[other.find(" ", len(other) // 2) :]
+    return Made(story.title, text + second_half.lstrip(), ((story.title, text),))
 
 
 def _without_marks(text: str) -> str:
