@@ -34,7 +34,7 @@ MakeEdit = Callable[[Story, Pool, Random], Made | None]
 
 
 def append(story: Story, pool: Pool, chance: Random, count: int = 2) -> Made | None:
-    """Sentences of another story at the end."""
+    """Two sentences of another story at the end."""
     fresh = pool.fresh_sentences(story, count, chance)
     return fresh and Made(story.title, f"{story.text}\n{' '.join(fresh[1])}")
 
