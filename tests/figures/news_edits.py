@@ -34,7 +34,7 @@ MakeEdit = Callable[[Story, Pool, Random], Made | None]
 
 
 def append(story: Story, pool: Pool, chance: Random, count: int = 2) -> Made | None:
-    """Sentences of another story at the end."""
+    """Two sentences of another story at the end."""
     fresh = pool.fresh_sentences(story, count, chance)
     return fresh and Made(story.title, f"{story.text}\n{' '.join(fresh[1])}")
 
@@ -96,7 +96,8 @@ def unmarked(story: Story, pool: Pool, chance: Random) -> Made | None:
     if others is None:
         return None
     text, other = _without_marks(story.text), _without_marks(others[0].text)
-    return Made(story.title, text + other[len(other) // 2 :], ((story.title, text),))
+    second_half = other[other.find(" ", len(other) // 2) :]
+    return Made(story.title, text + second_half.lstrip(), ((story.title, text),))
 
 
 def _without_marks(text: str) -> str:
