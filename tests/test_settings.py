@@ -115,7 +115,7 @@ def test_any_other_duration_is_refused_with_the_right_form(value: object) -> Non
         ("[kafka]\nnovelty = 0.5", ["no such setting (did you mean [decision] novelty?)"]),
         ("length = '2d'", ["[length]: there is no such setting (did you mean [window] length?)"]),
         ("[window]\nlength = '99999999999999d'", ["[window] length: this duration is too long"]),
-        ("fields = { title = 'kop' }", ["did you mean [item] fields?"]),
+        ("fields = { title = 'kop' }", ["[item] fields?"]),
         ("[item]\npreste = 'rss'", ["did you mean [item] preset?"]),
         ("[item.fields]\nkop = 'title'", ["fields.kop: must be 'id', ", "ours is on the left, yours on the right"]),
         ("[kafka", ["settings.toml", "not valid TOML", "end of document"]),

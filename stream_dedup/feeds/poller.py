@@ -131,7 +131,7 @@ class Poller:
         headers: Mapping[str, str] = {}
         document, lines = Document((), 0.0, ()), list[Line]()
         try:
-            answer = await self._fetcher.get(feed.address, feed.validators)
+            answer = await self._fetcher.get(feed.address, feed.validators, listed=feed.url)
             headers = answer.headers
             if answer.status == 200:
                 document = read_document(answer.body, feed.url, answer.charset)

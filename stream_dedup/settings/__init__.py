@@ -4,10 +4,10 @@ In: a TOML file and the environment, which wins: `STREAM_DEDUP_KAFKA__BOOTSTRAP_
 `bootstrap_servers` in the table `[kafka]`. Out: `Settings`, all tables together. Unknown names are errors that name the
 closest setting. A message has one line a problem, in the words of the settings file, without secret values.
 
-The tables that verdicts depend on are in judging.py, those of a worker in operation in running.py. The field
-descriptions are the text of config/reference.md (`stream-dedup config reference`): write them for the person who runs
-the container, and say when one would change the setting. A secret is a `SecretStr`, or the content of a file
-(values.py); it prints as stars in every log, page and error.
+The tables that verdicts depend on are in judging.py, those of a worker in operation in running.py, that of `feeds` in
+feeds.py. The field descriptions are the text of config/reference.md (`stream-dedup config reference`): write them for
+the person who runs the container, and say when one would change the setting. A secret is a `SecretStr`, or the content
+of a file (values.py); it prints as stars in every log, page and error.
 """
 
 import os
@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.settings.feeds import FeedsSettings
 from stream_dedup.settings.judging import (
     DecisionSettings,
     FingerprintSettings,
@@ -40,9 +41,9 @@ from stream_dedup.settings.running import (
 from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
-    "PREFIX", "TABLES", "DecisionSettings", "FingerprintSettings", "IndexSettings", "ItemSettings", "KafkaSettings",
-    "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings", "WindowSettings",
-    "WorkerSettings", "is_setting", "load_settings", "parse_duration", "secrets_of", "variable",
+    "PREFIX", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings", "ItemSettings",
+    "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings",
+    "WindowSettings", "WorkerSettings", "is_setting", "load_settings", "parse_duration", "secrets_of", "variable",
 ]  # fmt: skip
 
 PREFIX = "STREAM_DEDUP_"
@@ -63,6 +64,7 @@ class Settings(Table):
     index: IndexSettings = IndexSettings()
     worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
     observe: ObserveSettings = ObserveSettings()
+    feeds: FeedsSettings = FeedsSettings()
     _path: Path | None = None
 
     @property

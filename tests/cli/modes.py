@@ -208,6 +208,7 @@ def _feeds(patch: pytest.MonkeyPatch) -> None:
             pass
 
     patch.setattr("stream_dedup.feeds.poller.Poller", Poller)
+    patch.setattr("stream_dedup.feeds.fetch.Fetcher", lambda _, settings: reach(settings.internal))
     patch.setattr("stream_dedup.feeds.outputs.KafkaDelivery", Kafka)
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_: None)
 
@@ -354,7 +355,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "feeds": {
         "a pipe": Mode(
             "http://127.0.0.1:1/rss",
-            "--output entries.jsonl; --kafka; --state feeds.db; --every 7m; --once; --pages; "
+            "--output entries.jsonl; --kafka; --state feeds.db; --every 7m; --once; --pages; --internal 10.0.0.0/8; "
             "--force ! --force is for --output FILE; --force + --output labels.jsonl; --config kafka.toml + --kafka",
             _feeds,
         )
