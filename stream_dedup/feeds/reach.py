@@ -15,6 +15,7 @@ A proxy of the environment looks names up itself: then only ports and written ad
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from itertools import zip_longest
@@ -126,10 +127,8 @@ class _Body(httpx.AsyncByteStream):
 class _Pool(httpx.AsyncBaseTransport):
     """Connections through a `_Network`. httpx's own transport takes none. It raises the errors of httpcore."""
 
-    def __init__(self, connections: int, network: _Network) -> None:
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(), max_connections=connections, network_backend=network
-        )
+    def __init__(self, connections: int, network: _Network, trusted: ssl.SSLContext) -> None:
+        self._pool = httpcore.AsyncConnectionPool(trusted, max_connections=connections, network_backend=network)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
@@ -157,14 +156,15 @@ class Reach(httpx.AsyncBaseTransport):
 
     def __init__(self, connections: int, settings: FeedsSettings) -> None:
         self._settings = settings
-        self._pools = [_Pool(connections, _Network(settings, listed)) for listed in (False, True)]
+        trusted = httpx.create_ssl_context()
+        self._pools = [_Pool(connections, _Network(settings, listed), trusted) for listed in (False, True)]
         self._proxies: dict[str, httpx.AsyncHTTPTransport] = {}
         named, limits = getproxies(), httpx.Limits(max_connections=connections)
         for scheme in _WEB:
             if proxy := named.get(scheme, named.get("all", "")):
                 try:
                     address = proxy if "://" in proxy else f"http://{proxy}"
-                    self._proxies[scheme] = httpx.AsyncHTTPTransport(proxy=address, limits=limits)
+                    self._proxies[scheme] = httpx.AsyncHTTPTransport(trusted, proxy=address, limits=limits)
                 except (ImportError, ValueError, httpx.InvalidURL):
                     cure = f"set {scheme}_proxy to http://HOST:PORT, or unset it"
                     raise ConfigError(
