@@ -31,6 +31,7 @@ _HEAD = 2**17
 _FEED_LINK = ",".join(f"link[rel~=alternate][href][type*='{kind}']" for kind in ("rss+xml", "atom+xml", "feed+json"))
 # Ids that name a site. "tag" is that of Atom (RFC 4151).
 _NAMES_SITE = re.compile(r"(?:https?://|tag:)", re.I)
+_WEB = ("http://", "https://")
 # Characters of an id that is kept as it is. Every consumer stores ids; URLs have a few hundred characters at most.
 _LONGEST_ID = 1000
 _decode = Decoder(ItemSettings())
@@ -76,7 +77,7 @@ def read_document(body: bytes, url: str, charset: str = "") -> Document:
     values, home = _values(body, charset)
     for value in values:
         try:
-            entries.append(_entry(value, feed, home or feed))
+            entries.append(_entry(value, feed, home))
         except BadItem as bad:
             problems.append(BadItem(f"entry-{bad.reason}", f"an entry is left out: {bad.detail}"))
     entries = _oldest_first(_told_apart(entries, problems))
@@ -148,8 +149,8 @@ def _entry(value: dict[str, Any], feed: str, home: str) -> Entry:
         raise item if isinstance(item, BadItem) else BadItem("empty", "an entry without content")
     links = (plain_value("url", value.get(name)) for name in ("feedburner:origLink", "link", "url", "external_url"))
     link = next((each for each in links if each and isinstance(each, str)), "")
-    if not link.startswith(("http://", "https://")) and not value.get("source"):
-        value["source"] = home
+    if not link.startswith(_WEB) and str(value.get("source") or "/").startswith("/"):  # a path names no site
+        value["source"] = home if home.startswith(_WEB) else feed
     title, text = (" ".join(each.split()) for each in (item.title, item.text))
     digest = xxhash.xxh3_128_digest(f"{title}\0{text}\0{link}\0{item.time}".encode())
     ids = (plain_value("id", value.get(name)) for name in ("guid", "id", "uri"))
