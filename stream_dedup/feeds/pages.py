@@ -116,6 +116,9 @@ class Pages:
         rules = self._sites[site][1]
         if rules is None:
             raise BadItem("rest", f"{public_url(site)} cannot be read, or the site wants rest: it is left alone")
+        return await asyncio.to_thread(self._pause_by, rules, site, url)
+
+    def _pause_by(self, rules: bytes, site: str, url: str) -> float:
         robots = RobotFileParser()
         try:
             robots.parse(rules.decode(errors="replace").splitlines())

@@ -186,9 +186,11 @@ class Reach(httpx.AsyncBaseTransport):
         return await proxy.handle_async_request(request)
 
     def _check_written(self, host: str, port: int) -> None:
-        """Check what is known without a look-up: an address in any notation, and the port."""
+        """Check what is known without a look-up: an address in any notation, this machine's name, and the port."""
+        is_this_machine = host.rstrip(".").rpartition(".")[2] == "localhost"
+        written = "127.0.0.1" if is_this_machine else host
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            found = socket.getaddrinfo(written, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except OSError:
             found = []  # a name
         addresses = [ip_address(entry[4][0]) for entry in found]

@@ -227,11 +227,12 @@ def test_a_proxy_is_used_and_what_it_leaves_unchecked_is_said(
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         through = "http://a.example/1"
         world.server.pages |= {"/rss": reply(rss(*(entry(n, link=link) for n, link in enumerate((
-            through, f"http://{CLOUD}/", "http://0x7f.1/", "http://a.example:8080/", world.server.url("/1"),
+            through, f"http://{CLOUD}/", "http://0x7f.1/", "http://a.example:8080/", "http://localhost./",
+            world.server.url("/1"),
         ))))), through: article(), "/1": article()}  # fmt: skip
         poller = await world.poll([world.server.url("/rss")], pages=True, internal="")
         assert [one["id"][-2:] for one in world.entries if "content" in one] == ["#0"]
-        assert {reason: count for (_, reason), count in poller.problems.items()} == {"page-address": 4}
+        assert {reason: count for (_, reason), count in poller.problems.items()} == {"page-address": 5}
         asked = {one.path for one in world.server.requests}
         assert asked == {"/rss", through, "http://a.example/robots.txt"}
 
