@@ -35,6 +35,7 @@ LISTED = "stream_dedup.listed"
 _WEB = {"http": 80, "https": 443}
 # Of a name, in turn of IPv6 and IPv4; each gets its share of the time to connect.
 _MOST_ADDRESSES = 4
+_IDLE = 5.0  # seconds that an unused connection stays open, as in httpx
 # IPv6 that is given out to networks; the rest is local, reserved, or IPv4 in disguise. NAT64 (RFC 6052) is that, too.
 _GLOBAL, _NAT64 = IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96")
 Address = IPv4Address | IPv6Address
@@ -128,7 +129,9 @@ class _Pool(httpx.AsyncBaseTransport):
     """Connections through a `_Network`. httpx's own transport takes none. It raises the errors of httpcore."""
 
     def __init__(self, connections: int, network: _Network, trusted: ssl.SSLContext) -> None:
-        self._pool = httpcore.AsyncConnectionPool(trusted, max_connections=connections, network_backend=network)
+        self._pool = httpcore.AsyncConnectionPool(
+            trusted, max_connections=connections, keepalive_expiry=_IDLE, network_backend=network
+        )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
