@@ -214,7 +214,7 @@ def _word(word: str, is_after_clock: bool) -> tuple[str, str]:
 
 @cache
 def _foreign() -> dict[str, int | str]:
-    """As `_ENGLISH`, of `_LANGUAGES`; also the halves of the day in other scripts; in Latin they are words elsewhere."""
+    """As `_ENGLISH`, of `_LANGUAGES`; also the halves of the day in scripts but Latin, in which they are words, too."""
     from dateparser.languages.loader import default_loader  # .4 s and 20 MB, which English dates need not pay
 
     months, fillers, halves = dict[str, set[int]](), {"º", "ª", "as", "ore", "г", "года"}, dict[str, int | str]()
