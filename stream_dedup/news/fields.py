@@ -67,7 +67,9 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
     "rss": {  # RSS 2.0 and 1.0 items, from whatever turned their XML into JSON
         "id": "guid|id|link", "title": "title",
-        "text": "content:encoded|content_encoded|encoded|content|description|summary|text", "source": "source",
+        "text": "content:encoded|content_encoded|encoded|content|description|summary|text|yandex:full-text"
+        "|itunes:summary",
+        "source": "source",
         "url": "feedburner:origLink|link|url",
         "published": "pubDate|pubdate|isoDate|dc:date|published|date|dcterms:issued|dcterms:created|atom:published"
         "|atom:updated",

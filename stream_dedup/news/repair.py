@@ -4,12 +4,14 @@ In: the bytes of one document or several. Out: a tree with all of them in it. Wh
 because libxml2 would drop it without a word: a bare `&` or `<`, HTML's entities, control characters, bytes of another
 encoding than the one declared. Then lxml repairs unclosed tags. What would lose a part is refused: a document that is
 cut short, more end tags than begin, libxml2's limits of depth (256) and size (a text of 10 MB). A document cannot harm:
-entities that it declares are refused, and no DTD is loaded.
+entities that it declares are refused unless they are HTML's, no DTD is loaded, and repairs and tags have a bound.
 """
 
 import codecs
 import re
+from collections.abc import Callable, Sequence
 from html import escape, unescape
+from html.entities import html5
 from typing import Any
 
 from lxml import etree
@@ -27,15 +29,26 @@ _CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29
 # What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities; and what has
 # no text. What is not closed goes to the end, so the search stays linear.
 _DOUBTFUL = re.compile(
-    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<![A-Za-z][^<>]*>?|<(?![A-Za-z_/])|&(?:#?\w{1,32};)?",
+    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<![A-Za-z][^<>]*>?|<(?![A-Za-z_/])"
+    r"|&(?!(?:amp|lt|gt|quot|apos);)(?:#?\w{1,32};)?",
     re.DOTALL,
 )
+_ENTITY = re.compile(r"<!ENTITY\s+(\w{1,32})\s")
+# Of a document, some two seconds. A large feed has some thousand.
+_MOST_REPAIRS = 1_000_000
+# Of an entry, open and close ones, some 20 MB. The longest articles have some thousand.
+_MOST_TAGS = 200_000
+_PIECE = 2**16  # bytes that are parsed at a time
 # Around the documents. `_END` is missing if libxml2 did not come so far. Each end tag without a beginning closes one
 # `_AROUND`, and behind the last one libxml2 reads nothing; web servers append up to two (`</body></html>`).
 _AROUND, _END = "stream-dedup-around", "stream-dedup-end"
 _BEFORE, _AFTER = 3 * f"<{_AROUND}>".encode(), f"<{_END}/>".encode()
-# Errors after which libxml2 leaves out a part, and goes on.
-_LOSSES = frozenset(("ERR_RESOURCE_LIMIT", "ERR_NAME_TOO_LONG", "ERR_CDATA_NOT_FINISHED"))
+# Errors after which libxml2 leaves out a part, and goes on. Its own messages may quote the document.
+_LOSSES = {
+    "ERR_RESOURCE_LIMIT": "it is nested more than 256 deep, or has a text of more than 10 MB",
+    "ERR_NAME_TOO_LONG": "a name is too long",
+    "ERR_CDATA_NOT_FINISHED": "a CDATA section is not closed",
+}
 _BARE = "stream-dedup-windows"
 
 
@@ -47,21 +60,38 @@ def _as_windows(error: Any) -> tuple[str, int]:
 codecs.register_error(_BARE, _as_windows)
 
 
-def documents_of(value: bytes, charset: str = "") -> tuple[Any, list[Any]]:
-    """Return a tree of all documents, and the root of each. O(bytes). `charset`: see `text_of`.
+def documents_of(
+    value: bytes, charset: str = "", tags: Sequence[str] = (), take: Callable[[Any], bool] = bool
+) -> tuple[Any, list[Any], set[str]]:
+    """Return a tree of all documents, the root of each, and libxml2's names of the errors. O(bytes).
 
-    Lines of elements are those of the value.
+    `charset`: see `text_of`. `take` gets each element of these `tags` at its end, and says whether it was an entry; it
+    may clear it, so that memory holds one entry at a time. Lines of elements are those of the value.
 
-    >>> tree, [document] = documents_of(b"<rss><title>A &amp; B & C</rss>")
+    >>> tree, [document], _ = documents_of(b"<rss><title>A &amp; B & C</rss>")
     >>> document.tag, document[0].text
     ('rss', 'A & B & C')
 
     Raises BadItem (reason `xml`) for what is no XML, for declared entities, and for what libxml2 would leave out.
     """
-    repaired = _DOUBTFUL.sub(_repaired, text_of(value, charset))
-    parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False)
-    tree = etree.fromstring(_BEFORE + repaired.encode("utf-8", "replace").translate(_CONTROL) + _AFTER, parser)
-    loss = next((error.message.strip() for error in parser.error_log if error.type_name in _LOSSES), "")
+    repaired = _repaired(text_of(value, charset))
+    parser = etree.XMLPullParser(
+        ("end",) if tags else (), tag=tags, encoding="utf-8", recover=True, resolve_entities=False
+    )
+    parser.feed(_BEFORE)
+    count = 0
+    for start in range(0, len(repaired), _PIECE):
+        piece = repaired[start : start + _PIECE]
+        parser.feed(piece)
+        count += piece.count(b"<")
+        for _, element in parser.read_events():
+            count = 0 if take(element) else count
+        if count > _MOST_TAGS:
+            raise BadItem("xml", f"an entry has more than {_MOST_TAGS:,} tags")
+    parser.feed(_AFTER)
+    tree = parser.close()
+    errors = {error.type_name for error in parser.feed_error_log}
+    loss = next((text for name, text in _LOSSES.items() if name in errors), "")
     end = next(tree.iter(_END), None)
     if loss or end is None:
         raise BadItem("xml", f"it cannot be read to its end: {loss or 'within a tag, or behind too many end tags'}")
@@ -70,10 +100,10 @@ def documents_of(value: bytes, charset: str = "") -> tuple[Any, list[Any]]:
         raise BadItem("xml", "it has no element of XML, and JSON must be in UTF-8")
     if end.getparent().tag != _AROUND:  # within the last document
         kinds = [local_name(each) for each in found]
-        ends = re.findall(rf"</(?:[\w.-]+:)?{re.escape(kinds[-1])}\s*>", repaired)
+        ends = re.findall(rb"</(?:[\w.-]+:)?%s\s*>" % re.escape(kinds[-1].encode()), repaired)
         if len(ends) < kinds.count(kinds[-1]):
             raise BadItem("xml", f"it is cut short: </{kinds[-1]}> is missing")
-    return tree, found
+    return tree, found, errors
 
 
 def local_name(element: Any) -> str:
@@ -98,10 +128,26 @@ def text_of(value: bytes, charset: str = "") -> str:
         return value.decode("utf-8", _BARE)
 
 
-def _repaired(doubtful: re.Match[str]) -> str:
-    text = doubtful[0]
-    if text.startswith("<!ENTITY"):
-        raise BadItem("xml", "it declares entities, which could unpack to anything; write the characters themselves")
-    if text.startswith("<![CDATA["):
-        return text
-    return "\n" * text.count("\n") if text.startswith(("<!", "<?")) else escape(unescape(text))
+def _repaired(text: str) -> bytes:
+    """The text in UTF-8, without what libxml2 would drop."""
+    count = 0
+
+    def repair(doubtful: re.Match[str]) -> str:
+        nonlocal count
+        text = doubtful[0]
+        if text.startswith("<!ENTITY"):
+            name = _ENTITY.match(text)
+            if name is None or f"{name[1]};" not in html5:
+                raise BadItem(
+                    "xml", "it declares entities, which could unpack to anything; write the characters themselves"
+                )
+        if text.startswith("<![CDATA["):
+            return text
+        if text.startswith(("<!", "<?")):
+            return "\n" * text.count("\n")
+        count += 1
+        if count > _MOST_REPAIRS:
+            raise BadItem("xml", f"it has more than {_MOST_REPAIRS:,} characters that must be written as entities")
+        return escape(unescape(text))
+
+    return _DOUBTFUL.sub(repair, text).encode("utf-8", "replace").translate(_CONTROL)
