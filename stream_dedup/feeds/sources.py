@@ -66,7 +66,7 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
         raise InputError(f"cannot read {name} ({error.strerror}); {cure}") from None
     if data.lstrip().startswith(b"<"):
         try:
-            documents = documents_of(data)[1]
+            _, documents = documents_of(data)
         except BadItem as bad:
             raise InputError(f"{name} cannot be read as OPML: {bad.detail}") from None
         if [each.tag for each in documents] != ["opml"]:

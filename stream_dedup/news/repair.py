@@ -25,6 +25,11 @@ _ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?1
 # Windows' encoding is a superset of these, and what those who declare them mean; gb18030 is it of older Chinese ones.
 _WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
 _CHINESE = re.compile(r"(?i)gb(2312|k)$")
+_WIDE = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16", b"<\0\0\0": "utf-32-le", b"\0\0\0<": "utf-32-be", b"<\0": "utf-16-le",
+    b"\0<": "utf-16-be",
+}  # fmt: skip
 _CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
 # What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities; and what has
 # no text. What is not closed goes to the end, so the search stays linear.
@@ -62,13 +67,13 @@ codecs.register_error(_BARE, _as_windows)
 
 def documents_of(
     value: bytes, charset: str = "", tags: Sequence[str] = (), take: Callable[[Any], bool] = bool
-) -> tuple[Any, list[Any], set[str]]:
-    """Return a tree of all documents, the root of each, and libxml2's names of the errors. O(bytes).
+) -> tuple[set[str], list[Any]]:
+    """Return libxml2's names of the errors, and the root of each document. O(bytes).
 
     `charset`: see `text_of`. `take` gets each element of these `tags` at its end, and says whether it was an entry; it
     may clear it, so that memory holds one entry at a time. Lines of elements are those of the value.
 
-    >>> tree, [document], _ = documents_of(b"<rss><title>A &amp; B & C</rss>")
+    >>> _, [document] = documents_of(b"<rss><title>A &amp; B & C</rss>")
     >>> document.tag, document[0].text
     ('rss', 'A & B & C')
 
@@ -103,12 +108,21 @@ def documents_of(
         ends = re.findall(rb"</(?:[\w.-]+:)?%s\s*>" % re.escape(kinds[-1].encode()), repaired)
         if len(ends) < kinds.count(kinds[-1]):
             raise BadItem("xml", f"it is cut short: </{kinds[-1]}> is missing")
-    return tree, found, errors
+    return errors, found
 
 
 def local_name(element: Any) -> str:
     """The name of an element without its prefix, declared or not."""
     return str(element.tag).rpartition("}")[2].rpartition(":")[2]
+
+
+def wide_encoding(head: bytes) -> str:
+    """The encoding of two or four bytes a character in which XML begins so, with a byte order mark or without; else "".
+
+    >>> wide_encoding("<rss/>".encode("utf-16")), wide_encoding(b"<\\0r\\0"), wide_encoding(b"<rss/>")
+    ('utf-16', 'utf-16-le', '')
+    """
+    return next((name for start, name in _WIDE.items() if head.startswith(start)), "")
 
 
 def text_of(value: bytes, charset: str = "") -> str:
@@ -117,8 +131,8 @@ def text_of(value: bytes, charset: str = "") -> str:
     >>> text_of("Паром".encode("cp1251"), "windows-1251"), text_of(b"caf\xe9"), text_of(b"x", "no-such-charset")
     ('Паром', 'café', 'x')
     """
-    if value[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return value.decode("utf-16", "replace")
+    if wide := wide_encoding(value):
+        return value.decode(wide, "replace")
     declared = _DECLARED.match(value.lstrip())
     name = "" if value.startswith(codecs.BOM_UTF8) else declared[1].decode() if declared else charset
     name = "gb18030" if _CHINESE.match(name) else "cp1252" if _WINDOWS.match(name) else name

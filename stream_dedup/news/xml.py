@@ -105,7 +105,7 @@ def entries(value: bytes, charset: str = "") -> list[Entry]:
             nested = local_name(element)
         return is_entry
 
-    _, documents, errors = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take)
+    errors, documents = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take)
     kinds = [local_name(each) for each in documents]
     if kinds and kinds[0].lower() == "opml":
         raise BadItem("xml", OPML)
