@@ -6,7 +6,7 @@ follow each other, as in the dump of a topic, and only one of them is in memory.
 """
 
 import re
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, iterdecode
+from codecs import BOM_UTF8, iterdecode
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -22,7 +22,6 @@ MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes seven times as much memory (XML of 63 MiB: 431)."""
 
 _LEAD = BOM_UTF8 + b" \t\r\n"
-_UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 # A line of JSON that ends like this goes on in the next one.
 _OPEN = (b"{", b"[", b",")
 # Texts in which a tag is none, and what ends them; XML declarations; the elements that may be the root of a document.
@@ -33,7 +32,7 @@ _MARK = re.compile(
     rb"(?=[\s/>])[^<>]*>"
 )
 _LONGEST_TAG = 2**16
-_JSON = re.compile(rb"(?:\s|\xef\xbb\xbf)*(\{)")  # where no document is open
+_GAP = re.compile(rb"(?:\s|\xef\xbb\xbf)*+")
 _CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
 _HEAD = 1000  # bytes of a document that a bad item shows
 
@@ -45,7 +44,7 @@ def rows_of(source: Source, head: bytes) -> Iterator[Row] | None:
     """
     first, end, more = head.lstrip(_LEAD).partition(b"\n")
     first = first.rstrip()
-    if head.startswith(_UTF16) or first.startswith(b"<"):
+    if wide_encoding(head.lstrip()) or first.startswith(b"<"):
         return xml_rows(source)
     is_list = first.startswith(b"[") and not (first.endswith(b"]") and more.strip())  # else it is a line of several
     if is_list or (first.startswith(b"{") and end and first.endswith(_OPEN)):
@@ -66,7 +65,7 @@ def xml_rows(source: Source) -> Iterator[Row]:
             yield Row(document)
             continue
         try:
-            values = [msgspec.json.encode(entry) for entry in entries(document)]
+            values = [msgspec.json.encode(entry) for entry in entries(document, note=source.note)]
         except BadItem as bad:
             if bad.detail == OPML:
                 raise InputError(f"{source.name}: {bad.detail}") from None
@@ -100,16 +99,17 @@ class _Splitter:
     def __init__(self) -> None:
         self._at, self._until = 0, b""  # where to go on, and what ends the text there
         self._root, self._depth = b"", 0
+        self._gap = 0  # from where there was only white space, and JSON may begin; -1 where none may
         self._declared = -1  # where the last XML declaration begins, if no known element came since
 
     def next_cut(self, data: bytearray, *, is_end: bool) -> int:
         """The bytes of the document, if it ends in the data; 0: more are needed. O(new bytes)."""
-        if not self._depth and (json := _JSON.match(data, self._at)):
-            if self._root:
-                return json.start(1)
-            end = data.find(b"\n", json.start(1))
-            return end + 1 if end >= 0 else len(data) if is_end else 0
         while True:
+            if self._gap >= 0 and (found := _GAP.match(data, self._gap)):
+                self._gap = found.end()
+                if data[self._gap : self._gap + 1] == b"{":
+                    return self._gap or self._end_of_line(data, is_end)
+                self._gap = self._gap if self._gap == len(data) else -1
             if self._until:
                 end = data.find(self._until, self._at)
                 if end < 0:
@@ -131,14 +131,19 @@ class _Splitter:
             cut = self._element(mark)
             if cut:
                 return cut
-            if self._root and not self._depth and _JSON.match(data, self._at):
-                return self._at
+            if self._root and not self._depth:
+                self._gap = self._at
+
+    def _end_of_line(self, data: bytearray, is_end: bool) -> int:
+        end = data.find(b"\n", self._at)
+        self._at = len(data)
+        return end + 1 if end >= 0 else len(data) if is_end else 0
 
     def _element(self, mark: re.Match[bytes]) -> int:
         """Count a known element; return where the document ends that it does not belong to, or else 0."""
         is_end, name, declared, self._declared = bool(mark[1]), bytes(mark[2]), self._declared, -1
         if is_end:
-            self._depth -= name == self._root
+            self._depth -= name == self._root and self._depth > 0
         elif not self._root:
             self._root, self._depth = name, 1
         elif not self._depth or declared >= 0 or (name == self._root and name not in _MAY_NEST):

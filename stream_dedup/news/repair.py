@@ -10,10 +10,12 @@ entities that it declares are refused unless they are HTML's, no DTD is loaded, 
 import codecs
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from html import escape, unescape
 from html.entities import html5
 from typing import Any
 
+from charset_normalizer import from_bytes
 from lxml import etree
 
 from stream_dedup.errors import BadItem
@@ -25,6 +27,10 @@ _ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?1
 # Windows' encoding is a superset of these, and what those who declare them mean; gb18030 is it of older Chinese ones.
 _WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
 _CHINESE = re.compile(r"(?i)gb(2312|k)$")
+# What may be guessed from: the words between tags that are not ASCII.
+_TAG, _NOT_ASCII, _SAMPLE = re.compile(rb"<[^<>]*>"), re.compile(rb"[^\x00-\x7f]+"), 2**16
+_LATIN = "\u036f"  # the last character of the Latin script and its marks
+_LEAD = codecs.BOM_UTF8 + b" \t\r\n"
 _WIDE = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16", b"<\0\0\0": "utf-32-le", b"\0\0\0<": "utf-32-be", b"<\0": "utf-16-le",
@@ -66,12 +72,16 @@ codecs.register_error(_BARE, _as_windows)
 
 
 def documents_of(
-    value: bytes, charset: str = "", tags: Sequence[str] = (), take: Callable[[Any], bool] = bool
+    value: bytes,
+    charset: str = "",
+    tags: Sequence[str] = (),
+    take: Callable[[Any], bool] = bool,
+    note: Callable[[str], None] = lambda _: None,
 ) -> tuple[set[str], list[Any]]:
     """Return libxml2's names of the errors, and the root of each document. O(bytes).
 
-    `charset`: see `text_of`. `take` gets each element of these `tags` at its end, and says whether it was an entry; it
-    may clear it, so that memory holds one entry at a time. Lines of elements are those of the value.
+    `charset`, `note`: see `text_of`. `take` gets each element of these `tags` at its end, and says whether it was an
+    entry; it may clear it, so that memory holds one entry at a time. Lines of elements are those of the value.
 
     >>> _, [document] = documents_of(b"<rss><title>A &amp; B & C</rss>")
     >>> document.tag, document[0].text
@@ -79,7 +89,7 @@ def documents_of(
 
     Raises BadItem (reason `xml`) for what is no XML, for declared entities, and for what libxml2 would leave out.
     """
-    repaired = _repaired(text_of(value, charset))
+    repaired = _repaired(text_of(value, charset, note))
     parser = etree.XMLPullParser(
         ("end",) if tags else (), tag=tags, encoding="utf-8", recover=True, resolve_entities=False
     )
@@ -125,21 +135,49 @@ def wide_encoding(head: bytes) -> str:
     return next((name for start, name in _WIDE.items() if head.startswith(start)), "")
 
 
-def text_of(value: bytes, charset: str = "") -> str:
-    r"""Decode a document as it declares, else as `charset`, which its server named; what does not fit as Windows-1252.
+def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambda _: None) -> str:
+    r"""Decode a document as what it is: UTF-8 if it can be, or else as its server said (`charset`), or it declares.
+
+    What is none of them is decoded as charset-normalizer finds out, if that has another script than Latin, or else as
+    Windows-1252: of 13 documents in other scripts it knew all, of those in Latin it took Spanish for Czech. `note` is
+    told where a document is not what it declares.
 
     >>> text_of("Паром".encode("cp1251"), "windows-1251"), text_of(b"caf\xe9"), text_of(b"x", "no-such-charset")
     ('Паром', 'café', 'x')
     """
     if wide := wide_encoding(value):
-        return value.decode(wide, "replace")
-    declared = _DECLARED.match(value.lstrip())
-    name = "" if value.startswith(codecs.BOM_UTF8) else declared[1].decode() if declared else charset
+        return value.decode(wide, "replace").lstrip("\ufeff")
+    found = _DECLARED.match(value.lstrip(_LEAD))
+    declared = found[1].decode() if found else ""
+    # Where a server has not been told, it says ISO 8859-1.
+    names = [declared, charset] if _WINDOWS.match(charset) else [charset, declared]
+    name = next((name for name in names if _ENCODINGS.match(name)), "")
+    with suppress(UnicodeDecodeError):
+        text = value.decode().lstrip("\ufeff")
+        if name and not value.isascii():
+            note(f"says that it is in {name}, and is in UTF-8: it is read as UTF-8")
+        return text
     name = "gb18030" if _CHINESE.match(name) else "cp1252" if _WINDOWS.match(name) else name
-    try:
-        return value.decode(name if _ENCODINGS.match(name) else "utf-8-sig", _BARE)
-    except (LookupError, ValueError):  # a name that is none
-        return value.decode("utf-8", _BARE)
+    if not name:
+        name = _guess(value)
+        note(f"is not in UTF-8: what does not fit is read as {name or 'Windows-1252'}")
+    with suppress(LookupError, ValueError):  # a name that is none
+        return value.decode(name or "utf-8-sig", _BARE)
+    return value.decode("utf-8", _BARE)
+
+
+def _guess(value: bytes) -> str:
+    """The encoding of what is hardly UTF-8, and in another script than Latin; or ""."""
+    value = _TAG.sub(b" ", value[: 16 * _SAMPLE])
+    sample = b" ".join(_NOT_ASCII.findall(value))[:_SAMPLE]
+    text = sample.decode("utf-8", "surrogateescape")
+    if 2 * sum("\udc80" <= letter <= "\udcff" for letter in text) < len(text.replace(" ", "")):
+        return ""
+    best = from_bytes(value[:_SAMPLE]).best()
+    if best is None:
+        return ""
+    letters = [letter for letter in sample.decode(best.encoding, "replace") if letter.isalpha()]
+    return best.encoding if 2 * sum(letter > _LATIN for letter in letters) > len(letters) else ""
 
 
 def _repaired(text: str) -> bytes:

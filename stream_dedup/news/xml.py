@@ -6,6 +6,7 @@ formats gets those of ninjs. Texts are HTML or plain, as in the JSON that publis
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urljoin
 
@@ -79,8 +80,8 @@ _DECLARATIONS = re.compile(r'(<[\w.-]+)(?: xmlns(?::[\w.-]+)?="[^"<>]*")+')
 OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
 
 
-def entries(value: bytes, charset: str = "") -> list[Entry]:
-    """Return the entries of the documents in their order. O(bytes). `charset`: see `text_of`.
+def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambda _: None) -> list[Entry]:
+    """Return the entries of the documents in their order. O(bytes). `charset`, `note`: see `text_of`.
 
     >>> entries(b"<rss><channel><item><title>A &amp; B & C</title><guid>7</guid></item></channel></rss>")
     [{'title': 'A & B & C', 'guid': '7'}]
@@ -105,7 +106,7 @@ def entries(value: bytes, charset: str = "") -> list[Entry]:
             nested = local_name(element)
         return is_entry
 
-    errors, documents = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take)
+    errors, documents = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take, note)
     kinds = [local_name(each) for each in documents]
     if kinds and kinds[0].lower() == "opml":
         raise BadItem("xml", OPML)

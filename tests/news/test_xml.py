@@ -110,6 +110,38 @@ def test_no_encoding_costs_a_letter(prolog: str, encoding: str) -> None:
     assert item.title == "Café “é”"
 
 
+FERRY, CAFE = "Паром не ходит до понедельника, сообщил мэр города", "L'été à Noël, déjà vu: café"
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "charset", "encoding", "said"),
+    [
+        (FERRY, "windows-1251", "", "utf-8", "says that it is in windows-1251, and is in UTF-8"),
+        (FERRY, "iso-8859-1", "", "utf-8", "says that it is in iso-8859-1, and is in UTF-8"),
+        (CAFE, "iso-8859-1", "", "utf-8", "says that it is in iso-8859-1, and is in UTF-8"),
+        (FERRY, "utf-8", "iso-8859-1", "utf-8", "says that it is in iso-8859-1, and is in UTF-8"),
+        (FERRY, "utf-8", "windows-1251", "cp1251", ""),
+        (FERRY, "windows-1251", "koi8-r", "koi8-r", ""),
+        (FERRY, "windows-1251", "iso-8859-1", "cp1251", ""),
+        (FERRY, "windows-1251", "utf-8", "cp1251", ""),
+        (FERRY, "utf-8", "", "cp1251", "is not in UTF-8: what does not fit is read as cp1251"),
+        (FERRY, "", "", "koi8-r", "is not in UTF-8: what does not fit is read as koi8_r"),
+        ("Το νέο πλοίο φεύγει την Δευτέρα από το λιμάνι", "", "", "cp1253", "read as cp1253"),
+        ("新桥经过两年的施工后于周一通车，市长在仪式上表示。", "", "", "gb18030", "read as gb18030"),
+        (CAFE, "utf-8", "", "cp1252", "is not in UTF-8: what does not fit is read as Windows-1252"),
+    ],
+)
+def test_a_document_is_read_as_what_it_is_and_that_is_said(
+    text: str, declared: str, charset: str, encoding: str, said: str
+) -> None:
+    prolog = f"<?xml version='1.0' encoding='{declared}'?>" if declared else ""
+    document = (prolog + RSS.format(f"<item><title>{text}</title></item>")).encode(encoding)
+    notes: list[str] = []
+    assert entries(document, charset, notes.append)[0]["title"] == text
+    assert said in "".join(notes)
+    assert bool(notes) == bool(said)
+
+
 def test_utf_8_with_a_broken_letter_keeps_the_others() -> None:
     assert entries(RSS.format("<item><title>Café \udce9té</title></item>").encode("utf-8", "surrogateescape"))[0][
         "title"
