@@ -8,7 +8,9 @@ no feed can speak for another. An id that several entries have is none.
 """
 
 import re
+import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -17,9 +19,10 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
+from stream_dedup.feeds.fetch import MOST_BYTES
 from stream_dedup.feeds.sources import public_url
 from stream_dedup.news.dates import NO_TIME
-from stream_dedup.news.decode import Decoder, site_of
+from stream_dedup.news.decode import GZIP, Decoder, site_of
 from stream_dedup.news.fields import plain_value
 from stream_dedup.news.item import Item
 from stream_dedup.news.xml import entries as xml_entries
@@ -125,6 +128,12 @@ def _oldest_first(entries: Sequence[Entry]) -> list[Entry]:
 
 def _values(body: bytes, charset: str) -> tuple[list[dict[str, Any]], str]:
     """The entries as dicts, and the home page that a JSON Feed names."""
+    if body.startswith(GZIP):  # of a server that does not say so
+        unpack = zlib.decompressobj(zlib.MAX_WBITS + 16)
+        with suppress(zlib.error):
+            body = unpack.decompress(body, MOST_BYTES)
+        if not unpack.eof:
+            raise BadItem("xml", f"it is packed with gzip, and damaged or of more than {MOST_BYTES // 2**20} MiB")
     if not body.strip():
         raise BadItem("xml", "the answer is empty")
     if body.lstrip()[:1] == b"{":
