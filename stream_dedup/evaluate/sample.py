@@ -42,6 +42,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
+from stream_dedup.surrogates import tolerant
 from stream_dedup.worker.records import EVIDENCE
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ Report = Callable[[int], None]  # called with the number of decisions seen so fa
 
 SAME, DIFFERENT = "copy", "different"
 _NO_LIMIT = 2**62  # ms: no date counts as in the future, since the sampled run has accepted it
+_DECODE = tolerant(msgspec.json.Decoder().decode)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # Distances from the threshold. The first is about the error of the estimates: .04 of a Jaccard with 128 bins.
 _AT, _NEAR = 0.05, 0.15
@@ -241,7 +243,7 @@ def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
     found = Decoder(settings.item, settings.registry).read(record.value, record.headers)
-    fields = msgspec.json.decode(found.value.removeprefix(BOM_UTF8))
+    fields = _DECODE(found.value.removeprefix(BOM_UTF8))
     paths = paths_of(settings.item, found.shape)
     lent = [("source", item.source)] if "source" in found.around else []
     for name, content in (("id", item.id), ("published", _iso(item.time) if item.time >= 0 else None), *lent):

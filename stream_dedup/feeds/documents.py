@@ -19,6 +19,7 @@ from stream_dedup.news.fields import plain_value
 from stream_dedup.news.item import Item
 from stream_dedup.news.xml import entries as xml_entries
 from stream_dedup.settings import ItemSettings
+from stream_dedup.surrogates import tolerant
 
 _TTL = re.compile(rb"<ttl>\s*(\d{1,5})\s*</ttl>")
 # Bytes of a web page in which it names its feeds. The head of a page has some ten KB, and a reader must not be held up.
@@ -34,6 +35,9 @@ _decode = Decoder(ItemSettings())
 class _JsonFeed(msgspec.Struct):
     items: list[dict[str, Any]]
     home_page_url: Any = ""
+
+
+_DECODE_JSON = tolerant(msgspec.json.Decoder(_JsonFeed).decode)
 
 
 class Entry(NamedTuple):
@@ -89,7 +93,7 @@ def _values(body: bytes, charset: str) -> tuple[list[dict[str, Any]], str]:
         raise BadItem("xml", "the answer is empty")
     if body.lstrip()[:1] == b"{":
         try:
-            document = msgspec.json.decode(body, type=_JsonFeed)
+            document = _DECODE_JSON(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadItem("json", str(error)) from None
         return document.items, document.home_page_url if isinstance(document.home_page_url, str) else ""
