@@ -32,6 +32,7 @@ import msgspec
 
 from stream_dedup.batch.filter import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
+from stream_dedup.changelog.files import replace_file
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError
@@ -350,11 +351,9 @@ class Sample:
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            (directory / "corpus.jsonl").write_bytes(b"".join(line + b"\n" for line in corpus))
-            (directory / "drawn.json").write_bytes(msgspec.json.encode(drawn or {}) + b"\n")
-            part = directory / ".pairs.jsonl.part"
-            part.write_bytes(b"".join(msgspec.json.encode(pair) + b"\n" for pair in pairs))
-            part.replace(directory / "pairs.jsonl")
+            replace_file(directory / "corpus.jsonl", (line + b"\n" for line in corpus))
+            replace_file(directory / "drawn.json", [msgspec.json.encode(drawn or {}), b"\n"])
+            replace_file(directory / "pairs.jsonl", (msgspec.json.encode(pair) + b"\n" for pair in pairs))
         except OSError as error:
             raise InputError(f"cannot write the sample to {directory}: {error.strerror}") from None
 
@@ -420,4 +419,4 @@ def _remove_partial_line(path: Path) -> None:
     if path.exists():
         whole, newline, _ = path.read_bytes().rpartition(b"\n")
         if path.stat().st_size != len(whole) + len(newline):
-            path.write_bytes(whole + newline)
+            replace_file(path, [whole, newline])

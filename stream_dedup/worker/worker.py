@@ -132,7 +132,7 @@ class Worker:
                 self._stand_by()
                 return
             topics = self._context.check_topics()  # raises TopicError for topics that would lose records
-            self._watch.expect({name: topic.id for name, topic in topics.items()})
+            self._watch.expect(topics)
             self._bound_originals(topics[self._settings.topics.input].partitions)
             self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
             self._applied_change = self._reported_change = -1

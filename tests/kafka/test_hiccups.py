@@ -1,6 +1,7 @@
 """Short failures cost little: state stores survive, tasks fail alone, a member that cannot work gives its role up."""
 
 import random
+import subprocess
 import time
 from collections import Counter
 from typing import Any
@@ -10,13 +11,16 @@ import pytest
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import Stalled, TransactionFailed
+from stream_dedup.kafka.client import client_id
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
+from tests.broker import EmbeddedKafka
 from tests.worker.support import (
     Make,
     Member,
     assert_exactly_once,
+    fails,
     feed,
     from_scratch,
     made_up,
@@ -134,3 +138,22 @@ def test_a_member_that_cannot_open_its_task_gives_its_role_up(make: Make) -> Non
         broken.wait_for("error", 30)
         assert broken.stop() < 10
     assert_exactly_once(settings, sent)
+
+
+def test_a_session_longer_than_the_brokers_allow_ends_with_the_setting(make: Make) -> None:
+    settings = make(worker={"session_timeout": "31m"})
+    fails(settings, r"set \[worker\] session_timeout within the brokers' group\.min\.session\.timeout\.ms")
+
+
+def test_a_quota_delays_the_worker_and_is_named(
+    kafka: EmbeddedKafka, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = feed(settings, made_up(2000))
+    quota = ("--add-config", "request_percentage=0.05,producer_byte_rate=20000")
+    whose = ("--alter", "--entity-type", "clients", "--entity-name", client_id(settings))
+    command = kafka._command("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, *whose, *quota)
+    subprocess.run(command, check=True, capture_output=True)
+    run_until(settings, 2000, seconds=120)
+    assert_exactly_once(settings, sent)
+    assert "Node paused" not in caplog.text
+    assert "the brokers throttle this user or client id" in caplog.text
