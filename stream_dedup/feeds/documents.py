@@ -13,11 +13,11 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
-from stream_dedup.feeds.sources import public_url
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import plain_value
 from stream_dedup.news.item import Item
 from stream_dedup.news.xml import entries as xml_entries
+from stream_dedup.phrases import public_url
 from stream_dedup.settings import ItemSettings
 from stream_dedup.surrogates import tolerant
 

@@ -13,10 +13,7 @@ import httpx
 
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news.repair import documents_of
-
-_SECRET = re.compile(
-    r"([?&](?:[\w.]*[_.-])?(?:api_?key|key|token|secret|password|pwd|auth|signature|sig)=)[^&#]*", re.I
-)
+from stream_dedup.phrases import public_url
 
 
 def read_sources(names: Iterable[str]) -> list[str]:
@@ -38,20 +35,11 @@ def read_sources(names: Iterable[str]) -> list[str]:
         except (httpx.InvalidURL, ValueError):  # the latter for a host that is no name
             is_usable = False
         if not is_usable:
-            raise InputError(f"{place}: {url[:80]!r} is no address of a feed; write https://HOST/PATH")
+            raise InputError(f"{place}: {public_url(url)[:80]!r} is no address of a feed; write https://HOST/PATH")
         urls[url] = None
     if not urls:
         raise UsageError("the lists name no feed: an OPML file needs outlines with xmlUrl, a plain file URLs")
     return list(urls)
-
-
-def public_url(url: str) -> str:
-    """The URL without user, password, and values of parameters that are named like a secret.
-
-    >>> public_url("https://ann:pw@a.example:8443/rss?api_key=abc&topic=sea#top")
-    'https://a.example:8443/rss?api_key=***&topic=sea'
-    """
-    return _SECRET.sub(r"\1***", re.sub(r"(?<=//)[^/?#]*@|#.*", "", url))
 
 
 def _addresses(name: str) -> Iterator[tuple[str, str]]:
