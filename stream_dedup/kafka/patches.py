@@ -14,7 +14,8 @@ patches.py   resumes a paused partition, goes on     consumer: `_fetcher`, `_coo
              with a rebalance, stops a producer at
              once, keeps batches whole
 patches.py   reports a refused login or certificate  `kafka.net`: connections, transports, selector
-             at once, and closes all sockets
+             at once, names throttling, and closes
+             all sockets
 ===========  ======================================  ==================================================================
 
 The first two are there for speed. Without the first production cost 3.6 times the processor time, the whole worker 1.4
@@ -32,6 +33,8 @@ Without the last a wrong password looks like a broker that is away, and sockets 
   send: its tasks are cancelled, and what they would have closed at their end waits for the garbage collector.
 """
 
+import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakSet
@@ -40,11 +43,14 @@ import kafka
 from kafka import errors as kafka_errors
 from kafka.net import compat, inet, manager
 from kafka.net.compat import KafkaNetClient
+from kafka.net.connection import KafkaConnection
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.kafka.errors import DISTRUSTED, CertificateProblem, certificate_problem
+from stream_dedup.kafka.errors import DISTRUSTED, THROTTLED, CertificateProblem, certificate_problem
+
+log = logging.getLogger(__name__)
 
 VERSION = "3.0.12"
 
@@ -179,6 +185,22 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
             self._auth_failures[node.node_id] = failure
 
 
+# Shorter delays are those of any quota. What one throttled response says, the log says once a minute.
+_THROTTLED_MS, _SAY_AGAIN_SECONDS = 500, 60.0
+_said_at: dict[str, float] = {}  # client id -> monotonic seconds
+
+
+class _Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python ships no types
+    """Says that brokers throttle a client. It sends nothing meanwhile, without an error: it looks like an outage."""
+
+    def _maybe_throttle(self, response: Any) -> None:
+        super()._maybe_throttle(response)
+        name, now, delay = self.config["client_id"], time.monotonic(), getattr(response, "throttle_time_ms", 0)
+        if delay >= _THROTTLED_MS and now - _said_at.get(name, -_SAY_AGAIN_SECONDS) >= _SAY_AGAIN_SECONDS:
+            _said_at[name] = now
+            log.warning("client %s waits %d ms: %s", name, delay, THROTTLED)
+
+
 def _data_first(data: bytes, error: Exception | None) -> tuple[bytes, Exception | None]:
     return data, None if data else error  # the next call meets the end again
 
@@ -217,5 +239,6 @@ class _TlsTransport(_Transport, KafkaSSLTransport):  # type: ignore[misc]  # kaf
 
 # The client makes all of these by these names.
 compat.NetworkSelector = _Selector
+manager.KafkaConnection = _Connection
 inet.KafkaNetSocket = _Socket
 manager.KafkaTCPTransport, manager.KafkaSSLTransport = _Transport, _TlsTransport

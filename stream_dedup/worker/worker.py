@@ -183,6 +183,9 @@ class Worker:
             if is_member(self._membership):
                 self._apply_assignment(group)  # the polled records are polled again
             return
+        for _, task in self._open_tasks():
+            if not task.is_lag_known:  # before the first batch, which may be long in work
+                task.report_lag(group.ends(task.partitions))
         if not polled:
             self._each(PartitionTask.finish)
             for _, task in self._open_tasks():

@@ -13,12 +13,15 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import Stalled, TransactionFailed
 from stream_dedup.kafka.client import client_id
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.observe.health import Health, Status
+from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
 from tests.broker import EmbeddedKafka
 from tests.worker.support import (
     Make,
     Member,
+    Watching,
     assert_exactly_once,
     fails,
     feed,
@@ -27,6 +30,7 @@ from tests.worker.support import (
     outcome,
     read_all,
     run_until,
+    run_worker,
     wait_until,
 )
 
@@ -148,12 +152,31 @@ def test_a_session_longer_than_the_brokers_allow_ends_with_the_setting(make: Mak
 def test_a_quota_delays_the_worker_and_is_named(
     kafka: EmbeddedKafka, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sent = feed(settings, made_up(2000))
-    quota = ("--add-config", "request_percentage=0.05,producer_byte_rate=20000")
+    sent = feed(settings, made_up(200))
+    quota = ("--add-config", "producer_byte_rate=5000")
     whose = ("--alter", "--entity-type", "clients", "--entity-name", client_id(settings))
     command = kafka._command("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, *whose, *quota)
     subprocess.run(command, check=True, capture_output=True)
-    run_until(settings, 2000, seconds=120)
+    for _ in range(2):  # the first transaction uses up what the second one waits for
+        run_until(settings, 200, seconds=120)
+        assert_exactly_once(settings, sent)
+        sent += feed(settings, ((b"more-" + key, value) for key, value in made_up(200, seed=2)))
+    ours = [record for record in caplog.records if record.name.startswith("stream_dedup")]
+    assert [record for record in ours if "the brokers throttle this user or client id" in record.getMessage()]
+    assert not [record for record in ours if "Node paused" in record.getMessage()]
+
+
+def test_before_the_first_batch_the_lag_is_known_and_health_is_starting(settings: Settings) -> None:
+    sent = feed(settings, made_up(300))
+    health, watching = Health(60.0), Watching(300)
+    seen: list[tuple[Status, dict[int, int]]] = []
+
+    class Looking(Deduplicator):
+        def judge(self, *arguments: Any, **options: Any) -> Any:
+            seen.append((health.state().status, dict(watching.lag)))
+            return super().judge(*arguments, **options)
+
+    run_worker(settings, watching, observer=ObserverGroup(watching, health), deduplicator=Looking)
+    assert seen[0] == (Status.STARTING, {0: 300})
+    assert health.state().status is Status.OK
     assert_exactly_once(settings, sent)
-    assert "Node paused" not in caplog.text
-    assert "the brokers throttle this user or client id" in caplog.text
