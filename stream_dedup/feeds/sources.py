@@ -51,7 +51,8 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
         data = Path(name).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         cure = "name an OPML file, a file of URLs, or a URL that begins with http:// or https://"
-        raise InputError(f"cannot read {name} ({error.strerror}); {cure}") from None
+        shown = public_url(name) if re.match(r"[^/]*:[^/]*@", name) else name  # an address without its protocol
+        raise InputError(f"cannot read {shown} ({error.strerror}); {cure}") from None
     if data.lstrip().startswith(b"<"):
         try:
             _, documents = documents_of(data)
