@@ -17,6 +17,7 @@ from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.envelope import is_feed, items_of
 from stream_dedup.news.repair import wide_encoding
 from stream_dedup.news.xml import OPML, entries
+from stream_dedup.surrogates import lone_in, without_lone
 
 MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes three times as much memory (XML of 54 MiB: 165)."""
@@ -171,8 +172,7 @@ def _json_rows(source: Source, documents: Iterable[bytes]) -> Iterator[Row]:
         if isinstance(document, CutLine):
             raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
         try:
-            # In one line each, and otherwise as they were.
-            lines = [msgspec.json.format(value, indent=-1) for value in _objects(document.strip(_LEAD))]
+            lines = _lines(document.strip(_LEAD))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{_what(source)}, and is none: {error}; if it holds several, {_CURE}") from None
         for line in lines:
@@ -180,10 +180,20 @@ def _json_rows(source: Source, documents: Iterable[bytes]) -> Iterator[Row]:
             yield limited(line, source.most) if line.startswith(b"{") else Row(line[:_HEAD], None, no_object)
 
 
-def _objects(document: bytes) -> Sequence[bytes | msgspec.Raw]:
-    if document.startswith(b"["):
-        return msgspec.json.decode(document, type=list[msgspec.Raw])
-    return items_of(document) if is_feed(document) else [document] if document else []
+def _lines(document: bytes) -> Sequence[bytes]:
+    """The objects of a document in one line each, and otherwise as they were."""
+    if is_feed(document):
+        return items_of(document)
+    lone = lone_in(document)
+    if lone:  # msgspec refuses them, so an escape that the document lacks stands in
+        stand_in = next(escape for code in range(0xE000, 0xF900) if (escape := rb"\u%04x" % code) not in document)
+        document = without_lone(document, stand_in)
+    values = msgspec.json.decode(document, type=list[msgspec.Raw]) if document.startswith(b"[") else [document]
+    lines = [msgspec.json.format(value, indent=-1) for value in values if value]
+    if lone:
+        each = iter(lone)
+        lines = [re.sub(re.escape(stand_in), lambda _: next(each), line) for line in lines]
+    return lines
 
 
 def _what(source: Source) -> str:

@@ -20,13 +20,14 @@ from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
 from stream_dedup.feeds.fetch import MOST_BYTES
-from stream_dedup.feeds.sources import public_url
 from stream_dedup.news.dates import NO_TIME
 from stream_dedup.news.decode import GZIP, Decoder, site_of
 from stream_dedup.news.fields import plain_value
 from stream_dedup.news.item import Item
 from stream_dedup.news.xml import entries as xml_entries
+from stream_dedup.phrases import public_url
 from stream_dedup.settings import ItemSettings
+from stream_dedup.surrogates import tolerant
 
 _TTL = re.compile(rb"<ttl>\s*(\d{1,5})\s*</ttl>")
 # Bytes of a web page in which it names its feeds. The head of a page has some ten KB, and a reader must not be held up.
@@ -43,6 +44,9 @@ _decode = Decoder(ItemSettings())
 class _JsonFeed(msgspec.Struct):
     items: list[dict[str, Any]]
     home_page_url: Any = ""
+
+
+_DECODE_JSON = tolerant(msgspec.json.Decoder(_JsonFeed).decode)
 
 
 class Entry(NamedTuple):
@@ -138,7 +142,7 @@ def _values(body: bytes, charset: str) -> tuple[list[dict[str, Any]], str]:
         raise BadItem("xml", "the answer is empty")
     if body.lstrip()[:1] == b"{":
         try:
-            document = msgspec.json.decode(body, type=_JsonFeed)
+            document = _DECODE_JSON(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadItem("json", str(error)) from None
         return document.items, document.home_page_url if isinstance(document.home_page_url, str) else ""

@@ -21,10 +21,10 @@ from stream_dedup.errors import BadItem
 from stream_dedup.feeds.documents import Entry
 from stream_dedup.feeds.fetch import AGENT, MOST_BYTES, Answer, Fetcher
 from stream_dedup.feeds.schedule import retry_after
-from stream_dedup.feeds.sources import public_url
 from stream_dedup.news.clean import article_extractor
 from stream_dedup.news.decode import site_of
 from stream_dedup.news.repair import text_of
+from stream_dedup.phrases import public_url
 
 # Seconds between two requests to a host, if robots.txt asks for no more. A start asks for hundreds of pages.
 _PAUSE, _LONGEST_PAUSE = 1.0, 60.0

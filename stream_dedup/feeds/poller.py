@@ -33,9 +33,8 @@ from stream_dedup.feeds.fetch import Fetcher
 from stream_dedup.feeds.outputs import Delivery
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.schedule import GONE, MOST_WAIT, OK, Feed, after_answer, after_failure
-from stream_dedup.feeds.sources import public_url
 from stream_dedup.feeds.state import Line, State, key
-from stream_dedup.phrases import counted, moment
+from stream_dedup.phrases import counted, moment, public_url
 
 log = logging.getLogger(__name__)
 

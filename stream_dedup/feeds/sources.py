@@ -15,6 +15,7 @@ import httpx
 
 from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news.repair import documents_of, local_name
+from stream_dedup.phrases import public_url
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +24,6 @@ _MOST_NAMED = 10
 _COMMAND = re.compile(r"(exec|filter|query):", re.I)  # newsboat's; they may hold passwords
 # The first word of a line, or a text in quotes. Newsboat has tags behind it. # begins a comment.
 _FIRST = re.compile(r'\s*(?:"([^"]*)"|([^\s#]\S*))')
-_SECRET = re.compile(
-    r"([?&](?:[\w.]*[_.-])?(?:api_?key|key|token|secret|password|pwd|auth|signature|sig)=)[^&#]*", re.I
-)
 
 
 def read_sources(names: Iterable[str], report: Callable[[str], None] = log.warning) -> list[str]:
@@ -65,15 +63,6 @@ def _shown(text: str) -> str:
     return f"{command[0]}..." if command else public_url(text if "//" in text else f"//{text}").removeprefix("//")[:80]
 
 
-def public_url(url: str) -> str:
-    """The URL without user, password, and values of parameters that are named like a secret.
-
-    >>> public_url("https://ann:pw@a.example:8443/rss?api_key=abc&topic=sea#top")
-    'https://a.example:8443/rss?api_key=***&topic=sea'
-    """
-    return _SECRET.sub(r"\1***", re.sub(r"(?<=//)[^/?#]*@|#.*", "", url))
-
-
 def _addresses(name: str) -> Iterator[tuple[str, str]]:
     """Where each address stands, and the address."""
     if "://" in name:
@@ -83,7 +72,8 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
         data = Path(name).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         cure = "name an OPML file, a file of URLs, or a URL that begins with http:// or https://"
-        raise InputError(f"cannot read {name} ({error.strerror}); {cure}") from None
+        shown = public_url(name) if re.match(r"[^/]*:[^/]*@", name) else name  # an address without its protocol
+        raise InputError(f"cannot read {shown} ({error.strerror}); {cure}") from None
     if data.lstrip().startswith(b"<"):
         try:
             _, documents = documents_of(data)

@@ -19,6 +19,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.xml import entries
 from stream_dedup.registry.frames import frames_of
 from stream_dedup.settings import RegistrySettings
+from stream_dedup.surrogates import tolerant
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -50,7 +51,8 @@ class _Envelope(msgspec.Struct):
     items: list[dict[str, Any]] = []
 
 
-_DECODE = msgspec.json.Decoder(_Envelope).decode
+_DECODE = tolerant(msgspec.json.Decoder(_Envelope).decode)
+_STRING = tolerant(msgspec.json.Decoder(str).decode)
 
 
 class Opener:
@@ -143,7 +145,7 @@ def _data_of(envelope: _Envelope) -> bytes:
     data = bytes(envelope.data)
     if data == b"null":
         raise BadItem("empty", "this CloudEvent has no data")
-    return msgspec.json.decode(data, type=str).encode("utf-8", "replace") if data.startswith(b'"') else data
+    return _STRING(data).encode("utf-8", "replace") if data.startswith(b'"') else data
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

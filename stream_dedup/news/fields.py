@@ -24,6 +24,7 @@ import msgspec
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.dates import NO_TIME, milliseconds_of
 from stream_dedup.settings import ItemSettings
+from stream_dedup.surrogates import tolerant
 
 FIELDS = ("id", "title", "text", "source", "url", "published")
 """The fields that stream_dedup reads, by its own names."""
@@ -108,8 +109,8 @@ _MOST_CONTAINERS = 200_000
 _EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
 # The members that tell an envelope. All CloudEvents have the first one; a document of JSON Feed has the others.
 _ENVELOPES = ("specversion", "items", "version")
-_DECODE = msgspec.json.Decoder().decode
-_NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DECODE = tolerant(msgspec.json.Decoder().decode)
+_NAMES = tolerant(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
 
 
 def alternatives(path: str) -> list[str]:
@@ -175,7 +176,7 @@ def names_in(value: bytes) -> list[str]:
     ['headline', 'body']
     """
     try:
-        return list(_NAMES.decode(value.removeprefix(BOM_UTF8)))
+        return list(_NAMES(value.removeprefix(BOM_UTF8)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return []
 
@@ -208,9 +209,9 @@ class FieldReader:
         members = [
             (at[top], Any if top in eager else msgspec.Raw, msgspec.field(default=None, name=top)) for top in tops
         ]
-        self._decode = msgspec.json.Decoder(msgspec.defstruct("Record", members, kw_only=True, gc=False)).decode
+        self._decode = _decoder("Record", members)
         raw = [(name, msgspec.Raw, field) for name, _, field in members]
-        self._decode_large = msgspec.json.Decoder(msgspec.defstruct("Large", raw, kw_only=True, gc=False)).decode
+        self._decode_large = _decoder("Large", raw)
         self._tops, self._at = tops, at
         self._takers = {
             shape: [
@@ -273,6 +274,10 @@ class FieldReader:
             for top, value in zip(self._tops, msgspec.structs.astuple(root), strict=True)
         ]
         return self._shape(tuple(filled))
+
+
+def _decoder(name: str, members: Sequence[tuple[str, Any, Any]]) -> Callable[[bytes], Any]:
+    return tolerant(msgspec.json.Decoder(msgspec.defstruct(name, members, kw_only=True, gc=False)).decode)
 
 
 def _is_feed(root: Any) -> bool:

@@ -183,6 +183,15 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
 
 
+def _kafka(patch: pytest.MonkeyPatch) -> None:
+    def broker(port: int, **_: object) -> Any:
+        reach(port)
+        return nullcontext(SimpleNamespace(bootstrap=f"127.0.0.1:{port}"))
+
+    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", broker)
+    patch.setattr("stream_dedup.cli.demo.stop_on_signals", lambda: SimpleNamespace(wait=lambda _: True))
+
+
 def _feed(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
@@ -331,6 +340,7 @@ TABLE: dict[str, dict[str, Mode]] = {
             "", "--bootstrap 127.0.0.1:7; --input corpus.jsonl; --rate 7; --once; --config kafka.toml; --json", _demo
         )
     },
+    "kafka": {"embedded": Mode("", "--port 7", _kafka)},
     "feed": {"Kafka": Mode("", "--rate 7; --config kafka.toml", _feed)},
     "check": _modes(
         "--bootstrap 127.0.0.1:7; --items 3; --json",

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.feeds.sources import public_url, read_sources
+from stream_dedup.feeds.sources import read_sources
+from stream_dedup.phrases import public_url
 
 OPML = """<?xml version="1.0"?><opml version="2.0"><body><outline text="Sea">
 <outline text="A" type="rss" xmlUrl="https://a.example/rss?x=1&amp;y=2"/><outline text="B" xmlUrl="feed:https://b.example/?x&y"/>
@@ -111,6 +112,38 @@ def test_a_list_without_feeds_is_refused(tmp_path: Path) -> None:
         read_sources([str(tmp_path / "missing.opml")])
 
 
-def test_secrets_are_not_shown() -> None:
-    shown = public_url("https://u:p@a.example/f?author=ann&access_token=1&Key=2&sig=3&monkey=4")
-    assert shown == "https://a.example/f?author=ann&access_token=***&Key=***&sig=***&monkey=4"
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://u:p@a.example/f?author=ann&access_token=1&Key=2&sig=3&monkey=4",
+         "https://a.example/f?author=ann&access_token=***&Key=***&sig=***&monkey=4"),
+        ("https://a.example/f?X-Goog-Signature=1&X-Goog-Date=2&x-amz-security-token=3&X-Amz-Credential=4&b=5",
+         "https://a.example/f?X-Goog-Signature=***&X-Goog-Date=***&x-amz-security-token=***&X-Amz-Credential=***&b=5"),
+        ("https://a.example/f?code=1&jwt=2&session=3&access=4&country_code=de&keyword=sea&passage=7",
+         "https://a.example/f?code=***&jwt=***&session=***&access=***&country_code=de&keyword=sea&passage=7"),
+        ("https://a.example/f;jsessionid=1?accessToken=2&%74oken=3&PHPSESSID=4&apiKey=5&a=b?token=6",
+         "https://a.example/f;jsessionid=***?accessToken=***&%74oken=***&PHPSESSID=***&apiKey=***&a=b?token=6"),
+        ("https://a.example/@ann/f?user=ann&channel_id=UC1234567890", "https://a.example/@ann/f?user=ann&channel_id=UC1234567890"),
+        ("https://u:p/w@a.example/", "https://a.example/"),
+        ("https://a.example/f?token=a?b/c", "https://a.example/f?token=***"),
+        ("https://u:p#w@a.example/", "https://a.example/"),
+        ("u:p@a.example/f", "a.example/f"),
+        ("http://[::1/f?token=1", "http://[::1/f?token=***"),
+    ],
+)  # fmt: skip
+def test_secrets_are_not_shown(url: str, shown: str) -> None:
+    assert public_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ftp://u:p4ss@a.example/", "u:p4ss@a.example/rss", "https://u:p4ss/x@a.example/", "ftp://a.example?key=p4ss"],
+)
+def test_a_wrong_address_is_named_without_its_password(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "feeds"
+    path.write_text(f"{line}\n")
+    for name in (str(path), line):
+        with pytest.raises(InputError, match=r"is no address of a feed; write https://HOST/PATH|cannot read") as caught:
+            read_sources([name])
+        assert "p4ss" not in str(caught.value)
+        assert "a.example" in str(caught.value)

@@ -14,10 +14,11 @@ from stream_dedup.feeds.documents import Entry, read_document
 from stream_dedup.feeds.fetch import Answer, Fetcher
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.schedule import MOST_WAIT, Feed, after_answer, after_failure
-from stream_dedup.feeds.sources import public_url, read_sources
+from stream_dedup.feeds.sources import read_sources
 from stream_dedup.feeds.state import State, key
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
+from stream_dedup.phrases import public_url
 from stream_dedup.settings import FeedsSettings, ItemSettings
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 
