@@ -60,7 +60,7 @@ def read_sources(names: Iterable[str], report: Callable[[str], None] = log.warni
 
 def _shown(text: str) -> str:
     command = _COMMAND.match(text)
-    return f"{command[0]}..." if command else public_url(text if "//" in text else f"//{text}").removeprefix("//")[:80]
+    return f"{command[0]}..." if command else public_url(text)[:80]
 
 
 def _addresses(name: str) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,9 @@ SHOWN = "https://wire.example/feed?token=***"
 ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>%s</id><title>Ferry</title>
 <link rel="alternate" href="https://news.example/1"/><updated>2026-03-02T06:00:00Z</updated>
 <content type="html">&lt;p&gt;It stops.&lt;/p&gt;</content></entry></feed>"""
+ATOM_SITE = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="https://site.example/"/>
+<link rel="self" href="https://hub.example/feed"/><entry><id>1</id><title>Ferry</title><summary>It stops.</summary>
+%s</entry></feed>"""
 RDF = b"""<rdf:RDF xmlns="http://purl.org/rss/1.0/" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
 <item rdf:about="https://news.example/1"><title>Ferry</title><link>https://news.example/1</link>
 <description>It stops.</description></item></rdf:RDF>"""
@@ -75,6 +78,9 @@ def test_presets_read_the_stable_id_and_everything_else(body: bytes, shape: str,
         (rss(entry(1, link=""), channel="<link>https://channel.example/</link>"), "channel.example"),
         (rss(entry(1, link=""), channel="<link>/</link>"), "wire.example"),
         (rss(entry(1, link="/1")), "wire.example"),
+        (rss(entry(1, link="/1"), channel="<link>https://channel.example/</link>"), "channel.example"),
+        (ATOM_SITE % b'<link rel="enclosure" href="https://cdn.example/1.mp3"/>', "site.example"),
+        (ATOM_SITE % b'<link href="/1"/>', "site.example"),
         (json_feed(id="1", url="/1"), "home.example"),
         (json_feed(id="1").replace(b"https://home.example/", b"/"), "wire.example"),
         (json_feed(id="1"), "home.example"),
