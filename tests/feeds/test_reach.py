@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import httpcore
 import pytest
+import trustme
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.feeds.fetch import Fetcher
@@ -193,6 +196,38 @@ def test_a_socket_connects_to_an_address_that_was_checked(
         assert internet.connected == connected
 
     play(act)
+
+
+def test_a_certificate_is_verified_for_the_name_though_the_socket_has_the_address(
+    internet: Internet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("a.example").configure_cert(own)
+    names: list[str] = []
+    own.sni_callback = lambda _, name, __: names.append(str(name))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+        await writer.drain()
+        writer.close()
+
+    async def scene() -> None:
+        internet.names = {"a.example": [[PUBLIC]], "b.example": [[PUBLIC]]}
+        fetcher = Fetcher(1, FeedsSettings())
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=own) as server:
+            internet.port = server.sockets[0].getsockname()[1]
+            assert (await fetcher.get("https://a.example/", {})).body == b"hi"
+            with pytest.raises(BadItem, match=r"connection: .*Hostname mismatch"):
+                await fetcher.get("https://b.example/", {})
+            await fetcher.aclose()
+
+    asyncio.run(scene())
+    assert names == ["a.example", "b.example"]
+    assert internet.connected == [(PUBLIC, 443)] * 2
 
 
 def test_credentials_are_sent_for_the_listed_url_only(play: Play) -> None:
