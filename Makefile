@@ -103,12 +103,17 @@ wheel: env
 	PYTHONHASHSEED=0 $(BIN)/python -m stream_dedup.precompile
 	$(BIN)/python -m hatchling build --directory dist
 
-# The image's packages with the hashes of their files, and what it contains as CycloneDX (in dist/), both from the versions
-# of deploy/constraints.txt.
+# The packages of the image, of its extras (what they add) and of its build with the hashes of their files, and what the
+# image contains as CycloneDX (in dist/), all from the versions of deploy/constraints.txt.
+HASHED = $(BIN)/uv pip compile --quiet --python-version 3.13 --generate-hashes --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links --constraint deploy/constraints.txt
 sbom: env
 	$(PIP_INSTALL) --editable '.[release]'
-	$(BIN)/uv pip compile --quiet --python-version 3.13 --generate-hashes --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --constraint deploy/constraints.txt pyproject.toml --output-file deploy/requirements.txt
+	$(HASHED) pyproject.toml --output-file deploy/requirements.txt
+	for extra in chinese pages registry; do \
+	  $(HASHED) pyproject.toml --extra $$extra --output-file deploy/requirements-$$extra.txt \
+	  $$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' deploy/requirements.txt) || exit 1; done
+	echo hatchling | $(HASHED) - --output-file deploy/requirements-build.txt
 	mkdir -p dist
 	$(BIN)/cyclonedx-py requirements deploy/requirements.txt --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/stream-dedup.cdx.json

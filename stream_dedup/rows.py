@@ -44,7 +44,7 @@ class RowReader:
             if is_number and (doubt := looks_like(time)):
                 raise UsageError(f"{label}: {doubt}")
         try:
-            value = _encode(dict(row))
+            value = _as_json(dict(row))
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(
                 f"{label} cannot be written as JSON: {error}; give the fields that are read alone"
@@ -58,6 +58,22 @@ def _plain(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+def _as_json(row: dict[str, Any]) -> bytes:
+    try:
+        return _encode(row)
+    except UnicodeEncodeError:  # lone surrogates, as json.loads gives them
+        return _encode(_whole(row))
+
+
+def _whole(value: Any) -> Any:
+    """Return a value with U+FFFD in place of each lone surrogate, as the bytes of a record read (surrogates.py)."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_whole(name): _whole(inner) for name, inner in value.items()}
+    return [_whole(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

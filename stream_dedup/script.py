@@ -282,7 +282,8 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
     def load(cls, path: str | os.PathLike[str], settings: Settings | None = None) -> Self:
         """Make a Deduplicator with a saved state.
 
-        By default it has the saved [item], [fingerprint], [window], [decision], [policy] and [index] settings.
+        By default it has the saved [item], [fingerprint], [window], [decision], [policy] and [index] settings; settings
+        that name a file ([fingerprint] idf) must be given, else ConfigError.
         `settings` may differ from them except in [fingerprint]: then SchemeMismatch names the difference. Raises
         InputError if the file cannot be read, CorruptBlock if it is damaged.
 

@@ -16,7 +16,6 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from tests.broker import EmbeddedKafka
 
-NEVER_CONNECTED = r"unclosed <socket\.socket [^>]*laddr=\('(0\.0\.0\.0|..)', [^>]*\)>"  # of IPv4, or "::" of IPv6
 # The first example compiles kernels and fills caches, and the machine is busy: a deadline would measure that.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -27,9 +26,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # kafka-python 3.0.12 loads its protocol through calls that Python 3.11 and 3.12 want replaced; warnings
     # are errors here, and without this line `import kafka` fails.
     config.addinivalue_line("filterwarnings", "ignore:(open|read)_text is deprecated:DeprecationWarning")
-    # kafka-python also leaves the socket of a refused connection to the garbage collector, which may find it in a later
-    # test. Such a socket has no address of its own; one that was connected has, and is still an error.
-    config.addinivalue_line("filterwarnings", rf"ignore:{NEVER_CONNECTED}:ResourceWarning")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from stream_dedup.cli.config import effective
 from stream_dedup.errors import ConfigError
 from stream_dedup.kafka import topics
 from stream_dedup.news.fields import paths_of
 from stream_dedup.phrases import SECRETS_READ
-from stream_dedup.settings import PREFIX, Settings, load_settings, secrets_of
+from stream_dedup.settings import PREFIX, Settings, load_settings, secrets_of, service_variables
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
@@ -115,10 +116,23 @@ def test_any_other_duration_is_refused_with_the_right_form(value: object) -> Non
         ("[kafka]\nnovelty = 0.5", ["no such setting (did you mean [decision] novelty?)"]),
         ("length = '2d'", ["[length]: there is no such setting (did you mean [window] length?)"]),
         ("[window]\nlength = '99999999999999d'", ["[window] length: this duration is too long"]),
-        ("fields = { title = 'kop' }", ["did you mean [item] fields?"]),
+        ("fields = { title = 'kop' }", ["[item] fields?"]),
         ("[item]\npreste = 'rss'", ["did you mean [item] preset?"]),
         ("[item.fields]\nkop = 'title'", ["fields.kop: must be 'id', ", "ours is on the left, yours on the right"]),
         ("[kafka", ["settings.toml", "not valid TOML", "end of document"]),
+        ("[topics]\ninput = 'a b'", ["[topics] input: 'a b' is no name of a topic", "digits, '.', '_' and '-'"]),
+        ("[topics]\noutput = 'neuigkeiten/übersicht'", ["[topics] output", "is no name of a topic"]),
+        ("[topics]\nchangelog = '..'", ["[topics] changelog", "is no name of a topic"]),
+        (f"[topics]\ninput = '{'a' * 250}'", ["[topics] input", "up to 249"]),
+        (
+            "[kafka]\nbootstrap_servers = ['a:9092', 'b:9092']",
+            ["[kafka] bootstrap_servers: must be one text with commas", "bootstrap_servers = 'HOST:PORT,HOST:PORT'"],
+        ),
+        (
+            "[kafka]\nbootstrap_servers = 'a:9092, SASL_SSL://b:9092'",
+            ["[kafka] bootstrap_servers: must be addresses HOST:PORT without SASL_SSL://", "set security_protocol to"],
+        ),
+        ("[kafka]\nbootstrap_servers = 'http://a:9092'", ["HOST:PORT without http://"]),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, text: str, words: list[str]) -> None:
@@ -142,6 +156,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"cannot read the settings file .*settings\.toml"):
+        load_settings(path)
+
+
+def test_a_file_of_windows_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    text = "[kafka]\ngroup_id = 'mine'\n"
+    path.write_text(text, "utf-8-sig")
+    settings = load_settings(path)
+    assert settings.kafka.group_id == "mine"
+    assert effective(settings, path, {})["kafka"]["group_id"]["origin"] == "file"
+    (tmp_path / "token").write_text("t" * 32 + "\r\n", "utf-8-sig")
+    assert load_settings(observe={"token_file": str(tmp_path / "token")}).observe.secret("token") == "t" * 32
+    path.write_text(text, "utf-16")
+    with pytest.raises(ConfigError, match=r"settings\.toml: it is not UTF-8 .*; save it as UTF-8"):
         load_settings(path)
 
 
@@ -173,6 +201,38 @@ def test_variables_of_a_kubernetes_service_with_a_similar_name_are_ignored(monke
     for name in ("STREAMDEDUP_SERVICE_HOST", "STREAMDEDUP_PORT_9464_TCP", "STREAMDEDUP_KAFKA_PORT", "STREAMDEDUP"):
         monkeypatch.setenv(name, "x")
     assert load_settings() == Settings()
+
+
+# What Kubernetes derives from the Services stream-dedup (of two ports) and stream-dedup-page.
+OF_SERVICES = {
+    "STREAM_DEDUP_SERVICE_HOST": "10.0.0.1",
+    "STREAM_DEDUP_SERVICE_PORT": "9464",
+    "STREAM_DEDUP_SERVICE_PORT_METRICS": "9464",
+    "STREAM_DEDUP_PORT": "tcp://10.0.0.1:9464",
+    "STREAM_DEDUP_PORT_9464_TCP": "tcp://10.0.0.1:9464",
+    "STREAM_DEDUP_PORT_9464_TCP_PROTO": "tcp",
+    "STREAM_DEDUP_PORT_9464_TCP_PORT": "9464",
+    "STREAM_DEDUP_PORT_9464_TCP_ADDR": "10.0.0.1",
+    "STREAM_DEDUP_PORT_53_UDP_ADDR": "10.0.0.1",
+    "STREAM_DEDUP_PAGE_SERVICE_HOST": "10.0.0.2",
+    "STREAM_DEDUP_PAGE_PORT": "udp://10.0.0.2:53",
+    "STREAM_DEDUP_PAGE_PORT_80_TCP_ADDR": "10.0.0.2",
+}
+
+
+def test_variables_of_a_kubernetes_service_of_its_name_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in OF_SERVICES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STREAM_DEDUP_OBSERVE__PORT", "8080")
+    assert load_settings().observe.port == 8080
+    assert set(service_variables()) == OF_SERVICES.keys()
+
+
+@pytest.mark.parametrize("name", ["STREAM_DEDUP_PORT", "STREAM_DEDUP_OBSERVE_PORT"])
+def test_a_port_of_one_s_own_is_a_misspelt_setting(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "9464")
+    with pytest.raises(ConfigError, match=f"unknown setting in the environment: {name}"):
+        load_settings()
 
 
 def test_a_wrong_value_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,9 +302,7 @@ def test_a_password_among_the_addresses_is_refused_and_not_shown(servers: str) -
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "servers", ["broker", "broker-1.my_net:9092, broker-2:9092", "[::1]:9092,127.0.0.1:1", "PLAINTEXT://broker:9092"]
-)
+@pytest.mark.parametrize("servers", ["broker", "broker-1.my_net:9092, broker-2:9092", "[::1]:9092,127.0.0.1:1"])
 def test_addresses_are_taken_in_every_form_of_kafka(servers: str) -> None:
     assert load_settings(kafka={"bootstrap_servers": servers}).kafka.bootstrap_servers == servers
 

@@ -235,7 +235,11 @@ def json_rows(source: Source) -> Iterator[Row]:
     """The lines of JSON Lines, or what a document holds that the first line shows, in place of them."""
     if not source.is_declared:
         head = b""
-        while len(head) < CHUNK and b"\n" not in head.lstrip() and (chunk := next(source.chunks, b"")):
+        while (
+            len(head) < CHUNK
+            and b"\n" not in head.lstrip(BOM_UTF8 + b" \t\r\n")
+            and (chunk := next(source.chunks, b""))
+        ):
             head += chunk
         source = source._replace(chunks=chain([head], source.chunks))
         if (rows := rows_of(source, head)) is not None:

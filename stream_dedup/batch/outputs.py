@@ -1,8 +1,8 @@
 """Outputs of a command: files and streams, what is written on them, and the checks before a run.
 
 A file is written in one of two ways. With a journal it grows under its final name; after a kill it is cut to the length
-in the journal. Without one, nothing may show until all is done: the file grows under a temporary name (`.NAME.part`)
-and takes the final name at the end, in one step. The next run overwrites what a killed run leaves there. A stream
+in the journal. Without one, nothing may show until all is done: the file grows under a temporary name and takes the
+final name at the end, in one step. The next run deletes what a killed run leaves. A stream
 (standard output, a pipe, a device) passes each write on at once, and cannot be cut. If the name ends in .gz or .zst,
 the output is packed; each `sync` ends a member or frame, so that a file can be cut there.
 
@@ -26,7 +26,7 @@ import msgspec
 from stream_dedup.batch.lines import STDIN, Line
 from stream_dedup.batch.packing import packer, packing_of
 from stream_dedup.batch.tables import CsvRow, FileFormat, ParquetRow, format_of, pyarrow
-from stream_dedup.changelog.files import open_locked, sync_directory
+from stream_dedup.changelog.files import new_file, open_locked, sync_directory
 from stream_dedup.errors import InputError, UsageError
 
 Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]
@@ -87,14 +87,16 @@ class Output:
         self._to = to
         self._packing = packing_of(to.path)
         self._packer: Any = None
-        self._grows_at = to.path if in_place or to.is_stream else _temporary_path(to.path)
+        self._grows_at = to.path
         with file_errors(to):
             if to.is_stream:
                 # Unbuffered: when the reader is gone, Python would complain at exit about what is left in a buffer.
                 self._file: Any = os.fdopen(os.dup(1) if to.is_stdout else os.open(to.path, os.O_WRONLY), "wb", 0)
-            else:
-                self._file = open_locked(self._grows_at)
+            elif in_place:
+                self._file = open_locked(to.path)
                 self.length = os.fstat(self._file.fileno()).st_size
+            else:
+                self._grows_at, self._file = new_file(to.path)
 
     def cut(self, length: int) -> None:
         """Drop everything after the first `length` bytes, and continue there; a stream has nothing to drop."""
@@ -310,7 +312,7 @@ def checked_outputs(
                 f"{to} lies in the state directory, which the program keeps for itself; name another place"
             )
         for name in inputs:
-            if name != STDIN and (_is_same(Path(name), to.path) or _is_same(Path(name), _temporary_path(to.path))):
+            if name != STDIN and _is_same(Path(name), to.path):
                 raise UsageError(f"{to} is an input ({name}); writing to it would destroy it")
     return outputs
 
@@ -354,10 +356,6 @@ def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
             raise InputError(f"{name} is a directory; name a file in it")
         if not os.access(name, os.R_OK):
             raise InputError(f"cannot read {name}: permission denied")
-
-
-def _temporary_path(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")
 
 
 def _is_same(one: Path, other: Path) -> bool:

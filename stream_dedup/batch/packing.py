@@ -5,6 +5,7 @@ unpacked chunks; or gzip members and zstd frames, which can be joined, cut betwe
 A file that is cut short is an error, never a shorter file; python-zstandard's own stream reader would not notice.
 """
 
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
@@ -33,9 +34,12 @@ _UNREADABLE = {
         "a zip archive or a spreadsheet",
         "unpack it (unzip -p FILE | stream-dedup ... -) or save it as CSV (UTF-8)",
     ),
-    b"\xff\xfe": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER"),
-    b"\xfe\xff": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER"),
 }
+# Encodings of two or four bytes a character, by their byte order mark or their zeros.
+_WIDE = {
+    "UTF-32": rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-16": rb"\xff\xfe|\xfe\xff", "UTF-32LE": rb"[^\0]\0\0\0",
+    "UTF-32BE": rb"\0\0\0[^\0]", "UTF-16LE": rb"[^\0]\0[^\0]\0", "UTF-16BE": rb"\0[^\0]\0[^\0]",
+}  # fmt: skip
 
 
 class Packing(StrEnum):
@@ -58,8 +62,13 @@ def packing_of(path: str | Path) -> Packing | None:
 def recognise(path: str, head: bytes) -> Packing | None:
     """The packing that the first bytes show. Raises InputError if the name differs or nothing here can unpack it."""
     for magic, (what, cure) in _UNREADABLE.items():
-        if head.startswith(magic) and b"<" not in head[2:4]:  # XML is decoded as it declares
+        if head.startswith(magic):
             raise InputError(f"{path} is {what}, which cannot be read; {cure}")
+    wide = next((name for name, zeros in _WIDE.items() if re.match(zeros, head)), None)
+    if wide and b"<" not in head:  # XML is decoded
+        raise InputError(
+            f"{path} is {wide}, not UTF-8, which cannot be read; convert it: iconv -f {wide} -t UTF-8 FILE > OTHER"
+        )
     if head.startswith(GZIP):
         return Packing.GZIP
     if head.startswith(ZSTD) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):

@@ -119,6 +119,7 @@ class Source(NamedTuple):
     chunks: Iterator[bytes]  # unpacked
     most: int  # bytes of a row
     report: Callable[[float], None] = lambda _: None  # the share that was read, from a reader that leaves the chunks
+    note: Callable[[str], None] = lambda _: None  # what a person should know of how the input is read
 
     def lines(self) -> Iterator[bytes]:
         """Split the chunks into lines; too large ones come as `CutLine`.
@@ -175,18 +176,16 @@ def csv_rows(source: Source) -> Iterator[Row]:
     first = first.removeprefix(BOM_UTF8)
     if first.lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
-    raw: list[bytes] = []  # the lines of the row that is read
+    raw = bytearray()  # the lines of the row that is read; a list of them takes a hundred bytes a line to join
     cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
 
     def texts() -> Iterator[str]:
         nonlocal cut
-        size = 0
         for line in chain([first], lines):
             cut = line if isinstance(line, CutLine) else None
-            size = len(line) + 1 + (size if raw else 0)
-            if size > source.most or (cut and (raw or cut.quotes % 2)):
+            if len(raw) + len(line) >= source.most or (cut and (raw or cut.quotes % 2)):
                 raise csv.Error(f"it has more than {source.most} bytes, [worker] max_record_bytes, in several lines")
-            raw.append(line)
+            raw.extend(line + b"\n")
             # Bytes that are not UTF-8 are reported with the row that holds them, and cost only that row.
             yield "\n" if cut else line.decode("utf-8", "surrogateescape") + "\n"
 
@@ -195,7 +194,7 @@ def csv_rows(source: Source) -> Iterator[Row]:
     names, header, at = list[str](), b"", start
     try:
         for cells in reader:
-            bytes_of_row = b"\n".join(raw)
+            bytes_of_row = bytes(raw[:-1])
             raw.clear()
             if not names:
                 names, header = _header(f"{path}:{start}", cells), bytes_of_row
@@ -223,7 +222,7 @@ def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
             return Row(msgspec.json.encode(fields), source_row)
         except UnicodeEncodeError:
             pass
-    readable = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in cells]
+    readable = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in cells[:_KEPT]]
     return Row(msgspec.json.encode(readable), source_row, fault)
 
 

@@ -1,4 +1,4 @@
-"""The changelog as a file: an append-only journal, and the lock that keeps a second process out.
+"""The changelog as a file: an append-only journal, and how every file is written and locked.
 
 In: entries of two parts, a record (what was done; JSON of the caller) and a block (the resulting changes to the index;
 block.py). Out: the same entries, in order, when the journal is opened again. An entry counts once `append` returns: it
@@ -15,6 +15,9 @@ Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
 
 `write_entries` writes a whole file of this layout at once, and `read_entries` reads one, which must be complete.
 
+Files that others read appear complete, by a rename (`new_file`). Until then they have a random name that was free, and
+nothing is written through a link: in a directory that others may write to, too, no link of theirs leads elsewhere.
+
 A process that is killed while it appends leaves a torn tail, which never counted; the next opening cuts it off. A bad
 entry with an intact one after it is damage to entries that did count, and is refused. Therefore the head has its own
 checksum: a corrupt length must not look like a torn tail.
@@ -23,9 +26,12 @@ checksum: a corrupt length must not look like a torn tail.
 import fcntl
 import mmap
 import os
+import re
+import secrets
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -60,7 +66,7 @@ class Journal:
     def __init__(self, path: Path, replay: Callable[[Entry], None]) -> None:
         self._path = path
         if not path.exists():
-            _replace(path, [])
+            replace_file(path, [MAGIC])
         self._file: BinaryIO = path.open("r+b")
         try:
             self.size = len(MAGIC)  # bytes
@@ -92,7 +98,7 @@ class Journal:
     def keep(self, spans: Sequence[tuple[int, int]]) -> None:
         """Reduce the file to these (start, end), in this order, atomically. O(bytes kept)."""
         with self._path.open("rb") as source:
-            self.size = _replace(self._path, _content_of(source, spans))
+            self.size = replace_file(self._path, chain([MAGIC], _content_of(source, spans)))
         self._file.close()
         self._file = self._path.open("r+b")
         self._file.seek(self.size)
@@ -107,7 +113,7 @@ class Journal:
 
 def write_entries(path: Path, entries: Iterable[tuple[bytes, bytes]]) -> int:
     """Write a file of these entries (record, block) atomically; returns its bytes. Raises OSError."""
-    return _replace(path, (packed(record, block) for record, block in entries))
+    return replace_file(path, chain([MAGIC], (packed(record, block) for record, block in entries)))
 
 
 def read_entries(path: Path) -> Iterator[Entry]:
@@ -171,12 +177,14 @@ def _damage(path: Path, at: int, part: str) -> CorruptBlock:
     )
 
 
-def _replace(path: Path, parts: Iterable[bytes]) -> int:
-    """Write a file of these parts and put it in the place of the former one, atomically; returns its bytes."""
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+def replace_file(path: Path, parts: Iterable[bytes]) -> int:
+    """Write a file of these parts and put it in the place of the former one, atomically; returns its bytes.
+
+    Raises OSError, and InputError as `new_file`.
+    """
+    new, target = new_file(path)
     try:
-        with new.open("wb") as target:
-            target.write(MAGIC)
+        with target:
             target.writelines(parts)
             target.flush()
             os.fsync(target.fileno())
@@ -188,6 +196,27 @@ def _replace(path: Path, parts: Iterable[bytes]) -> int:
     return size
 
 
+def new_file(path: Path) -> tuple[Path, BinaryIO]:
+    """Create the file that is to take the name of `path` once it is complete (Path.replace); locked until it is closed.
+
+    Deletes what killed processes have left of it. Raises InputError if another process is writing it.
+    """
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    file = open_locked(new, os.O_CREAT | os.O_EXCL)
+    try:
+        ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")
+        for other in path.parent.iterdir():
+            if ours.fullmatch(other.name) and other != new:
+                with suppress(OSError):  # another user's, or a link
+                    open_locked(other, 0, path).close()
+                    other.unlink()
+    except BaseException:
+        new.unlink(missing_ok=True)
+        file.close()
+        raise
+    return new, file
+
+
 def _content_of(source: BinaryIO, spans: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     for start, end in spans:
         source.seek(start)
@@ -195,13 +224,13 @@ def _content_of(source: BinaryIO, spans: Iterable[tuple[int, int]]) -> Iterator[
             yield source.read(min(_COPY_BYTES, end - at))
 
 
-def open_locked(path: Path) -> BinaryIO:
+def open_locked(path: Path, flags: int = os.O_CREAT, purpose: Path | None = None) -> BinaryIO:
     """Open a file for reading and writing, locked until it is closed; create it if it is missing.
 
-    The kernel releases the lock when the process ends, so a killed process leaves none.
-    Raises InputError if another process holds it.
+    The kernel releases the lock when the process ends, so a killed process leaves none. `purpose`: what the file is
+    for, if not for itself. Raises InputError if another process holds it, OSError for a link.
     """
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o666), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The previous owner may have renamed the file after we opened it; then this lock is on another file.
@@ -213,7 +242,7 @@ def open_locked(path: Path) -> BinaryIO:
         file.close()
         raise
     file.close()
-    raise InputError(f"another process is at work on {path}; wait until it ends, or name another path")
+    raise InputError(f"another process is at work on {purpose or path}; wait until it ends, or name another path")
 
 
 def sync_directory(directory: Path) -> None:

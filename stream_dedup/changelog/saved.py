@@ -16,7 +16,7 @@ contains no code (no pickle).
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -25,14 +25,18 @@ import zstandard
 from stream_dedup.changelog import block
 from stream_dedup.changelog.files import Entry, read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
+from stream_dedup.settings import TABLES, Settings, load_settings
 
 VERSION = 1
 JUDGING = ("item", "window", "fingerprint", "decision", "policy", "index")
 """The settings tables that verdicts depend on."""
 # 2 MB of default signatures and keys: large enough that a block's overhead vanishes, small beside the whole state.
 _ROWS = 4096
+_FILES = [
+    (table, name) for table in JUDGING for name, field in TABLES[table].items() if Path in (get_args(field.annotation))
+]
+"""The settings of these tables that name files."""
 _PASSAGES, _ROWS_PART, _END = b"passages", b"rows", b"end"
 # Limits blocks whose rows are large because whole bodies are stored.
 _BLOCK_BYTES = 2**24
@@ -58,8 +62,16 @@ def save(dedup: Deduplicator, path: Path) -> int:
 
 
 def settings_of(path: Path) -> Settings:
-    """The settings of the saved Deduplicator; tables outside JUDGING are those of `load_settings()`."""
+    """The settings of the saved Deduplicator; tables outside JUDGING are those of `load_settings()`.
+
+    Raises ConfigError if they name a file: who made this one could have any other read.
+    """
     opening = _opening(path, next(_records(path), None))
+    if named := [f"[{table}] {name}" for table, name in _FILES if opening.settings.get(table, {}).get(name)]:
+        raise ConfigError(
+            f"{path} was saved with {', '.join(named)}, and a file of state may not choose what else is read; load it "
+            "with the settings that it was saved with: Deduplicator.load(PATH, load_settings(FILE))"
+        )
     return load_settings(None, **opening.settings)
 
 

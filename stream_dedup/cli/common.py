@@ -23,6 +23,7 @@ from rich.text import Text
 from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import UsageError
 from stream_dedup.observe.logs import escape_controls
+from stream_dedup.phrases import public_url
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
@@ -169,7 +170,9 @@ def display_name(output: str | Path) -> str:
     from stream_dedup.batch.outputs import target
 
     is_url = "://" in str(output)
-    return str(output) if is_url or not target(Path(output)).is_stream else str(target(Path(output)))
+    if is_url:
+        return public_url(str(output))
+    return str(output) if not target(Path(output)).is_stream else str(target(Path(output)))
 
 
 @contextmanager

@@ -10,7 +10,6 @@ compares the committed references with what is generated.
 
 import json
 import os
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +23,7 @@ from pydantic.fields import FieldInfo
 from rich.text import Text
 
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, print_table
-from stream_dedup.settings import TABLES, Settings, load_settings, variable
+from stream_dedup.settings import TABLES, Settings, load_settings, read_toml, variable
 from stream_dedup.settings.values import UNITS, parse_size
 
 _STARS = "**********"  # as SecretStr prints; independent of the secret's length
@@ -81,7 +80,7 @@ def effective(
     `settings` were loaded from `path` and `environment`. `origin`: default, file or environment; `source`: the name of
     the file or the variable.
     """
-    in_file = tomllib.loads(path.read_text("utf-8")) if path else {}
+    in_file = read_toml(path) if path else {}
     found: dict[str, dict[str, dict[str, Any]]] = {table: {} for table in TABLES}
     for table, name in ((table, name) for table, fields in TABLES.items() for name in fields):
         row = {"value": plain(getattr(getattr(settings, table), name)), "origin": "default", "source": None}

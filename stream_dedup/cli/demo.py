@@ -1,6 +1,7 @@
-"""`stream-dedup demo` and `feed`: show the worker at work on a synthetic feed, with an embedded Kafka or a cluster."""
+"""`stream-dedup demo`, `kafka` and `feed`: the worker at work on a made-up feed, an embedded Kafka, the feed alone."""
 
 import logging
+import shlex
 import sys
 import threading
 import time
@@ -32,6 +33,17 @@ _DEMO_RATE = 1000.0
 _FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
 _SAMPLE_LENGTH = timedelta(days=2)  # between the first and the last of them, at most
+
+# What to paste, with the address and the program.
+_TO_PASTE = """\
+It is empty, listens on this machine only, and runs until Ctrl-C, which deletes its topics. In another terminal:
+
+export STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS={0}
+{1} topics create
+{1} feed &
+{1} run
+
+`feed` sends invented news; the status page of `run` shows what becomes of it."""
 
 # The demo reads the topics back and expects each item in exactly one of them.
 _NO_SHADOW = {"shadow": False}
@@ -114,6 +126,24 @@ def demo_command(
     _report(result, console)
     if as_json:
         print_json(result)
+
+
+def kafka_command(
+    port: Annotated[int, number("Port of 127.0.0.1.", min=1, max=65535)] = 9092,
+) -> None:
+    """Run a real Kafka on this machine, to try things out.
+
+    Needs no Docker and no Java. Prints what to paste into another terminal; ends at Ctrl-C, and deletes its topics.
+    """
+    from stream_dedup.demo.embedded import EmbeddedKafka
+
+    stop, console = stop_on_signals(), CleanConsole()
+    with EmbeddedKafka(port=port, say=partial(console.print, style="dim")) as kafka:
+        name = shlex.quote(sys.argv[0])
+        program = name if Path(sys.argv[0]).name == "stream-dedup" else f"{shlex.quote(sys.executable)} -m stream_dedup"
+        console.print(_TO_PASTE.format(kafka.bootstrap, program), soft_wrap=True)
+        while not stop.wait(1.0):
+            kafka.check()
 
 
 def _compile_kernels(

@@ -35,6 +35,13 @@ def feeds_command(
     pages: Annotated[
         bool, typer.Option("--pages", help="Take the text of each new entry from its page (extra pages).")
     ] = False,
+    internal: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="A host or network of yours that is not public, to be asked too; replaces [feeds] internal.",
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Poll each feed that is due once, and end.")] = False,
     force: common.ForceOption = False,
     config: common.ConfigOption = None,
@@ -66,7 +73,7 @@ def feeds_command(
             "--every is at least 1s": seconds < 1,
         }
     )
-    settings = load_settings(config)
+    settings = load_settings(config, feeds={"internal": ",".join(internal)} if internal else {})
     urls, stop = read_sources(sources), stop_on_signals()
     files = [name for name in sources if Path(name).is_file()]
     to = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])})["--output"]
@@ -78,7 +85,7 @@ def feeds_command(
             check_free({"--output": to})
         delivery: Delivery = KafkaDelivery(settings, memory.owner, stop) if kafka else FileDelivery(to, memory.length)
         stack.enter_context(closing(delivery))
-        fetcher = Fetcher(MOST_POLLS)
+        fetcher = Fetcher(MOST_POLLS, settings.feeds)
         page = Pages(fetcher, delivery.largest) if pages else None
         poller = Poller(memory.feeds(urls), memory, delivery, fetcher, every=seconds, once=once, pages=page)
         asyncio.run(poller.run(stop))

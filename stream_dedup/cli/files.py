@@ -341,6 +341,7 @@ def build_command(
     """
     from stream_dedup.batch.lines import read_lines
     from stream_dedup.batch.outputs import check_free, target
+    from stream_dedup.changelog.files import replace_file
     from stream_dedup.fingerprint.fingerprint import Fingerprinter
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.fingerprint.simhash import build_weights
@@ -348,8 +349,9 @@ def build_command(
     from stream_dedup.news.item import Item
     from stream_dedup.settings import load_settings
 
+    to = target(output)
     if not force:
-        check_free({"--output": target(output)})
+        check_free({"--output": to})
     # The settings may name the table that this command is about to write; "tf" needs none.
     settings = load_settings(config, fingerprint={"family": "simhash", "weights": "tf"})
     fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
@@ -359,7 +361,7 @@ def build_command(
     table = build_weights(fingerprinter.scheme.features_id, documents)
     data = table.to_bytes()
     try:
-        output.write_bytes(data)
+        output.write_bytes(data) if to.is_stream else replace_file(to.path, [data])
     except OSError as error:
         raise InputError(f"cannot write {output}: {error.strerror}") from None
     typer.echo(

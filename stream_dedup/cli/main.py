@@ -42,6 +42,7 @@ class LazyCommand(NamedTuple):
 COMMANDS = {
     "run": LazyCommand("operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
     "demo": LazyCommand("demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
+    "kafka": LazyCommand("demo:kafka_command", "Run a real Kafka on this machine, to try things out."),
     "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
     "check": LazyCommand("preview:check_command", "Show what is understood of a feed, before it is judged."),
     "trial": LazyCommand("preview:trial_command", "Show what a worker would hold back of a live topic."),

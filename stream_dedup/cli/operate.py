@@ -34,6 +34,10 @@ _SHADOW = (
     "shadow mode: the worker holds nothing back; items that it would hold back are marked in headers and copied to %s. "
     "To hold them back, set [policy] shadow to false"
 )
+_FOREIGN = (
+    "not settings, and ignored: %s. Kubernetes makes them of a Service whose name begins with stream-dedup; to have "
+    "none, set enableServiceLinks: false in the Pod's spec"
+)
 _PHASES = {
     "fill": "filling the new changelog",
     "wait": "keeping up: stop the old workers now",
@@ -52,12 +56,14 @@ def run_command(config: ConfigOption = None) -> None:
     """
     from stream_dedup.observe.watch import Watch
     from stream_dedup.precompile.compilations import report_long_compilation
-    from stream_dedup.settings import load_settings, secrets_of
+    from stream_dedup.settings import load_settings, secrets_of, service_variables
     from stream_dedup.worker.cluster_watch import BrokerWatch
     from stream_dedup.worker.worker import Worker
 
     settings = load_settings(config)
     logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings))
+    if foreign := service_variables():
+        log.info(_FOREIGN, ", ".join(foreign))
     stop = stop_on_signals()
     with Watch(settings, version_text()) as watch:
         log.info(

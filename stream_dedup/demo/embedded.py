@@ -71,6 +71,17 @@ broker.session.timeout.ms=15000
 """
 
 
+def is_free(port: int) -> bool:
+    """Whether nothing listens on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections do not count, as for Java
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def free_ports(count: int) -> list[int]:
     """Find free ports of 127.0.0.1 below the range of outgoing connections (Linux: from 32768).
 
@@ -79,28 +90,32 @@ def free_ports(count: int) -> list[int]:
     """
     ports: list[int] = []
     for port in random.Random().sample(range(20_000, 32_000), 200):  # a generator of its own: tests seed the global one
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        ports.append(port)
+        if is_free(port):
+            ports.append(port)
         if len(ports) == count:
             return ports
     raise StreamError("No free port between 20000 and 32000 on 127.0.0.1; end a program that listens there.")
 
 
 class EmbeddedKafka:
-    """A broker on 127.0.0.1 for the duration of a `with` block. Slow steps are reported to `say`."""
+    """A broker on 127.0.0.1 for the duration of a `with` block. Slow steps are reported to `say`.
+
+    `port`: None: a free one. Raises StreamError if it does not start.
+    """
 
     bootstrap: str
     directory: Path
 
-    def __init__(self, *, cache_dir: Path | None = None, say: Say = lambda _: None) -> None:
-        self._cache_dir, self._say = cache_dir, say
+    def __init__(self, *, cache_dir: Path | None = None, say: Say = lambda _: None, port: int | None = None) -> None:
+        self._cache_dir, self._say, self._wanted_port = cache_dir, say, port
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        if self._wanted_port and not is_free(self._wanted_port):
+            raise StreamError(
+                f"Port {self._wanted_port} of 127.0.0.1 is in use: end what listens there, or take another one with "
+                f"--port {free_ports(1)[0]}."
+            )
         self._runtime = ready_runtime(self._cache_dir, self._say)
         self._say("Starting Kafka ...")
         began = time.monotonic()
@@ -108,7 +123,8 @@ class EmbeddedKafka:
         self._temporary = tempfile.TemporaryDirectory(prefix="stream-dedup-kafka-", ignore_cleanup_errors=True)
         try:
             self.directory = Path(self._temporary.name)
-            self._port, self._controller_port = free_ports(2)
+            self._controller_port, free = free_ports(2)
+            self._port = self._wanted_port or free
             self.bootstrap = f"127.0.0.1:{self._port}"
             self._properties.write_text(self._server_properties(), encoding="utf-8")
             self._format()
@@ -124,6 +140,11 @@ class EmbeddedKafka:
     ) -> None:
         self.kill()  # the data is deleted too, so a clean stop is not needed
         self._temporary.cleanup()
+
+    def check(self) -> None:
+        """Raise StreamError if the broker has ended by itself."""
+        if self._process is not None and (code := self._process.poll()) is not None:
+            raise self._failure("ended", code)
 
     @property
     def log(self) -> Path:

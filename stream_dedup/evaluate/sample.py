@@ -32,6 +32,7 @@ import msgspec
 
 from stream_dedup.batch.filter import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
+from stream_dedup.changelog.files import replace_file
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError
@@ -42,6 +43,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
+from stream_dedup.surrogates import tolerant
 from stream_dedup.worker.records import EVIDENCE
 
 T = TypeVar("T")
@@ -50,6 +52,7 @@ Report = Callable[[int], None]  # called with the number of decisions seen so fa
 
 SAME, DIFFERENT = "copy", "different"
 _NO_LIMIT = 2**62  # ms: no date counts as in the future, since the sampled run has accepted it
+_DECODE = tolerant(msgspec.json.Decoder().decode)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # Distances from the threshold. The first is about the error of the estimates: .04 of a Jaccard with 128 bins.
 _AT, _NEAR = 0.05, 0.15
@@ -241,7 +244,7 @@ def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
     found = Decoder(settings.item, settings.registry).read(record.value, record.headers)
-    fields = msgspec.json.decode(found.value.removeprefix(BOM_UTF8))
+    fields = _DECODE(found.value.removeprefix(BOM_UTF8))
     paths = paths_of(settings.item, found.shape)
     lent = [("source", item.source)] if "source" in found.around else []
     for name, content in (("id", item.id), ("published", _iso(item.time) if item.time >= 0 else None), *lent):
@@ -348,11 +351,9 @@ class Sample:
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            (directory / "corpus.jsonl").write_bytes(b"".join(line + b"\n" for line in corpus))
-            (directory / "drawn.json").write_bytes(msgspec.json.encode(drawn or {}) + b"\n")
-            part = directory / ".pairs.jsonl.part"
-            part.write_bytes(b"".join(msgspec.json.encode(pair) + b"\n" for pair in pairs))
-            part.replace(directory / "pairs.jsonl")
+            replace_file(directory / "corpus.jsonl", (line + b"\n" for line in corpus))
+            replace_file(directory / "drawn.json", [msgspec.json.encode(drawn or {}), b"\n"])
+            replace_file(directory / "pairs.jsonl", (msgspec.json.encode(pair) + b"\n" for pair in pairs))
         except OSError as error:
             raise InputError(f"cannot write the sample to {directory}: {error.strerror}") from None
 
@@ -418,4 +419,4 @@ def _remove_partial_line(path: Path) -> None:
     if path.exists():
         whole, newline, _ = path.read_bytes().rpartition(b"\n")
         if path.stat().st_size != len(whole) + len(newline):
-            path.write_bytes(whole + newline)
+            replace_file(path, [whole, newline])

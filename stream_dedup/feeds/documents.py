@@ -2,10 +2,16 @@
 
 In: the body of an answer. Out: a `Document`: the entries as news/xml.py gives them, or the items of a JSON Feed, each
 with a stable id, the feed's address, and a digest of what a reader sees. The presets of news/fields.py read them.
+
+An id counts everywhere only if it names the site of the feed that has it. Any other one is made the feed's own, so that
+no feed can speak for another. An id that several entries have is none.
 """
 
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,19 +19,23 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
-from stream_dedup.feeds.sources import public_url
-from stream_dedup.news.decode import Decoder
+from stream_dedup.feeds.fetch import MOST_BYTES
+from stream_dedup.news.dates import NO_TIME
+from stream_dedup.news.decode import GZIP, Decoder, site_of
 from stream_dedup.news.fields import plain_value
 from stream_dedup.news.item import Item
 from stream_dedup.news.xml import entries as xml_entries
+from stream_dedup.phrases import public_url
 from stream_dedup.settings import ItemSettings
+from stream_dedup.surrogates import tolerant
 
 _TTL = re.compile(rb"<ttl>\s*(\d{1,5})\s*</ttl>")
 # Bytes of a web page in which it names its feeds. The head of a page has some ten KB, and a reader must not be held up.
 _HEAD = 2**17
 _FEED_LINK = ",".join(f"link[rel~=alternate][href][type*='{kind}']" for kind in ("rss+xml", "atom+xml", "feed+json"))
-# Ids that are unique in the world. "tag" is that of Atom (RFC 4151).
-_UNIQUE = re.compile(r"(?:https?://|urn:|tag:)", re.I)
+# Ids that name a site. "tag" is that of Atom (RFC 4151).
+_NAMES_SITE = re.compile(r"(?:https?://|tag:)", re.I)
+_WEB = ("http://", "https://")
 # Characters of an id that is kept as it is. Every consumer stores ids; URLs have a few hundred characters at most.
 _LONGEST_ID = 1000
 _decode = Decoder(ItemSettings())
@@ -36,9 +46,12 @@ class _JsonFeed(msgspec.Struct):
     home_page_url: Any = ""
 
 
+_DECODE_JSON = tolerant(msgspec.json.Decoder(_JsonFeed).decode)
+
+
 class Entry(NamedTuple):
     """An entry. `value`: the object that is emitted. `digest`: 16 bytes over title, text, link and date. `link`: as the
-    feed gives it; `length`: characters of its text.
+    feed gives it; `length`: characters of its text; `time`: its date in ms, negative if it has none.
     """
 
     id: str
@@ -46,14 +59,15 @@ class Entry(NamedTuple):
     value: dict[str, Any]
     link: str
     length: int
+    time: int = NO_TIME
 
 
 class Document(NamedTuple):
-    """`ttl`: seconds for which the feed asks not to be polled. `left_out`: why entries were left out, one for each."""
+    """`entries`: the oldest first. `ttl`: seconds for which the feed asks not to be polled. `problems` with entries."""
 
     entries: Sequence[Entry]
     ttl: float
-    left_out: Sequence[BadItem]
+    problems: Sequence[BadItem]
 
 
 def read_document(body: bytes, url: str, charset: str = "") -> Document:
@@ -66,30 +80,69 @@ def read_document(body: bytes, url: str, charset: str = "") -> Document:
 
     Raises BadItem for a document that is no feed: `json`, `xml`.
     """
-    feed, entries, left_out = public_url(url), dict[str, Entry](), []
+    feed, entries, problems = public_url(url), list[Entry](), list[BadItem]()
     values, home = _values(body, charset)
     for value in values:
         try:
-            entry = _entry(value, feed, home or feed)
+            entries.append(_entry(value, feed, home))
         except BadItem as bad:
-            left_out.append(BadItem(f"entry-{bad.reason}", f"an entry is left out: {bad.detail}"))
-            continue
-        if entries.setdefault(entry.id, entry).digest != entry.digest:
-            # Another entry with an id of this document. It gets an id of its own; under the same one the two would
-            # replace each other at each poll.
-            entry = _named(entry, f"{entry.id}#{_hash(str(value.get('title')))}")
-            entries.setdefault(entry.id, entry)
+            problems.append(BadItem(f"entry-{bad.reason}", f"an entry is left out: {bad.detail}"))
+    entries = _oldest_first(_told_apart(entries, problems))
     ttl = _TTL.search(body)
-    return Document(list(entries.values()), 60.0 * int(ttl[1]) if ttl else 0.0, left_out)
+    return Document(entries, 60.0 * int(ttl[1]) if ttl else 0.0, problems)
+
+
+def _told_apart(entries: Sequence[Entry], problems: list[BadItem]) -> list[Entry]:
+    """Each entry once. Unlike ones of one id get ids of their own; else they would replace each other at each poll."""
+    same: dict[str, dict[bytes, Entry]] = {}
+    for entry in entries:
+        same.setdefault(entry.id, {}).setdefault(entry.digest, entry)
+    shared = {name: list(group.values()) for name, group in same.items() if len(group) > 1}
+    if shared:
+        name, group = max(shared.items(), key=lambda each: len(each[1]))
+        problems.append(
+            BadItem("entry-id", f"{len(group):,} entries have the id {name[:80]}: their links or texts tell them apart")
+        )
+    mark = {name: _first_distinct(group) for name, group in shared.items()}
+    named = (
+        _named(entry, f"{entry.id}#{_hash(mark[entry.id](entry))}") if entry.id in shared else entry
+        for entry in entries
+    )
+    found: dict[str, Entry] = {}
+    for entry in named:
+        found.setdefault(entry.id, entry)
+    return list(found.values())
+
+
+def _first_distinct(group: Sequence[Entry]) -> Callable[[Entry], str]:
+    """What tells these entries apart, and changes least: their links, their titles, or all that a reader sees."""
+    links: Callable[[Entry], str] = lambda entry: entry.link  # noqa: E731
+    marks = (links, lambda entry: str(entry.value.get("title")), lambda entry: entry.digest.hex())
+    return next(mark for mark in marks if len({*map(mark, group)}) == len(group))
+
+
+def _oldest_first(entries: Sequence[Entry]) -> list[Entry]:
+    """By date. Feeds list the newest first, so one without a date comes right after the one below it."""
+    time, dated = NO_TIME, list[tuple[int, Entry]]()
+    for entry in reversed(entries):
+        time = entry.time if entry.time > NO_TIME else time
+        dated.append((time, entry))
+    return [entry for _, entry in sorted(dated, key=itemgetter(0))]
 
 
 def _values(body: bytes, charset: str) -> tuple[list[dict[str, Any]], str]:
     """The entries as dicts, and the home page that a JSON Feed names."""
+    if body.startswith(GZIP):  # of a server that does not say so
+        unpack = zlib.decompressobj(zlib.MAX_WBITS + 16)
+        with suppress(zlib.error):
+            body = unpack.decompress(body, MOST_BYTES)
+        if not unpack.eof:
+            raise BadItem("xml", f"it is packed with gzip, and damaged or of more than {MOST_BYTES // 2**20} MiB")
     if not body.strip():
         raise BadItem("xml", "the answer is empty")
     if body.lstrip()[:1] == b"{":
         try:
-            document = msgspec.json.decode(body, type=_JsonFeed)
+            document = _DECODE_JSON(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadItem("json", str(error)) from None
         return document.items, document.home_page_url if isinstance(document.home_page_url, str) else ""
@@ -109,16 +162,16 @@ def _entry(value: dict[str, Any], feed: str, home: str) -> Entry:
         raise item if isinstance(item, BadItem) else BadItem("empty", "an entry without content")
     links = (plain_value("url", value.get(name)) for name in ("feedburner:origLink", "link", "url", "external_url"))
     link = next((each for each in links if each and isinstance(each, str)), "")
-    if not link.startswith(("http://", "https://")) and not value.get("source"):
-        value["source"] = home
+    if not link.startswith(_WEB) and str(value.get("source") or "/").startswith("/"):  # a path names no site
+        value["source"] = home if home.startswith(_WEB) else feed
     title, text = (" ".join(each.split()) for each in (item.title, item.text))
     digest = xxhash.xxh3_128_digest(f"{title}\0{text}\0{link}\0{item.time}".encode())
     ids = (plain_value("id", value.get(name)) for name in ("guid", "id", "uri"))
     name = next((str(each) for each in ids if each and isinstance(each, (str, int))), link) or _hash(title or text)
     name = name if len(name) <= _LONGEST_ID else _hash(name)
     value["feed"] = feed
-    name = name if _UNIQUE.match(name) else f"{feed}#{name}"
-    return _named(Entry(name, digest, value, link, len(text)), name)
+    is_own = _NAMES_SITE.match(name) and site_of(name) == site_of(feed)
+    return _named(Entry("", digest, value, link, len(text), item.time), name if is_own else f"{feed}#{name}")
 
 
 def _named(entry: Entry, name: str) -> Entry:

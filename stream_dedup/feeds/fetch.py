@@ -1,6 +1,7 @@
 """Ask a web server for a document, within limits of time, size and redirects, one request at a time to a host.
 
-In: a URL, and headers for a conditional request. Out: an `Answer`; or BadItem, whose reason is one fixed word.
+In: a URL, and headers for a conditional request. Out: an `Answer`; or BadItem, whose reason is one fixed word. reach.py
+says where a request may go. Credentials in a URL are the operator's: those that a link or a redirect has are dropped.
 """
 
 import asyncio
@@ -11,10 +12,13 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+import httpcore
 import httpx
 
 from stream_dedup.errors import BadItem
+from stream_dedup.feeds.reach import LISTED, Reach
 from stream_dedup.phrases import version_text
+from stream_dedup.settings import FeedsSettings
 
 AGENT = "stream-dedup"
 """The name by which robots.txt knows it."""
@@ -31,6 +35,11 @@ _HEADERS = {
     "Accept": "application/rss+xml, application/atom+xml, application/feed+json, application/xml;q=0.9, */*;q=0.5",
     "Accept-Encoding": "gzip",
 }
+# The last for a host that is no name.
+_BROKEN = (
+    httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol,
+    ValueError,
+)  # fmt: skip
 # The client logs each URL, credentials included.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
@@ -48,15 +57,15 @@ class Answer(NamedTuple):
 
 
 class Fetcher:
-    """`connections`: most at a time. `seconds`: for one request."""
+    """`connections`: most at a time. `settings`: what it may ask. `seconds`: for one request."""
 
-    def __init__(self, connections: int, seconds: float = _SECONDS) -> None:
+    def __init__(self, connections: int, settings: FeedsSettings, seconds: float = _SECONDS) -> None:
         self._seconds = seconds
         self._hosts: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._client = httpx.AsyncClient(
             headers=_HEADERS,
             timeout=min(_SILENCE, seconds),
-            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+            transport=Reach(connections, settings),
             # None is kept: cookies would tie a publisher's requests together, and fill memory.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         )
@@ -65,28 +74,37 @@ class Fetcher:
         await self._client.aclose()
 
     async def get(
-        self, address: str, headers: Mapping[str, str], before: Callable[[httpx.URL], Awaitable[float]] | None = None
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        before: Callable[[httpx.URL], Awaitable[float]] | None = None,
+        listed: str = "",
     ) -> Answer:
         """Request the address; follow redirects. The answer has a body if its status is 200. O(bytes).
 
-        `before` each request says how many seconds to wait, or raises. Raises BadItem: `timeout`, `connection`,
-        `redirect`, `too-large`.
+        `before` each request says how many seconds to wait, or raises. `listed`: the URL in the operator's list for
+        which it is asked; its host may be asked on its port, and on those of the web. Raises BadItem: `timeout`,
+        `connection`, `redirect`, `too-large`, `address`.
         """
         lasting = address
         try:
-            request = self._client.build_request("GET", address, headers=headers)
-            is_permanent = not request.url.userinfo  # the client drops it from an address that it is led to
+            url, own = httpx.URL(address), httpx.URL(listed)
+            is_permanent = not url.userinfo
+            request = self._client.build_request("GET", url if address == listed else _bare(url), headers=headers)
             for _ in range(_MOST_REDIRECTS + 1):
+                is_own = request.url.host == own.host and (request.url.port is None or request.url.port == own.port)
+                request.extensions[LISTED] = is_own
                 pause = await before(request.url) if before else 0.0
                 answer, following = await self._send(request, pause)
                 if following is None:
                     return answer._replace(url=lasting)
                 request = following
+                request.url = _bare(request.url)
                 is_permanent = is_permanent and answer.status in (301, 308)
                 lasting = str(request.url) if is_permanent else lasting
-        except (TimeoutError, httpx.TimeoutException):
+        except (TimeoutError, httpx.TimeoutException, httpcore.TimeoutException):
             raise BadItem("timeout", f"no complete answer within {self._seconds:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # the last for a host that is no name
+        except _BROKEN as error:
             raise BadItem("connection", f"{type(error).__name__}: {error}") from None
         raise BadItem("redirect", f"more than {_MOST_REDIRECTS} redirects, or a circle of them")
 
@@ -99,6 +117,11 @@ class Fetcher:
                 body = await _body(response) if response.status_code == 200 else b""
         charset = response.charset_encoding or ""
         return Answer(response.status_code, "", response.headers, charset, body), response.next_request
+
+
+def _bare(url: httpx.URL) -> httpx.URL:
+    """The URL without user and password."""
+    return url.copy_with(username="", password="") if url.userinfo else url
 
 
 async def _body(response: httpx.Response) -> bytes:

@@ -5,14 +5,13 @@ presets find it, or keeps its own text and is counted: if the page cannot be rea
 the entry has. A page is asked for once. Later versions of it that the feed does not announce are not seen.
 
 A site is asked as its robots.txt says (RFC 9309), by Python's parser, which knows no wildcards. A site that does not
-answer, or asks for rest, gets it.
+answer, asks for rest, or whose robots.txt leads to another site, is left alone for a while.
 """
 
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable
 from urllib.robotparser import RobotFileParser
 
 import httpx
@@ -22,9 +21,10 @@ from stream_dedup.errors import BadItem
 from stream_dedup.feeds.documents import Entry
 from stream_dedup.feeds.fetch import AGENT, MOST_BYTES, Answer, Fetcher
 from stream_dedup.feeds.schedule import retry_after
-from stream_dedup.feeds.sources import public_url
 from stream_dedup.news.clean import article_extractor
+from stream_dedup.news.decode import site_of
 from stream_dedup.news.repair import text_of
+from stream_dedup.phrases import public_url
 
 # Seconds between two requests to a host, if robots.txt asks for no more. A start asks for hundreds of pages.
 _PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -93,24 +93,32 @@ class Pages:
             raise BadItem(f"http-{answer.status}", f"the server of its page answers with status {answer.status}")
         if "html" not in answer.headers.get("content-type", "html").lower():
             raise BadItem("type", f"its page is no HTML, but {answer.headers['content-type'][:40]}")
+        return await asyncio.to_thread(self._read, answer)
+
+    def _read(self, answer: Answer) -> str:
         meta = _META.search(answer.body[:1024])
-        html = text_of(answer.body, meta[1].decode() if meta else answer.charset)
-        return await asyncio.to_thread(self._article, html)
+        return self._article(text_of(answer.body, meta[1].decode() if meta else answer.charset))
 
     async def _pause_of(self, site: str, url: str) -> float:
         """Seconds before a request to a site, which is named by the address of its robots.txt."""
         if self._sites.get(site, (0.0, None))[0] < self._now():
             seconds, rules = _REST, None
-            with suppress(BadItem):
-                answer = await self._fetcher.get(site, {"Accept": "text/plain"})
+            try:
+                answer = await self._fetcher.get(site, {"Accept": "text/plain"}, _within(site))
                 if _wants_rest(answer):
                     seconds = max(_REST, retry_after(answer.headers, self._now()))
                 else:
                     seconds, rules = _DAY, answer.body[:_LONGEST_ROBOTS]
+            except BadItem as bad:
+                if bad.reason == "address":
+                    raise
             self._remember(site, seconds, rules)
         rules = self._sites[site][1]
         if rules is None:
             raise BadItem("rest", f"{public_url(site)} cannot be read, or the site wants rest: it is left alone")
+        return await asyncio.to_thread(self._pause_by, rules, site, url)
+
+    def _pause_by(self, rules: bytes, site: str, url: str) -> float:
         robots = RobotFileParser()
         try:
             robots.parse(rules.decode(errors="replace").splitlines())
@@ -125,6 +133,17 @@ class Pages:
         self._sites[site] = (self._now() + seconds, rules)
         while sum(_ROOM + len(kept or b"") for _, kept in self._sites.values()) > _MOST_ROBOTS:
             del self._sites[next(iter(self._sites))]
+
+
+def _within(site: str) -> Callable[[httpx.URL], Awaitable[float]]:
+    """Refuse the redirect of a robots.txt to another site: that one's rules are its own."""
+
+    async def permit(url: httpx.URL) -> float:
+        if site_of(str(url)) != site_of(site):
+            raise BadItem("robots", "its robots.txt leads to another site")
+        return 0.0
+
+    return permit
 
 
 def _wants_rest(answer: Answer) -> bool:

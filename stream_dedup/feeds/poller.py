@@ -33,9 +33,8 @@ from stream_dedup.feeds.fetch import Fetcher
 from stream_dedup.feeds.outputs import Delivery
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.schedule import GONE, MOST_WAIT, OK, Feed, after_answer, after_failure
-from stream_dedup.feeds.sources import public_url
 from stream_dedup.feeds.state import Line, State, key
-from stream_dedup.phrases import counted, moment
+from stream_dedup.phrases import counted, moment, public_url
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +76,8 @@ class Poller:
         self._state, self._output, self._fetcher, self._pages = state, output, fetcher, pages
         self._every, self._once, self._now, self._wait = every, once, now, wait
         self._delivering = asyncio.Lock()
+        # One document at a time, for its memory; in a thread, or a long one would make requests time out.
+        self._reading = asyncio.Lock()
         # No pause is longer. If one seems so, the clock was ahead when it was noted.
         latest = now() + 2 * max(every, MOST_WAIT)
         self._feeds = {url: feed if feed.due <= latest else feed._replace(due=0.0) for url, feed in feeds.items()}
@@ -131,10 +132,11 @@ class Poller:
         headers: Mapping[str, str] = {}
         document, lines = Document((), 0.0, ()), list[Line]()
         try:
-            answer = await self._fetcher.get(feed.address, feed.validators)
+            answer = await self._fetcher.get(feed.address, feed.validators, listed=feed.url)
             headers = answer.headers
             if answer.status == 200:
-                document = read_document(answer.body, feed.url, answer.charset)
+                async with self._reading:
+                    document = await asyncio.to_thread(read_document, answer.body, feed.url, answer.charset)
             elif answer.status != 304:
                 reason = GONE if answer.status == 410 and not feed.moved else f"http-{answer.status}"
                 raise BadItem(reason, f"the server answers with status {answer.status}{_HINTS.get(answer.status, '')}")
@@ -168,8 +170,8 @@ class Poller:
         known = self._state.digests(url)
         changed = [entry for entry in document.entries if known.get(key(entry.id)) != entry.digest]
         if self._pages:
-            await self._pages.fill(changed, report)
-        for bad in document.left_out:
+            await self._pages.fill(reversed(changed), report)  # of very many the newest
+        for bad in document.problems:
             report(bad)
         lines = [(entry.id, msgspec.json.encode(entry.value)) for entry in changed]
         too_large = [name for name, line in lines if len(line) > self._output.largest]

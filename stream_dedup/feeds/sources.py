@@ -1,57 +1,66 @@
 """Read lists of feeds.
 
-In: URLs, and names of files: OPML, which feed readers export, or plain text with one URL a line (# begins a comment).
-Out: the URLs, each once, in their order. A URL may hold credentials; only `public_url` of it is shown or emitted.
+In: URLs, and names of files: OPML, which feed readers export, or plain text with a URL at the beginning of a line, as
+newsboat has it. Out: the URLs, each once, in their order. What is no address of a feed is skipped, and reported. A URL
+may hold credentials; only `public_url` of it is shown or emitted.
 """
 
+import logging
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import httpx
 
 from stream_dedup.errors import BadItem, InputError, UsageError
-from stream_dedup.news.repair import documents_of
+from stream_dedup.news.repair import documents_of, local_name
+from stream_dedup.phrases import public_url
 
-_SECRET = re.compile(
-    r"([?&](?:[\w.]*[_.-])?(?:api_?key|key|token|secret|password|pwd|auth|signature|sig)=)[^&#]*", re.I
-)
+log = logging.getLogger(__name__)
+
+# Enough to see what is wrong with a list; the rest is counted.
+_MOST_NAMED = 10
+_COMMAND = re.compile(r"(exec|filter|query):", re.I)  # newsboat's; they may hold passwords
+# The first word of a line, or a text in quotes. Newsboat has tags behind it. # begins a comment.
+_FIRST = re.compile(r'\s*(?:"([^"]*)"|([^\s#]\S*))')
 
 
-def read_sources(names: Iterable[str]) -> list[str]:
-    """The URLs that these arguments name. O(bytes of the files).
+def read_sources(names: Iterable[str], report: Callable[[str], None] = log.warning) -> list[str]:
+    """The URLs that these arguments name. `report` gets a line for what is skipped. O(bytes of the files).
 
     >>> read_sources(["https://a.example/rss", "feed://b.example/atom", "https://a.example/rss"])
     ['https://a.example/rss', 'http://b.example/atom']
 
-    Raises InputError for a file that cannot be read, or an address that is none; UsageError if there is no feed at all.
+    Raises InputError for a file that cannot be read, and where nothing is left; UsageError if there is nothing at all.
     """
-    urls: dict[str, None] = {}
+    urls, skipped = dict[str, None](), list[str]()
     for place, text in (found for name in names for found in _addresses(name)):
-        url = re.sub(r"^feed:(//)?(?=https?:)", "", text.strip()).replace("feed://", "http://", 1)
-        if not url:
-            continue
+        url = re.sub(r"^feed:(//)?(?=https?:)", "", text.strip(), flags=re.I)
+        url = re.sub("^feed://", "http://", url, flags=re.I)
         try:
             parts = httpx.URL(url)
             is_usable = parts.scheme in ("http", "https") and bool(parts.host)
         except (httpx.InvalidURL, ValueError):  # the latter for a host that is no name
             is_usable = False
-        if not is_usable:
-            raise InputError(f"{place}: {url[:80]!r} is no address of a feed; write https://HOST/PATH")
-        urls[url] = None
+        if is_usable:
+            urls[url] = None
+        else:
+            skipped.append(f"{place}: {_shown(url)!r} is no address of a feed; write https://HOST/PATH")
+    if skipped and not urls:
+        raise InputError(skipped[0])
     if not urls:
         raise UsageError("the lists name no feed: an OPML file needs outlines with xmlUrl, a plain file URLs")
+    for line in skipped[:_MOST_NAMED]:
+        report(f"{line}; it is skipped")
+    if len(skipped) > _MOST_NAMED:
+        report(f"{len(skipped) - _MOST_NAMED:,} more lines of the lists are no addresses of feeds, and are skipped")
     return list(urls)
 
 
-def public_url(url: str) -> str:
-    """The URL without user, password, and values of parameters that are named like a secret.
-
-    >>> public_url("https://ann:pw@a.example:8443/rss?api_key=abc&topic=sea#top")
-    'https://a.example:8443/rss?api_key=***&topic=sea'
-    """
-    return _SECRET.sub(r"\1***", re.sub(r"(?<=//)[^/?#]*@|#.*", "", url))
+def _shown(text: str) -> str:
+    command = _COMMAND.match(text)
+    return f"{command[0]}..." if command else public_url(text)[:80]
 
 
 def _addresses(name: str) -> Iterator[tuple[str, str]]:
@@ -63,16 +72,20 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
         data = Path(name).read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         cure = "name an OPML file, a file of URLs, or a URL that begins with http:// or https://"
-        raise InputError(f"cannot read {name} ({error.strerror}); {cure}") from None
+        shown = public_url(name) if re.match(r"[^/]*:[^/]*@", name) else name  # an address without its protocol
+        raise InputError(f"cannot read {shown} ({error.strerror}); {cure}") from None
     if data.lstrip().startswith(b"<"):
         try:
             _, documents = documents_of(data)
         except BadItem as bad:
             raise InputError(f"{name} cannot be read as OPML: {bad.detail}") from None
-        if [each.tag for each in documents] != ["opml"]:
+        if [local_name(each).lower() for each in documents] != ["opml"]:
             raise InputError(f"{name} is XML, but no OPML; to poll a feed, name its URL")
-        for outline in documents[0].iterfind(".//outline[@xmlUrl]"):
-            yield f"{name}, line {outline.sourceline}", outline.get("xmlUrl")
+        for outline in documents[0].iter():
+            named = {local.rpartition("}")[2].lower(): value for local, value in outline.items()}
+            if local_name(outline).lower() == "outline" and "xmlurl" in named:
+                yield f"{name}, line {outline.sourceline}", named["xmlurl"]
         return
     for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
-        yield f"{name}, line {number}", re.sub(r"(^|\s)#.*", "", line)
+        if found := _FIRST.match(line):
+            yield f"{name}, line {number}", found[1] or found[2] or ""

@@ -271,9 +271,7 @@ _FENCED = (
 _NO_CURE = (
     kafka_errors.UnsupportedVersionError,
     kafka_errors.KafkaConfigurationError,
-    kafka_errors.InvalidSessionTimeoutError,
     kafka_errors.InvalidTransactionTimeoutError,
-    kafka_errors.GroupMaxSizeReachedError,
 )
 # What an error becomes if a retry does not help, and what cures it, as far as the error tells.
 _MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
@@ -303,8 +301,36 @@ _MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
         "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
         "Topics and rights",
     ),
+    (
+        kafka_errors.InvalidSessionTimeoutError,
+        StreamError,
+        "set [worker] session_timeout within the brokers' group.min.session.timeout.ms (6 s by default) and "
+        "group.max.session.timeout.ms (30 min), or change those",
+    ),
+    (
+        kafka_errors.GroupMaxSizeReachedError,
+        StreamError,
+        "run fewer members, or raise the brokers' group.max.size",
+    ),
     (_NO_CURE, StreamError, ""),
 )
+
+
+THROTTLED = (
+    "the brokers throttle this user or client id, and no request is sent meanwhile. If this is not meant, raise its "
+    "quota; see it with: kafka-configs.sh --bootstrap-server HOST:PORT --describe --entity-type users --entity-type "
+    "clients"
+)
+"""Why the client does not send."""
+
+
+def is_throttled(error: BaseException) -> bool:
+    """Whether the client waits because of a quota. It says so in the error of the next request.
+
+    >>> is_throttled(NodeNotReadyError("Node paused: {'throttle'}")), is_throttled(NodeNotReadyError(1))
+    (True, False)
+    """
+    return isinstance(error, NodeNotReadyError) and "'throttle'" in str(error)
 
 
 def translate(error: KafkaError, doing: str) -> StreamError:
@@ -313,7 +339,7 @@ def translate(error: KafkaError, doing: str) -> StreamError:
     error = next((cause for cause in error.args if isinstance(cause, KafkaError)), error)
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
-    text = f"{doing}: {error_text(error)}"
+    text = f"{doing}: {THROTTLED if is_throttled(error) else error_text(error)}"
     for kinds, ours, cure in _MEANINGS:
         if isinstance(error, kinds):
             return ours(f"{text.rstrip('.')}; {cure}" if cure else text)

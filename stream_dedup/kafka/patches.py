@@ -14,7 +14,8 @@ patches.py   resumes a paused partition, goes on     consumer: `_fetcher`, `_coo
              with a rebalance, stops a producer at
              once, keeps batches whole
 patches.py   reports a refused login or certificate  `kafka.net`: connections, transports, selector
-             at once
+             at once, names throttling, and closes
+             all sockets
 ===========  ======================================  ==================================================================
 
 The first two are there for speed. Without the first production cost 3.6 times the processor time, the whole worker 1.4
@@ -22,26 +23,34 @@ times (short made-up articles). Without the second consumption cost 1.9 times as
 alone would not be worth a patch; it stays because only with it a header whose name is not UTF-8 does not stop the
 worker, and a batch that unpacks to gigabytes does not kill it. The others are there for correctness.
 
-Without the last a wrong password looks like a broker that is away (kafka-python 3.0):
+Without the last a wrong password looks like a broker that is away, and sockets stay open (kafka-python 3.0):
 
 - A broker that refuses a login answers and hangs up. When the answer and the end of the stream come together, the
   client throws the answer away: nine times in ten.
 - While the client looks for its first broker it only logs a refusal, and tries again until its time is over. A failed
   TLS handshake too, and each leaves an open socket behind.
+- So does each failed connection, and a client that is closed while it connects, shakes hands, or still has something to
+  send: its tasks are cancelled, and what they would have closed at their end waits for the garbage collector.
 """
 
+import logging
+import time
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakSet
 
 import kafka
 from kafka import errors as kafka_errors
-from kafka.net import manager
+from kafka.net import compat, inet, manager
 from kafka.net.compat import KafkaNetClient
+from kafka.net.connection import KafkaConnection
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.kafka.errors import DISTRUSTED, CertificateProblem, certificate_problem
+from stream_dedup.kafka.errors import DISTRUSTED, THROTTLED, CertificateProblem, certificate_problem
+
+log = logging.getLogger(__name__)
 
 VERSION = "3.0.12"
 
@@ -117,8 +126,41 @@ _FINAL = (
 
 def network(**options: Any) -> KafkaNetClient:
     """Make the network of one client: the value of its option `kafka_client`. The caller closes it."""
-    selector = NetworkSelector(**options, slow_task_threshold_secs=_SLOW_TASK_SECONDS)
+    selector = _Selector(**options, slow_task_threshold_secs=_SLOW_TASK_SECONDS)
     return KafkaNetClient(net=selector, manager=_Connections(selector, **options))
+
+
+class _Selector(NetworkSelector):  # type: ignore[misc]  # kafka-python ships no types
+    """Closes the sockets that its tasks were to close, once they are cancelled."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._sockets: WeakSet[Any] = WeakSet()
+
+    @staticmethod
+    def remember(net: Any, sock: Any) -> None:
+        """Close this socket at the end of `net`, unless that was made before this module was imported."""
+        if isinstance(net, _Selector):
+            net._sockets.add(sock)
+
+    def close(self) -> None:
+        super().close()
+        for sock in self._sockets:
+            sock.close()
+
+
+class _Socket(inet.KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types
+    """Closes a socket that cannot be connected."""
+
+    SCHEMES = ()
+
+    async def sock_connect(self, net: Any, sock: Any, *address: Any, **options: Any) -> Any:
+        _Selector.remember(net, sock)
+        try:
+            return await super().sock_connect(net, sock, *address, **options)
+        except Exception:
+            sock.close()
+            raise
 
 
 class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ships no types
@@ -143,18 +185,40 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
             self._auth_failures[node.node_id] = failure
 
 
+# Shorter delays are those of any quota. What one throttled response says, the log says once a minute.
+_THROTTLED_MS, _SAY_AGAIN_SECONDS = 500, 60.0
+_said_at: dict[str, float] = {}  # client id -> monotonic seconds
+
+
+class _Connection(KafkaConnection):  # type: ignore[misc]  # kafka-python ships no types
+    """Says that brokers throttle a client. It sends nothing meanwhile, without an error: it looks like an outage."""
+
+    def _maybe_throttle(self, response: Any) -> None:
+        super()._maybe_throttle(response)
+        name, now, delay = self.config["client_id"], time.monotonic(), getattr(response, "throttle_time_ms", 0)
+        if delay >= _THROTTLED_MS and now - _said_at.get(name, -_SAY_AGAIN_SECONDS) >= _SAY_AGAIN_SECONDS:
+            _said_at[name] = now
+            log.warning("client %s waits %d ms: %s", name, delay, THROTTLED)
+
+
 def _data_first(data: bytes, error: Exception | None) -> tuple[bytes, Exception | None]:
     return data, None if data else error  # the next call meets the end again
 
 
 class _Transport(KafkaTCPTransport):  # type: ignore[misc]  # kafka-python ships no types
-    """Hands over the data that comes with the end of a connection."""
+    """Hands over the data that comes with the end of a connection; and ends at an error even if it waits until it has
+    sent the rest.
+    """
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         return _data_first(*super()._sock_recv())
 
+    def abort(self, error: Exception | None = None) -> None:
+        super().abort(error)
+        self._close(error)
 
-class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python ships no types
+
+class _TlsTransport(_Transport, KafkaSSLTransport):  # type: ignore[misc]  # kafka-python ships no types
     """The same; and it closes its socket when it cannot be made, or after a failed handshake."""
 
     def __init__(self, net: Any, sock: Any, **options: Any) -> None:
@@ -163,6 +227,7 @@ class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python sh
         except BaseException:  # a certificate file cannot be read
             sock.close()
             raise
+        _Selector.remember(net, self._sock)  # in place of the other, which it has taken over
 
     async def handshake(self) -> None:
         try:
@@ -171,9 +236,9 @@ class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python sh
             self.abort(error)
             raise
 
-    def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        return _data_first(*super()._sock_recv())
 
-
-# The client makes its transports by these names.
+# The client makes all of these by these names.
+compat.NetworkSelector = _Selector
+manager.KafkaConnection = _Connection
+inet.KafkaNetSocket = _Socket
 manager.KafkaTCPTransport, manager.KafkaSSLTransport = _Transport, _TlsTransport

@@ -12,11 +12,14 @@ making topics and for checking them:
   as the input in scope partition.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from uuid import UUID
 
+from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
@@ -27,6 +30,8 @@ from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.record_batch import ENTRY_BYTES, PARTITIONS
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
+
+log = logging.getLogger(__name__)
 
 _DAY_MS = 24 * 3600 * 1000
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
@@ -192,11 +197,15 @@ def _time_limit(key: str, allowed: int, given: str) -> _Rule:
     )
 
 
-# A request in this version is a sign of Kafka 3.3, as kafka-python reads it. Up to Kafka 2.4 a member that was replaced
-# could still commit offsets in its transaction (KIP-447), and up to 2.7 a topic has no id, so that one that was
-# recreated looks like the one before (KIP-516). On 2.8.2 the tests that kill workers lost a batch of 50 items in one
-# run of two, and what is between was not tried.
-_NEEDED, _NEEDED_VERSION = "DescribeAcls", 3
+# Requests, and their versions that are needed. Before these a member that was replaced could still commit offsets in
+# its transaction, and offsets of an open transaction could be read (KIP-447).
+_NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7}
+# What has these and this request in this version is Kafka 2.5 to 3.2. On 2.8.2 the tests that kill workers lost a batch
+# of 50 items in one run of two, and what is between was not tried. Compatible brokers skip it: Redpanda has version 1.
+_SIGN_OF_OLD, _OLD = "DescribeAcls", 2
+# From this version of its request on a topic has an id (KIP-516).
+_WITH_IDS, _IDS_SINCE = "Metadata", 10
+_NO_ID = str(UUID(int=0))
 
 
 def check_topics(settings: Settings) -> dict[str, Topic]:
@@ -207,19 +216,46 @@ def check_topics(settings: Settings) -> dict[str, Topic]:
     with _administrator(settings) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
+    if not all(topic.id for topic in existing.values()):
+        log.warning(
+            "the brokers at %s give topics no ids (%s before version %d), so one that is deleted and created anew "
+            "looks like the one before: stop the workers before you do that, and give the new changelog another name",
+            settings.kafka.bootstrap_servers, _WITH_IDS, _IDS_SINCE,
+        )  # fmt: skip
     found = problems(settings, existing)
     if found:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(found))
     return existing
 
 
-def topic_ids_and_notes(settings: Settings, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The present ids of the topics that exist, and what stands beside the group's offsets."""
+def topics_and_notes(settings: Settings) -> tuple[dict[str, Topic], list[str]]:
+    """Those of the five topics that exist, as they are now, and what stands beside the group's offsets. A topic has no
+    config where the user may no longer read it.
+    """
     group, topic = settings.kafka.group_id, settings.topics.input
     with _administrator(settings) as admin:
-        ids = {name: topic_id for name, (_, topic_id) in _existing(admin, names).items()}
+        existing = _as_they_are(admin, topic_names(settings))
         offsets = admin.list_group_offsets(group)[group]
-    return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+    return existing, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+
+
+def shortened(before: Topic, now: Topic) -> list[str]:
+    """What was changed of an input so that records may be deleted earlier, before they are read.
+
+    >>> shortened(Topic(1, {"retention.ms": "-1"}), Topic(1, {"retention.ms": "3600000", "retention.bytes": "-1"}))
+    ['retention.ms is 3600000, and was -1']
+    """
+    changed = []
+    for key in (_RETENTION, "retention.bytes", _CLEANUP):
+        old, new = before.config.get(key, ""), now.config.get(key, "")
+        if key == _CLEANUP:
+            is_shorter = "compact" in new and "compact" not in old
+        else:
+            most, limit = before.number(key, -1), now.number(key, -1)
+            is_shorter = limit >= 0 and (most < 0 or limit < most)
+        if is_shorter:
+            changed.append(f"{key} is {new}, and was {old}")
+    return changed
 
 
 def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:
@@ -243,6 +279,16 @@ def log_end_offsets(admin: Any, partitions: Sequence[TopicPartition]) -> dict[To
     return {partition: int(offsets[partition].offset) for partition in partitions}
 
 
+# Why a broker does not create a topic, and what cures it.
+_NOT_CREATED = {
+    kafka_errors.InvalidReplicationFactorError: "give --replication with no more than there are brokers, such as "
+    "--replication 1 for one, or start the others",
+    kafka_errors.InvalidTopicError: "name another one in [topics]",
+    kafka_errors.PolicyViolationError: "this cluster has a policy for topics: let those who run it create the five "
+    "topics, and see with `topics check` that they lose nothing",
+}
+
+
 def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
     """Create the missing ones of the five topics and return their names; existing topics stay unchanged.
 
@@ -253,10 +299,15 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
 
     def create(name: str, count: int | None, config: Mapping[str, str]) -> None:
         spec = {"num_partitions": count or -1, "replication_factor": replication or -1, "configs": config}
-        try:
-            admin.create_topics({name: spec}, wait_for_metadata=True)
-        except TopicAlreadyExistsError:
+        [answer] = admin.create_topics({name: spec}, raise_errors=False)["topics"]
+        problem, text = for_code(answer["error_code"]), answer["error_message"]
+        if problem is TopicAlreadyExistsError:
             return  # another process created it meanwhile
+        if problem in _NOT_CREATED:
+            raise TopicError(f"{name} cannot be created ({text or problem.description}); {_NOT_CREATED[problem]}")
+        if problem is not kafka_errors.NoError:
+            raise problem(text)
+        admin.wait_for_topics([name])
         created.append(name)
 
     with _administrator(settings) as admin:
@@ -277,11 +328,13 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
 def _check_brokers(admin: Any, settings: Settings) -> None:
     """Raise StreamError for brokers that lack what exactly-once processing needs."""
     with suppress(ValueError):  # of the client, for brokers so new that they have requests it does not know
-        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}.get(_NEEDED, -1)
-        if offered < _NEEDED_VERSION:
+        offered = {key.name: most for key, (_, most) in admin.api_versions().items()}
+        lacking = [f"{name} {least}" for name, least in _NEEDED.items() if offered.get(name, -1) < least]
+        if lacking or offered.get(_SIGN_OF_OLD) == _OLD:
             raise StreamError(
-                f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 3.3 or newer is needed. Update "
-                "them, or use another cluster"
+                f"the brokers at {settings.kafka.bootstrap_servers} are too old: Kafka 3.3 or newer is needed"
+                f"{', or what is compatible and has ' + ' and '.join(lacking) if lacking else ''}. Update them, or use "
+                "another cluster"
             )
 
 
@@ -308,20 +361,26 @@ def _existing(admin: Any, names: Sequence[str]) -> dict[str, tuple[int, str]]:
     found = {}
     for topic in admin.describe_topics(list(names)):
         if topic["error_code"] == 0:
-            found[topic["name"]] = len(topic["partitions"]), str(topic["topic_id"])
+            found[topic["name"]] = len(topic["partitions"]), str(topic.get("topic_id") or "").replace(_NO_ID, "")
         elif for_code(topic["error_code"]) is not UnknownTopicOrPartitionError:
             raise for_code(topic["error_code"])(topic["name"])
     return found
 
 
+def _as_they_are(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
+    """The topics that exist. Every topic has a config. If the broker refuses to show it, the client returns none."""
+    found = _existing(admin, names)
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in found]
+    configs = admin.describe_configs(resources, config_filter="all")["topic"] if found else {}
+    return {
+        name: Topic(count, {key: entry["value"] for key, entry in configs.get(name, {}).items()}, topic_id)
+        for name, (count, topic_id) in found.items()
+    }
+
+
 def _describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
-    partitions = _existing(admin, names)
-    if not partitions:
-        return {}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in partitions]
-    configs = admin.describe_configs(resources, config_filter="all")["topic"]
-    # Every topic has settings. If the broker refuses to show them, the client returns none, without an error.
-    refused = [name for name in partitions if not configs.get(name)]
+    found = _as_they_are(admin, names)
+    refused = [name for name, topic in found.items() if not topic.config]
     if refused:
         raise TopicError(
             "the topics' settings cannot be read, so it is unknown whether something would be lost:\n  "
@@ -331,7 +390,4 @@ def _describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
                 for name in refused
             )
         )
-    return {
-        name: Topic(count, {key: entry["value"] for key, entry in configs[name].items()}, topic_id)
-        for name, (count, topic_id) in partitions.items()
-    }
+    return found

@@ -19,6 +19,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.xml import entries
 from stream_dedup.registry.frames import frames_of
 from stream_dedup.settings import RegistrySettings
+from stream_dedup.surrogates import tolerant
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -50,7 +51,8 @@ class _Envelope(msgspec.Struct):
     items: list[dict[str, Any]] = []
 
 
-_DECODE = msgspec.json.Decoder(_Envelope).decode
+_DECODE = tolerant(msgspec.json.Decoder(_Envelope).decode)
+_STRING = tolerant(msgspec.json.Decoder(str).decode)
 
 
 class Opener:
@@ -67,7 +69,7 @@ class Opener:
         self.frames = frames_of(registry or RegistrySettings())
         # A further format is a function from a value to the bytes of a JSON object, and a row.
         self._by_first_bytes: dict[bytes, Callable[[bytes], bytes]] = {b"\0": self.frames}
-        self._by_first_bytes |= dict.fromkeys((b"<", BOM_UTF16_LE, BOM_UTF16_BE), _of_xml)
+        self._by_first_bytes |= dict.fromkeys((b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), _of_xml)
 
     def __call__(self, value: bytes, headers: Headers = ()) -> Opened:
         """Open a value by its first bytes, with the attributes of a CloudEvent in binary mode. O(bytes).
@@ -143,7 +145,7 @@ def _data_of(envelope: _Envelope) -> bytes:
     data = bytes(envelope.data)
     if data == b"null":
         raise BadItem("empty", "this CloudEvent has no data")
-    return msgspec.json.decode(data, type=str).encode("utf-8", "replace") if data.startswith(b'"') else data
+    return _STRING(data).encode("utf-8", "replace") if data.startswith(b'"') else data
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -22,7 +22,9 @@ from typing import Any
 import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
+from stream_dedup.news.dates import NO_TIME, milliseconds_of
 from stream_dedup.settings import ItemSettings
+from stream_dedup.surrogates import tolerant
 
 FIELDS = ("id", "title", "text", "source", "url", "published")
 """The fields that stream_dedup reads, by its own names."""
@@ -62,12 +64,16 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
     "atom": {  # RFC 4287, and the entries of feedparser
         "id": "id|link", "title": "title", "text": "content|summary", "source": "source", "url": "link|links",
-        "published": "published|updated",
+        "published": "published|issued|updated|modified|created",
     },
     "rss": {  # RSS 2.0 and 1.0 items, from whatever turned their XML into JSON
         "id": "guid|id|link", "title": "title",
-        "text": "content:encoded|content_encoded|encoded|content|description|summary|text", "source": "source",
-        "url": "feedburner:origLink|link|url", "published": "pubDate|pubdate|isoDate|dc:date|published|date",
+        "text": "content:encoded|content_encoded|encoded|content|description|summary|text|yandex:full-text"
+        "|itunes:summary",
+        "source": "source",
+        "url": "feedburner:origLink|link|url",
+        "published": "pubDate|pubdate|isoDate|dc:date|published|date|dcterms:issued|dcterms:created|atom:published"
+        "|atom:updated",
     },
     "gdelt": {  # article lists and contexts of the GDELT DOC and Context APIs: headlines, few with a sentence
         "id": "url", "title": "title", "text": "context|sentence", "source": "domain", "url": "url|url_mobile",
@@ -75,7 +81,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 """For each preset: field -> alternative dotted paths (a|b); a number is an index into a list. If several alternatives
-are filled, the fullest text counts; of other fields the first one counts."""
+are filled, the fullest text counts, the first date that can be read, and of other fields the first one."""
 
 _TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
 _LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
@@ -94,7 +100,7 @@ _LONGEST_CUT = len("[+123456789 chars]")
 
 Path = list[str]
 Values = tuple[Any, ...]
-Choice = Callable[[Sequence[str]], str]
+Choice = Callable[[Sequence[Any]], Any]
 Rivals = tuple[Callable[[Any], Any], Any]
 
 # Objects and lists of a member that is decoded. A field has some dozen; the smallest take two bytes and, decoded, a
@@ -103,8 +109,8 @@ _MOST_CONTAINERS = 200_000
 _EMPTY = frozenset((b"null", b'""', b"[]", b"{}"))
 # The members that tell an envelope. All CloudEvents have the first one; a document of JSON Feed has the others.
 _ENVELOPES = ("specversion", "items", "version")
-_DECODE = msgspec.json.Decoder().decode
-_NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DECODE = tolerant(msgspec.json.Decoder().decode)
+_NAMES = tolerant(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
 
 
 def alternatives(path: str) -> list[str]:
@@ -170,7 +176,7 @@ def names_in(value: bytes) -> list[str]:
     ['headline', 'body']
     """
     try:
-        return list(_NAMES.decode(value.removeprefix(BOM_UTF8)))
+        return list(_NAMES(value.removeprefix(BOM_UTF8)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return []
 
@@ -203,9 +209,9 @@ class FieldReader:
         members = [
             (at[top], Any if top in eager else msgspec.Raw, msgspec.field(default=None, name=top)) for top in tops
         ]
-        self._decode = msgspec.json.Decoder(msgspec.defstruct("Record", members, kw_only=True, gc=False)).decode
+        self._decode = _decoder("Record", members)
         raw = [(name, msgspec.Raw, field) for name, _, field in members]
-        self._decode_large = msgspec.json.Decoder(msgspec.defstruct("Large", raw, kw_only=True, gc=False)).decode
+        self._decode_large = _decoder("Large", raw)
         self._tops, self._at = tops, at
         self._takers = {
             shape: [
@@ -270,6 +276,10 @@ class FieldReader:
         return self._shape(tuple(filled))
 
 
+def _decoder(name: str, members: Sequence[tuple[str, Any, Any]]) -> Callable[[bytes], Any]:
+    return tolerant(msgspec.json.Decoder(msgspec.defstruct(name, members, kw_only=True, gc=False)).decode)
+
+
 def _is_feed(root: Any) -> bool:
     return root.version is not None and b"jsonfeed.org" in bytes(root.version)
 
@@ -280,6 +290,8 @@ def _is_filled(value: Any) -> bool:
 
 def _choice(shape: str, name: str, settings: ItemSettings) -> Choice | None:
     """Return how to choose among several filled alternatives; None: the first one, as for paths in [item] fields."""
+    if name == "published":
+        return first_readable
     if name != "text" or name in settings.fields:
         return None
     return fullest_uncut if shape == "newsapi" else fullest
@@ -304,7 +316,7 @@ def _found(root: Any, name: str, paths: Sequence[tuple[str, Path]], choose: Choi
             continue
         if isinstance(value, (dict, list)):
             not_plain = value if not_plain is None else not_plain
-        elif choose is not None and isinstance(value, str):
+        elif choose is not None and (isinstance(value, str) or name == "published"):
             texts.append(value)
         else:
             return value
@@ -350,6 +362,8 @@ def plain_value(field: str, value: Any) -> Any:
     '/1'
     """
     if isinstance(value, dict):
+        if field == "url" and _relation(value) not in ("", "alternate"):
+            return ""
         keys = [key for key in _KEYS.get(field, _TEXT) if key in value]
         filled = [value[key] for key in keys if is_filled(value[key])]
         inner = (plain_value(field, each) for each in filled)
@@ -363,10 +377,14 @@ def plain_value(field: str, value: Any) -> Any:
 
 def _one_of(field: str, values: list[Any]) -> Any:
     if field == "url":
-        alternate = [link for link in values if _relation(link) in ("", "alternate")]
-        return plain_value(field, alternate[0]) if alternate else values
+        values = [link for link in values if _relation(link) in ("", "alternate")]
+        return plain_value(field, values[0]) if values else ""
     if len(values) == 1:
         return plain_value(field, values[0])
+    if field in ("id", "source", "published"):  # an element that stands there twice
+        plain = [value for value in (plain_value(field, each) for each in values) if is_filled(value)]
+        plain = [value for value in plain if not isinstance(value, (dict, list))]
+        return (first_readable(plain) if field == "published" else plain[0]) if plain else values
     if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text" and all(isinstance(value, dict) for value in values):  # one text in several types
@@ -383,6 +401,15 @@ def _relation(link: Any) -> str:
                     if isinstance(at.get(key), str):
                         return str(at[key])
     return ""
+
+
+def first_readable(dates: Sequence[Any]) -> Any:
+    """Return the first date that can be read, or else the first one.
+
+    >>> first_readable(["soon", "2024-01-01"])
+    '2024-01-01'
+    """
+    return next((date for date in dates if milliseconds_of(date) != NO_TIME), dates[0]) if len(dates) > 1 else dates[0]
 
 
 def fullest(texts: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from stream_dedup.news.ids import SharedIds
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings, Settings
+from stream_dedup.surrogates import tolerant
 
 FIRST = 1000
 """Items that are examined in full before sampling begins: enough for shares that are exact to a few percent."""
@@ -38,6 +39,7 @@ MOST_REASONS = 3
 """Distinct reasons of bad items, and examples of unreadable dates, in a summary."""
 _REASON, _SAMPLE = 300, 100  # characters of a reason, which may list the fields of a record, and of a first value
 _LARGEST = 5
+_DECODE = tolerant(msgspec.json.Decoder().decode)
 _MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
 # Records whose fields are listed, distinct fields that are counted, and shown.
 _LISTED_RECORDS, _PATHS, _SHOWN_PATHS = 100, 200, 12
@@ -322,7 +324,7 @@ class Survey:
         if record.shape == TEXT or found.looked > _LISTED_RECORDS:
             return
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
-            for path, length in _leaves(msgspec.json.decode(record.value.removeprefix(BOM_UTF8))):
+            for path, length in _leaves(_DECODE(record.value.removeprefix(BOM_UTF8))):
                 if path in self._paths or len(self._paths) < _PATHS:
                     self._paths[path] += length
 

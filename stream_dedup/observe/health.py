@@ -1,6 +1,7 @@
 """The worker's health: a status for people, whether it is ready (/healthz), and whether it is alive (/livez).
 
-    starting   the worker has not finished a round of its loop yet                   /healthz 503
+    starting   the worker has committed no batch yet, and its input is not known     /healthz 503
+               to be empty; for ten seconds after a task is open if nothing comes
     ok         it works on at least one task                                         200
     standby    it has no task and waits to take over, as it should                   200
     degraded   no broker answers, for less than the bound, or the certificate        200; 503 if it never worked
@@ -77,6 +78,11 @@ def stall_seconds(settings: Settings) -> float:
     return 2 * settings.worker.transaction_timeout.total_seconds()
 
 
+# An open transaction of a producer may hold all that waits, however long. A first fetch takes a second at most, and no
+# round ends while the first batch is judged, for which kernels may be compiled.
+_FIRST_ROUNDS_SECONDS = 10.0
+
+
 class _Moment(NamedTuple):
     """One moment on two clocks: the monotonic clock for bounds, as the wall clock may be set, and that for display."""
 
@@ -102,6 +108,7 @@ class Health(Observer):
         self._distrusted: tuple[_Moment, str] | None = None  # since when, and what is wrong with which certificate
         self._waiting: dict[str, tuple[_Moment, str]] = {}  # task -> since when for the schema registry, and why
         self._finished_round = False  # since the last failure
+        self._unread: dict[str, tuple[float, set[int]]] = {}  # open task -> since when, partitions that may have more
         self._heartbeat = monotonic()  # the last sign that the process is not stuck
         self._restores: dict[str, tuple[int, float]] = {}  # task -> offsets read, since when no more
 
@@ -150,6 +157,9 @@ class Health(Observer):
     def loop_completed(self, tasks: Sequence[str]) -> None:
         self._lives()
         status = Status.OK if tasks else Status.STANDBY
+        first = [since for since, partitions in self._unread.values() if partitions]
+        if self._state.status is Status.STARTING and first and self._monotonic() - max(first) < _FIRST_ROUNDS_SECONDS:
+            status = Status.STARTING
         if status is not self._state.status:
             self._state = HealthState(status, self._last_sign.wall)
         # After a failure the loop finishes one round before it can fail at the same records again. A second round
@@ -171,9 +181,15 @@ class Health(Observer):
     def task_opened(self, task: str, partitions: Sequence[int], remembered: int, seconds: float) -> None:
         self._lives()
         self._restores.pop(task, None)
+        self._unread[task] = self._monotonic(), set(partitions)
 
     def task_lost(self, task: str, reason: str) -> None:
         self._restores.pop(task, None)
+        self._unread.pop(task, None)
+
+    def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
+        if task in self._unread:
+            self._unread[task][1].difference_update(partition for partition, left in lag.items() if not left)
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         self._restores.clear()  # one that is cancelled reports no end; the others report again at once
@@ -182,6 +198,7 @@ class Health(Observer):
     def batch(self, report: BatchReport) -> None:
         self._lives()
         self._failing = None
+        self._unread.pop(report.task, None)
         self._waiting.pop(report.task, None)
         self.brokers_reachable()  # a broker has committed it
 

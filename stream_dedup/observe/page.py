@@ -147,6 +147,9 @@ class Page:
             )
         if state.status is Status.STARTING:
             done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
+            if now.tasks:
+                waiting = f"{sum(now.lag.values()):,} records wait" if now.lag else "it is not known yet how many wait"
+                return f"The worker is about to commit its first batch; {waiting}."
             return "The worker restores its state from the changelog" + (f": {', '.join(done)}." if done else ".")
         if state.status is Status.STANDBY:
             behind = max(now.standby_lag.values(), default=None)
@@ -162,7 +165,7 @@ class Page:
             )
         if any(now.lag.values()):
             return f"The worker is {sum(now.lag.values()):,} records behind the end of its input."
-        return "The worker is at the end of its input."
+        return "The worker is at the end of its input." if now.lag else "It is not known yet whether records wait."
 
     def _index(self) -> list[tuple[str, str]]:
         values = {

@@ -20,6 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from stream_dedup.observe.logs import escape_controls
+from stream_dedup.phrases import public_url
 
 # Shorter than the caller's timeout: 5 s for the image's health check.
 SECONDS = 3.0
@@ -35,13 +36,14 @@ def probe(
     >>> probe("http://127.0.0.1:1/healthz")[0]
     False
     """
+    shown = public_url(url)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:  # a bracket without its pair, or a port that is no number up to 65,535
         host, port = None, None
     if not host or parts.scheme not in ("http", "https"):
-        return False, f"{url} is no http://HOST:PORT/PATH or https://HOST:PORT/PATH"
+        return False, f"{shown} is no http://HOST:PORT/PATH or https://HOST:PORT/PATH"
     try:
         if parts.scheme == "https":
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
@@ -58,17 +60,17 @@ def probe(
         return response.status == 200, f"{health['status']} since {health['since']}{reason}"
     except ConnectionRefusedError:
         return False, (
-            f"no worker listens at {url}: is it running, and is this its observe.host and observe.health_port?"
+            f"no worker listens at {shown}: is it running, and is this its observe.host and observe.health_port?"
         )
     except ssl.SSLCertVerificationError as error:
         return False, (
-            f"{url}: the worker's certificate is not trusted ({error.verify_message}); name its CA in SSL_CERT_FILE, "
+            f"{shown}: the worker's certificate is not trusted ({error.verify_message}); name its CA in SSL_CERT_FILE, "
             "or give the worker's settings with --config"
         )
     except (OSError, http.client.HTTPException) as error:
-        return False, f"{url}: {error or type(error).__name__}"
+        return False, f"{shown}: {error or type(error).__name__}"
     except (ValueError, KeyError, TypeError, RecursionError):
-        return False, f"{url}: this is not the worker's /healthz"
+        return False, f"{shown}: this is not the worker's /healthz"
 
 
 def _context(certfile: "Path | str | None") -> ssl.SSLContext:
@@ -95,7 +97,7 @@ def _token() -> str | None:
     if path is None:
         return _setting("TOKEN")
     try:
-        return Path(path).read_text("utf-8").rstrip("\r\n")
+        return Path(path).read_text("utf-8-sig").rstrip("\r\n")
     except (OSError, UnicodeDecodeError):  # the worker reports it; without a token the health can still be asked for
         return None
 

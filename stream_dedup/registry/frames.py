@@ -17,6 +17,7 @@ from stream_dedup.registry.avro import AvroReader, fastavro
 from stream_dedup.registry.client import Registered, RegistryClient
 from stream_dedup.registry.protobuf import ProtobufReader, protobuf
 from stream_dedup.settings import RegistrySettings
+from stream_dedup.surrogates import tolerant
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 # a flood of records with an unknown id asks once a minute.
 _ASK_AGAIN_SECONDS = 60.0
 _MOST_UNUSABLE = 10_000  # ids, which records can invent
+_CHECK = tolerant(msgspec.json.Decoder(msgspec.Raw).decode)
 
 
 @cache
@@ -96,7 +98,7 @@ class Frames:
         if self._client is None:
             return True
         try:
-            msgspec.json.decode(payload, type=msgspec.Raw)
+            _CHECK(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return True

@@ -4,13 +4,14 @@ In: a TOML file and the environment, which wins: `STREAM_DEDUP_KAFKA__BOOTSTRAP_
 `bootstrap_servers` in the table `[kafka]`. Out: `Settings`, all tables together. Unknown names are errors that name the
 closest setting. A message has one line a problem, in the words of the settings file, without secret values.
 
-The tables that verdicts depend on are in judging.py, those of a worker in operation in running.py. The field
-descriptions are the text of config/reference.md (`stream-dedup config reference`): write them for the person who runs
-the container, and say when one would change the setting. A secret is a `SecretStr`, or the content of a file
-(values.py); it prints as stars in every log, page and error.
+The tables that verdicts depend on are in judging.py, those of a worker in operation in running.py, that of `feeds` in
+feeds.py. The field descriptions are the text of config/reference.md (`stream-dedup config reference`): write them for
+the person who runs the container, and say when one would change the setting. A secret is a `SecretStr`, or the content
+of a file (values.py); it prints as stars in every log, page and error.
 """
 
 import os
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.settings.feeds import FeedsSettings
 from stream_dedup.settings.judging import (
     DecisionSettings,
     FingerprintSettings,
@@ -40,9 +42,10 @@ from stream_dedup.settings.running import (
 from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
-    "PREFIX", "TABLES", "DecisionSettings", "FingerprintSettings", "IndexSettings", "ItemSettings", "KafkaSettings",
-    "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings", "WindowSettings",
-    "WorkerSettings", "is_setting", "load_settings", "parse_duration", "secrets_of", "variable",
+    "PREFIX", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings", "ItemSettings",
+    "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings",
+    "WindowSettings", "WorkerSettings", "is_setting", "load_settings", "parse_duration", "read_toml",
+    "secrets_of", "service_variables", "variable",
 ]  # fmt: skip
 
 PREFIX = "STREAM_DEDUP_"
@@ -63,6 +66,7 @@ class Settings(Table):
     index: IndexSettings = IndexSettings()
     worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
     observe: ObserveSettings = ObserveSettings()
+    feeds: FeedsSettings = FeedsSettings()
     _path: Path | None = None
 
     @property
@@ -95,7 +99,7 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
     36.0
     """
     path = Path(path) if path is not None else None
-    tables = _read_toml(path) if path is not None else {}
+    tables = read_toml(path) if path is not None else {}
     for names, text in _read_environment().items():
         _put(tables, text, *names)
     for table, values in overrides.items():
@@ -126,12 +130,15 @@ def _put(tables: Any, value: Any, *names: str) -> None:
     tables[last] = value
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a settings file. Windows' editors put a mark of UTF-8 at its beginning. Raises ConfigError."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        return tomllib.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings file {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise ConfigError(
-            f"cannot read the settings file {path}: {error.strerror if isinstance(error, OSError) else error}"
+            f"cannot read the settings file {path}: it is not UTF-8 (byte {error.start}); save it as UTF-8"
         ) from None
     except ValueError as error:  # TOMLDecodeError, or Python's limit on the digits of a number
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
@@ -141,7 +148,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _read_environment() -> dict[tuple[str, ...], str]:
     """Return what the variables set: table, setting and entry -> text. Raises ConfigError for an unknown one."""
-    ours = [name for name in os.environ if name.upper().startswith(PREFIX)]
+    foreign = service_variables()
+    ours = [name for name in os.environ if name.upper().startswith(PREFIX) and name not in foreign]
     unknown = [name for name in ours if not is_setting(name)] + list(filter(_has_misspelt_prefix, os.environ))
     if unknown:
         variables = [variable(table, name) for table, fields in TABLES.items() for name in fields]
@@ -152,6 +160,26 @@ def _read_environment() -> dict[tuple[str, ...], str]:
             f"the form is {PREFIX}TABLE__NAME, see `stream-dedup config reference`"
         )
     return {_names_of(name): os.environ[name] for name in ours}
+
+
+_OF_SERVICE = re.compile(
+    r"(?:\w+?_)??(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_PROTO|_PORT|_ADDR)?|(PORT))", re.I
+)
+
+
+def service_variables() -> list[str]:
+    """Return the variables that Kubernetes has derived from a Service whose name begins with stream-dedup.
+
+    They are no settings: STREAM_DEDUP_SERVICE_HOST, STREAM_DEDUP_PORT=tcp://10.0.0.1:80, STREAM_DEDUP_PORT_80_TCP_ADDR.
+    """
+    return [
+        name
+        for name, value in os.environ.items()
+        if name.upper().startswith(PREFIX)
+        and not is_setting(name)
+        and (found := _OF_SERVICE.fullmatch(name[len(PREFIX) :]))
+        and (found[1] is None or "://" in value)  # a port alone is a misspelt setting
+    ]
 
 
 def _has_misspelt_prefix(name: str) -> bool:

@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -11,8 +11,11 @@ from stream_dedup.settings.memory import available, batch_bytes, record_bytes, s
 from stream_dedup.settings.values import Duration, SecretTable, Size, Table
 
 _OAUTH = "OAUTHBEARER"
-# An IPv6 address stands in brackets. The client skips a protocol, as in SASL_SSL://host:9092.
-_HOST_PORT = re.compile(r"(\w+://)?([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:\w+)?")
+# An IPv6 address stands in brackets.
+_HOST_PORT = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:\w+)?")
+_LISTENER = re.compile(r"\s*(\w+://)")
+# What Kafka takes as the name of a topic.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class KafkaSettings(SecretTable):
@@ -71,10 +74,20 @@ class KafkaSettings(SecretTable):
         """Whether the connection is encrypted."""
         return self.security_protocol.endswith("SSL")
 
-    @field_validator("bootstrap_servers")
+    @field_validator("bootstrap_servers", mode="before")
     @classmethod
-    def _only_addresses(cls, value: str) -> str:
+    def _only_addresses(cls, value: Any) -> Any:
         """Refuse what may hold a password; addresses are shown in messages, logs and pages."""
+        if isinstance(value, list):
+            raise ValueError("must be one text with commas, not a list: bootstrap_servers = 'HOST:PORT,HOST:PORT'")
+        if not isinstance(value, str):
+            return value
+        listeners = [found[1] for address in value.split(",") if (found := _LISTENER.match(address))]
+        if listeners and "@" not in value:
+            raise ValueError(
+                f"must be addresses HOST:PORT without {listeners[0]}, which belongs to a broker's listeners; set "
+                "security_protocol to the protocol of that listener"
+            )
         if not all(_HOST_PORT.fullmatch(address.strip()) for address in value.split(",")):
             raise ValueError(
                 "must be addresses HOST:PORT, separated by commas, and nothing else (it is not shown here, because it "
@@ -144,6 +157,16 @@ class TopicSettings(Table):
         description="Log from which a member restores the index. Cleanup policy delete, retention at least window + "
         "the input's retention + a day.",
     )
+
+    @field_validator("*")
+    @classmethod
+    def _is_taken_by_kafka(cls, value: str) -> str:
+        if not _TOPIC.fullmatch(value) or value in (".", ".."):
+            raise ValueError(
+                f"{value[:40]!r} is no name of a topic: Kafka takes up to 249 of the letters a to z and A to Z, "
+                "digits, '.', '_' and '-'"
+            )
+        return value
 
     @model_validator(mode="after")
     def _are_distinct(self) -> "TopicSettings":

@@ -141,9 +141,9 @@ def secrets_of(tables: Any) -> list[str]:
 
 
 def _read(path: Path, setting: str) -> str:
-    """Read a file without the newline that editors put at the end. Raises ValueError with place and cure."""
+    """Read a file without what editors add: a mark of UTF-8 and a last newline. Raises ValueError with the cure."""
     try:
-        text = path.read_text("utf-8").rstrip("\r\n")
+        text = path.read_text("utf-8-sig").rstrip("\r\n")
     except OSError as error:
         raise ValueError(
             f"{setting}: cannot read {path} ({error.strerror}); mount the secret there, readable for this user"

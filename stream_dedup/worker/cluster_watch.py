@@ -10,7 +10,8 @@
 - `TopicWatch` detects that a topic was deleted and created anew, and that the group is another deployment's. To a
   client a topic is only a name. Without this check the consumer would go on in the new topic at the old topic's offset,
   and the producer would write to an empty changelog, both without an error. And a second deployment with the same
-  group would be a silent standby.
+  group would be a silent standby. It also says at once what the next start would refuse: a topic that was deleted, or
+  altered so that it loses records.
 
 Both ask a broker every few seconds, over connections of their own, and never wait for the answer (`Question`).
 """
@@ -26,8 +27,15 @@ from stream_dedup.errors import Stalled, StreamError, TopicError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaAdminClient
-from stream_dedup.kafka.errors import DISTRUSTED, AuthorizationError, KafkaError, NodeNotReadyError, error_text
-from stream_dedup.kafka.topics import topic_ids_and_notes
+from stream_dedup.kafka.errors import (
+    DISTRUSTED,
+    AuthorizationError,
+    KafkaError,
+    NodeNotReadyError,
+    error_text,
+    is_throttled,
+)
+from stream_dedup.kafka.topics import Topic, problems, shortened, topics_and_notes
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
@@ -186,9 +194,10 @@ class BrokerWatch:
             answer.result()
         except AuthorizationError:
             pass  # a refusal is an answer
-        except NodeNotReadyError:  # its own text is about the client's internals
-            self._reason = "every connection is broken"
-            return
+        except NodeNotReadyError as error:  # its own text is about the client's internals
+            if not is_throttled(error):  # which is an answer
+                self._reason = "every connection is broken"
+                return
         except Stalled as error:
             self._reason = str(error)
             return
@@ -242,15 +251,18 @@ class TopicWatch:
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
+        self._topics: Mapping[str, Topic] = {}
+        self._seen: set[str] = set()  # problems of the last answer, and those that were said
+        self._said: set[str] = set()
         self._question = Question(
             lambda: context.thread("topic-watch"), lambda: self._ask, _CHECK_SECONDS, 2 * context.call_timeout
         )
         self._ids: dict[str, str] = {}
         self._misses = 0
 
-    def expect(self, ids: Mapping[str, str]) -> None:
-        """Set the ids to compare with."""
-        self._ids = {name: ids[name] for name in self._watched}
+    def expect(self, topics: Mapping[str, Topic]) -> None:
+        """Set the topics to compare with."""
+        self._topics, self._ids = topics, {name: topics[name].id for name in self._watched}
         self._question.pending, self._misses = None, 0  # a pending answer may be about the topics before
 
     @property
@@ -268,7 +280,7 @@ class TopicWatch:
         if answer is None:
             return None
         try:
-            ids, last = answer.result()
+            topics, last = answer.result()
         except Stalled as error:
             log.warning(
                 "asking for the topics: %s; one that was recreated meanwhile was not noticed. Asking anew", error
@@ -276,9 +288,25 @@ class TopicWatch:
             return None
         except StreamError:  # Kafka is away, which the worker itself reports
             return None
-        change = self._compare(ids)
+        change = self._compare(topics)
         check_output(self._context.settings, last)
+        self._report(topics)
         return change
+
+    def _report(self, topics: Mapping[str, Topic]) -> None:
+        """Log what was altered to the worse, once. A problem counts when two answers have it: a broker that has just
+        started may not know all topics.
+        """
+        if not all(topic.config for topic in topics.values()):
+            return  # a right was taken away; the next start says so
+        source, found = self._watched[0], set(problems(self._context.settings, topics))
+        for problem in sorted(found & self._seen - self._said):
+            log.error("%s. The worker goes on as long as it can; no member starts before this is mended", problem)
+        self._seen, self._said = found, found & (self._seen | self._said)
+        if source in topics and source in self._topics:
+            for change in shortened(self._topics[source], topics[source]):
+                log.warning("%s: %s. Records that wait for the workers for longer are lost unread", source, change)
+        self._topics = {**self._topics, **topics}
 
     def check_now(self) -> None:
         """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""
@@ -287,13 +315,14 @@ class TopicWatch:
     def end(self) -> None:
         self._question.calls.end()
 
-    def _ask(self) -> tuple[dict[str, str], Note | None]:
-        """The topics' ids, and the note of the group's last commit."""
-        ids, notes = topic_ids_and_notes(self._context.settings, self._watched)
-        return ids, last_of(map(Note.parse, notes))
+    def _ask(self) -> tuple[Mapping[str, Topic], Note | None]:
+        """The topics, and the note of the group's last commit."""
+        topics, notes = topics_and_notes(self._context.settings)
+        return topics, last_of(map(Note.parse, notes))
 
-    def _compare(self, ids: Mapping[str, str]) -> str | None:
+    def _compare(self, topics: Mapping[str, Topic]) -> str | None:
         source, changelog = self._watched
+        ids = {name: topics[name].id for name in self._watched if name in topics}
         if len(ids) < len(self._ids):
             self._misses += 1
             if self._misses < _MISSES:

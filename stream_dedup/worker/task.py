@@ -105,6 +105,7 @@ class PartitionTask:
     ) -> None:
         self.name, self.partitions = name, partitions
         self.opened_in = 0.0  # seconds
+        self.is_lag_known = False  # and reported
         self.positions: dict[int, int] = {}
         self._committed: dict[int, int] = {}  # positions that the group has, or that are being committed
         self._context, self._store, self._failed = context, store, failed
@@ -348,8 +349,14 @@ class PartitionTask:
         positions = _advanced(self.positions, consumer_positions)
         if self._in_flight is None and self.positions != positions:
             self.positions = positions
-            lag = {partition: max(0, ends[partition] - positions[partition]) for partition in positions.keys() & ends}
-            self._context.observer.positions_advanced(self.name, lag)
+            self.report_lag(ends)
+
+    def report_lag(self, ends: Mapping[int, int]) -> None:
+        """Report how far the positions are from the ends of the partitions, as far as those are known."""
+        known = self.positions.keys() & ends
+        self.is_lag_known = known == self.positions.keys()
+        lag = {partition: max(0, ends[partition] - self.positions[partition]) for partition in known}
+        self._context.observer.positions_advanced(self.name, lag)
 
 
 def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:

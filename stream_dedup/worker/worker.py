@@ -132,7 +132,7 @@ class Worker:
                 self._stand_by()
                 return
             topics = self._context.check_topics()  # raises TopicError for topics that would lose records
-            self._watch.expect({name: topic.id for name, topic in topics.items()})
+            self._watch.expect(topics)
             self._bound_originals(topics[self._settings.topics.input].partitions)
             self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
             self._applied_change = self._reported_change = -1
@@ -183,6 +183,9 @@ class Worker:
             if is_member(self._membership):
                 self._apply_assignment(group)  # the polled records are polled again
             return
+        for _, task in self._open_tasks():
+            if not task.is_lag_known:  # before the first batch, which may be long in work
+                task.report_lag(group.ends(task.partitions))
         if not polled:
             self._each(PartitionTask.finish)
             for _, task in self._open_tasks():

@@ -1,5 +1,6 @@
 """A restored Deduplicator decides like the saved one, and a damaged file is refused."""
 
+import json
 import os
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import pytest
 
 from stream_dedup import Deduplicator, Item, Settings, load_settings
 from stream_dedup.changelog import saved
-from stream_dedup.changelog.files import read_entries
+from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch
-from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch, UsageError
+from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.index import runs
 from tests.dedup.test_rollback import some_items
 from tests.dedup.world import HOUR
@@ -191,3 +192,20 @@ def test_a_pending_batch_is_not_saved(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="confirm"):
             dedup.save(tmp_path / "memory")
         assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["idf", "salt_file"])
+def test_a_saved_state_opens_no_other_file(tmp_path: Path, name: str) -> None:
+    path, other = tmp_path / "saved", tmp_path / "other"
+    with Deduplicator() as dedup:
+        dedup.save(path)
+    opening, *rest = [(entry.record, entry.block) for entry in read_entries(path)]
+    changed = json.loads(opening[0])
+    changed["settings"]["fingerprint"][name] = str(other)
+    write_entries(path, [(json.dumps(changed).encode(), b""), *rest])
+    message = rf"was saved with \[fingerprint\] {name}, and .*Deduplicator\.load\(PATH, load_settings"
+    with pytest.raises(ConfigError, match=message) as caught:
+        Deduplicator.load(path)
+    assert str(other) not in str(caught.value)
+    with Deduplicator.load(path, load_settings()) as loaded:
+        assert len(loaded) == 0

@@ -183,6 +183,15 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
 
 
+def _kafka(patch: pytest.MonkeyPatch) -> None:
+    def broker(port: int, **_: object) -> Any:
+        reach(port)
+        return nullcontext(SimpleNamespace(bootstrap=f"127.0.0.1:{port}"))
+
+    patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", broker)
+    patch.setattr("stream_dedup.cli.demo.stop_on_signals", lambda: SimpleNamespace(wait=lambda _: True))
+
+
 def _feed(patch: pytest.MonkeyPatch) -> None:
     _answer(patch, "demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
@@ -208,6 +217,7 @@ def _feeds(patch: pytest.MonkeyPatch) -> None:
             pass
 
     patch.setattr("stream_dedup.feeds.poller.Poller", Poller)
+    patch.setattr("stream_dedup.feeds.fetch.Fetcher", lambda _, settings: reach(settings.internal))
     patch.setattr("stream_dedup.feeds.outputs.KafkaDelivery", Kafka)
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_: None)
 
@@ -330,6 +340,7 @@ TABLE: dict[str, dict[str, Mode]] = {
             "", "--bootstrap 127.0.0.1:7; --input corpus.jsonl; --rate 7; --once; --config kafka.toml; --json", _demo
         )
     },
+    "kafka": {"embedded": Mode("", "--port 7", _kafka)},
     "feed": {"Kafka": Mode("", "--rate 7; --config kafka.toml", _feed)},
     "check": _modes(
         "--bootstrap 127.0.0.1:7; --items 3; --json",
@@ -354,7 +365,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "feeds": {
         "a pipe": Mode(
             "http://127.0.0.1:1/rss",
-            "--output entries.jsonl; --kafka; --state feeds.db; --every 7m; --once; --pages; "
+            "--output entries.jsonl; --kafka; --state feeds.db; --every 7m; --once; --pages; --internal 10.0.0.0/8; "
             "--force ! --force is for --output FILE; --force + --output labels.jsonl; --config kafka.toml + --kafka",
             _feeds,
         )

@@ -143,10 +143,10 @@ def test_show_prints_stars_for_a_secret(monkeypatch: pytest.MonkeyPatch, form: l
 
 
 def test_show_prints_a_table_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", "a[b]c")  # brackets are not markup
+    monkeypatch.setenv("STREAM_DEDUP_KAFKA__GROUP_ID", "a[b]c")  # brackets are not markup
     lines = [line.split() for line in run("config", "show", env={"COLUMNS": "200"}).splitlines()]
     assert ["window.length", '"7d"', "default"] in lines
-    assert ["topics.input", '"a[b]c"', "environment:", "STREAM_DEDUP_TOPICS__INPUT"] in lines
+    assert ["kafka.group_id", '"a[b]c"', "environment:", "STREAM_DEDUP_KAFKA__GROUP_ID"] in lines
     assert ["kafka.ssl_cafile", "unset", "default"] in lines
 
 

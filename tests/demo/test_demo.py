@@ -1,7 +1,10 @@
 """The demo on a real Kafka: every item once, the same verdicts in each run and as on files; and its screen."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -17,9 +20,11 @@ from stream_dedup.batch.filter import filter_files
 from stream_dedup.cli.demo import _file_records, _sample_records
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
+from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
 from stream_dedup.demo.run import DemoResult, run_demo
 from stream_dedup.demo.sample import sample_feed, sample_records
 from stream_dedup.demo.screen import Screen, why
+from stream_dedup.errors import StreamError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
@@ -28,7 +33,7 @@ from stream_dedup.worker.observer import BatchReport, Observer
 from tests.batch.feed import rows
 from tests.cli.commands import words
 from tests.observe.watched import report
-from tests.worker.support import make_settings
+from tests.worker.support import make_settings, wait_until
 
 ITEMS = 400
 
@@ -151,3 +156,41 @@ def test_the_verdicts_match_the_kinds_of_the_synthetic_feed() -> None:
     # Daily notices of a site with one headline, which differ only in their numbers, are the hard cases.
     assert shares.pop("template") <= 0.1
     assert all(share <= 0.03 for share in shares.values()), shares
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("kafka_prepared")
+def test_kafka_alone_runs_on_its_port_until_the_signal_and_prints_what_to_paste(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    command = [sys.executable, "-m", "stream_dedup", "kafka", "--port", str(port)]
+    with (tmp_path / "out").open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            wait_until(
+                lambda: "status page of" in (tmp_path / "out").read_text() or process.poll() is not None,
+                "it is up",
+                120,
+            )
+            printed = (tmp_path / "out").read_text()
+            assert f"export STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=127.0.0.1:{port}\n" in printed
+            pasted = [line for line in printed.splitlines() if line.endswith("topics create")]
+            environment = {**os.environ, "STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS": f"127.0.0.1:{port}"}
+            done = subprocess.run(["sh", "-c", *pasted], env=environment, capture_output=True, text=True, check=True)
+            assert done.stdout.startswith("created: news.raw, ")
+            second = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert second.returncode == 1
+            assert f"Port {port} of 127.0.0.1 is in use: end what listens there, or take another one" in second.stderr
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.usefixtures("kafka_prepared")
+def test_kafka_alone_that_ends_says_why() -> None:
+    with EmbeddedKafka() as broker:
+        broker.check()
+        assert broker._process is not None
+        broker._process.kill()
+        broker._process.wait()
+        with pytest.raises(StreamError, match=r"The embedded Kafka ended \(exit code -9\)"):
+            broker.check()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -183,19 +184,32 @@ def test_only_one_process_prepares_at_a_time(tmp_path: Path) -> None:
     assert "waiting" in messages[0]
 
 
-def test_a_broken_download_leaves_no_files_that_look_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_kafka
+@pytest.mark.parametrize("name", ["kafka-clients-4.3.1.jar", "another.jar"])
+def test_a_jar_that_is_not_kafka_s_is_refused_from_a_mirror_and_from_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     def resolve(repository: Path):  # type: ignore[no-untyped-def]
-        repository.mkdir()
-        jar = repository / "half.jar"
-        jar.write_bytes(b"PK\x03\x04 and then the line went dead")
-        yield jar
+        shutil.copytree(default_cache_dir() / f"kafka-{jars.KAFKA_VERSION}", repository)
+        with (repository / name).open("ab") as file:
+            file.write(b"half of it, or somebody else's")
+        yield from repository.glob("*.jar")
 
     monkeypatch.setattr(jars, "_resolve", resolve)
     messages: list[str] = []
-    with pytest.raises(StreamError, match="HTTPS_PROXY"):
+    with pytest.raises(StreamError, match=f"not Kafka's: {name}\n.*HTTPS_PROXY"):
         ready_runtime(tmp_path, messages.append)
     assert [p.name for p in tmp_path.iterdir()] == ["lock"]
     assert "44 MB" in messages[0]
+
+    folder = tmp_path / f"kafka-{jars.KAFKA_VERSION}"
+    [*resolve(folder)]
+    with pytest.raises(StreamError, match=rf"kafka-4.3.1 has other files than Apache Kafka 4.3.1: {name}; delete this"):
+        ready_runtime(tmp_path, messages.append)
+    monkeypatch.undo()
+    shutil.rmtree(folder)
+    shutil.copytree(default_cache_dir() / folder.name, folder)
+    assert ready_runtime(tmp_path, messages.append).jars == folder
 
 
 def test_a_missing_package_is_reported_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,21 +93,47 @@ def test_all_direct_and_indirect_dependencies_are_pinned() -> None:
     assert visited <= pinned
 
 
+HASHED = re.compile(r"([\w.-]+)==(\S+)((?: \\\n {4}--hash=sha256:[0-9a-f]{64})+)\n")
+EXTRAS = {path.stem.partition("-")[2]: path for path in DEPLOY.glob("requirements-*.txt")}
+
+
+def hashed(path: Path) -> dict[str, str]:
+    """Return the packages of a file with their versions. Each has hashes, and nothing else is there."""
+    text = path.read_text("utf-8")
+    assert HASHED.sub("", text) == ""
+    return {canonicalize_name(name): version for name, version, _ in HASHED.findall(text)}
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(text).name) for text in requirements}
+
+
 def test_the_image_installs_the_pinned_versions_by_their_hashes() -> None:
     pinned = {canonicalize_name(name): version for name, version in CONSTRAINTS.items()}
-    text = (DEPLOY / "requirements.txt").read_text("utf-8")
-    entry = re.compile(r"([\w.-]+)==(\S+)((?: \\\n {4}--hash=sha256:[0-9a-f]{64})+)\n")
-    assert entry.sub("", text) == "", "each has hashes, and nothing else is there"
-    found = {canonicalize_name(name): version for name, version, _ in entry.findall(text)}
-    assert found == {name: pinned[name] for name in found}, "run `make sbom`"
-    assert {canonicalize_name(Requirement(text).name) for text in PROJECT["project"]["dependencies"]} <= set(found)
-    assert "--require-hashes --requirement deploy/requirements.txt" in dockerfile()
+    base = hashed(DEPLOY / "requirements.txt")
+    assert names(PROJECT["project"]["dependencies"]) <= set(base), "run `make sbom`"
+    for extra, path in EXTRAS.items():
+        found = hashed(path)
+        optional = PROJECT["project"]["optional-dependencies"]
+        required = PROJECT["build-system"]["requires"] if extra == "build" else optional[extra]
+        assert names(required) <= found.keys() | (base.keys() if extra != "build" else set()), "run `make sbom`"
+        assert (base | found).items() <= pinned.items(), "run `make sbom`"
+    documented = re.search(r"`EXTRAS` \| none \|(.*)", (DEPLOY / "README.md").read_text("utf-8"))
+    assert documented
+    assert {*re.findall(r"`\[(\w+)\]`", documented[1])} | {"build"} == EXTRAS.keys()
+
+
+def test_nothing_is_installed_into_the_image_without_a_hash() -> None:
+    """Our own wheel aside, which is built there, and cannot bring anything."""
+    for line in re.findall(r"/pip install (.*?)(?: &&|$)", dockerfile(), re.M):
+        assert "--require-hashes" in line or "--no-index --no-deps" in line
 
 
 def test_no_registry_is_named_anywhere() -> None:
     hosts = re.compile(r"https?://|--(extra-)?index-url|--trusted-host|deb \[|(^|\s)(docker|ghcr|quay)\.io", re.M)
-    for name in ("Dockerfile", "constraints.txt", "requirements.txt", "entrypoint.sh", "kubernetes/deployment.yaml"):
-        assert not hosts.search((DEPLOY / name).read_text("utf-8")), name
+    for name in ("Dockerfile", "constraints.txt", "requirements*.txt", "entrypoint.sh", "kubernetes/deployment.yaml"):
+        for path in DEPLOY.glob(name):
+            assert not hosts.search(path.read_text("utf-8")), name
 
 
 def commands(target: str, directory: Path) -> str:

@@ -3,12 +3,14 @@
 import re
 import shutil
 from collections import Counter
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
 
+from stream_dedup.feeds.reach import is_public
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
 from stream_dedup.observe.health import stall_seconds
@@ -137,6 +139,28 @@ def test_secrets_come_only_by_reference() -> None:
         assert "secretKeyRef" in entry["valueFrom"]
     [example] = documents(KUBERNETES / "secret.example.yaml")
     assert set(example["stringData"].values()) == {""}
+
+
+def test_the_egress_of_feeds_is_a_wall_of_what_the_program_itself_asks() -> None:
+    [policy] = documents(KUBERNETES / "feeds" / "networkpolicy.yaml")
+    kubernetes_validate.validate(policy, "1.31", strict=True)
+    assert policy["spec"]["podSelector"]["matchLabels"] != LABEL, "the worker's pods reach Kafka only"
+    *others, web = policy["spec"]["egress"]
+    assert others == manifest("NetworkPolicy")["spec"]["egress"], "DNS and Kafka"
+    assert web["ports"] == [{"protocol": "TCP", "port": port} for port in (80, 443)]
+    blocks = [(ip_network(to["ipBlock"]["cidr"]), [*map(ip_network, to["ipBlock"]["except"])]) for to in web["to"]]
+
+    def passes(address: IPv4Address | IPv6Address) -> bool:
+        return any(address in block and not any(address in one for one in without) for block, without in blocks)
+
+    edges = [edge for block, without in blocks for one in (block, *without) for edge in (one[0], one[-1])]
+    near = [type(edge)(int(edge) + step) for edge in edges for step in (-1, 0, 1) if 0 <= int(edge) + step < 2**32]
+    near += [type(edge)(int(edge) + step) for edge in edges if edge.version == 6 for step in (-1, 0, 1)]
+    spread = [IPv4Address(prefix << 16 | 1) for prefix in range(2**16)]
+    reached = [one for one in (*near, *spread) if passes(one)]
+    assert all(map(is_public, reached))
+    assert sum(map(is_public, spread)) == len({*reached} & {*spread})
+    assert passes(ip_address("2606:4700::1111"))
 
 
 # -- two groups in one namespace -------------------------------------------------------------------------------------

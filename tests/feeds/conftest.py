@@ -13,6 +13,7 @@ from stream_dedup.feeds.fetch import Fetcher
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.poller import MOST_POLLS, Poller
 from stream_dedup.feeds.state import Line, State
+from stream_dedup.settings import FeedsSettings
 from tests.feeds.server import START, Server, VirtualClock, objects
 
 
@@ -46,7 +47,8 @@ class World:
         """Poll for so many virtual seconds, or once."""
         stop = threading.Event()
         self.clock.end, self.clock.on_end = self.clock.time + seconds, stop.set
-        fetcher = Fetcher(MOST_POLLS, seconds=options.pop("limit", 30.0))
+        settings = FeedsSettings(internal=options.pop("internal", "127.0.0.0/8"))
+        fetcher = Fetcher(MOST_POLLS, settings, seconds=options.pop("limit", 30.0))
         if options.pop("pages", False):
             options["pages"] = Pages(fetcher, self.output.largest, pause=0.0, now=self.clock.now)
         poller = Poller(

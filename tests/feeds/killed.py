@@ -18,6 +18,7 @@ from stream_dedup.feeds.fetch import Fetcher
 from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
 from stream_dedup.feeds.poller import Poller
 from stream_dedup.feeds.state import State
+from stream_dedup.settings import FeedsSettings
 
 FEEDS = 6
 STEPS: dict[str, list[tuple[type, str]]] = {
@@ -32,7 +33,7 @@ def before(step: str, act: Callable[[], None], put: Callable[[type, str, Any], N
     """Do something before each step of this name."""
 
     def acting(call: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *values: (act(), call(*values))[1]
+        return lambda *values, **named: (act(), call(*values, **named))[1]
 
     for owner, name in STEPS[step]:
         put(owner, name, acting(getattr(owner, name)))
@@ -40,7 +41,7 @@ def before(step: str, act: Callable[[], None], put: Callable[[type, str, Any], N
 
 async def poll_once(state: State, output: Delivery, urls: list[str]) -> None:
     feeds = {url: feed._replace(due=0.0) for url, feed in state.feeds(urls).items()}
-    await Poller(feeds, state, output, Fetcher(4), every=1.0, once=True).run(threading.Event())
+    await Poller(feeds, state, output, Fetcher(4, FeedsSettings()), every=1.0, once=True).run(threading.Event())
 
 
 def main() -> None:

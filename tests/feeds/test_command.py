@@ -48,7 +48,7 @@ def test_a_list_of_feeds_becomes_lines_on_standard_output(site: str, tmp_path: P
     (tmp_path / "feeds.txt").write_text(f"{site}/rss\n")
     done = feeds(tmp_path / "feeds.txt", "--once")
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["title"] for line in done.stdout.splitlines()] == ["Story 1", "Story 2"]
+    assert [json.loads(line)["title"] for line in done.stdout.splitlines()] == ["Story 2", "Story 1"]
     assert "1 feed: 1 ok; 1 request, 2 new or changed entries; problems: none" in done.stderr
 
 
@@ -111,7 +111,7 @@ def test_sigterm_ends_a_run_cleanly(site: str) -> None:
     command = [sys.executable, "-m", "stream_dedup", "feeds", f"{site}/rss"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        assert "Story 1" in process.stdout.readline()
+        assert "Story 2" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0

@@ -1,5 +1,6 @@
 """Entries of documents: stable ids, what counts as a change, and that the presets read what is emitted."""
 
+import gzip
 import json
 from typing import Any
 
@@ -17,6 +18,9 @@ SHOWN = "https://wire.example/feed?token=***"
 ATOM = b"""<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>%s</id><title>Ferry</title>
 <link rel="alternate" href="https://news.example/1"/><updated>2026-03-02T06:00:00Z</updated>
 <content type="html">&lt;p&gt;It stops.&lt;/p&gt;</content></entry></feed>"""
+ATOM_SITE = b"""<feed xmlns="http://www.w3.org/2005/Atom"><link href="https://site.example/"/>
+<link rel="self" href="https://hub.example/feed"/><entry><id>1</id><title>Ferry</title><summary>It stops.</summary>
+%s</entry></feed>"""
 RDF = b"""<rdf:RDF xmlns="http://purl.org/rss/1.0/" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
 <item rdf:about="https://news.example/1"><title>Ferry</title><link>https://news.example/1</link>
 <description>It stops.</description></item></rdf:RDF>"""
@@ -39,15 +43,17 @@ def read(body: bytes) -> list[Entry]:
     ("body", "shape", "expected"),
     [
         (rss(entry(7, pubDate="Mon, 02 Mar 2026 06:00:00 GMT")), "rss", f"{SHOWN}#7"),
-        (rss(entry(7, guid="https://news.example/?p=7")), "rss", "https://news.example/?p=7"),
-        (rss(entry(7, guid="")), "rss", "https://news.example/7"),
+        (rss(entry(7, guid="https://www.wire.example/?p=7")), "rss", "https://www.wire.example/?p=7"),
+        (rss(entry(7, guid="https://news.example/?p=7")), "rss", f"{SHOWN}#https://news.example/?p=7"),
+        (rss(entry(7, guid="")), "rss", f"{SHOWN}#https://news.example/7"),
         (rss(entry(7, guid="x" * 5000)), "rss", f"{SHOWN}#"),
-        (RDF, "rss", "https://news.example/1"),
-        (ATOM % b"tag:news.example,2026:1", "atom", "tag:news.example,2026:1"),
+        (RDF, "rss", f"{SHOWN}#https://news.example/1"),
+        (ATOM % b"tag:wire.example,2026:1", "atom", "tag:wire.example,2026:1"),
+        (ATOM % b"tag:news.example,2026:1", "atom", f"{SHOWN}#tag:news.example,2026:1"),
         (ATOM % b"1", "atom", f"{SHOWN}#1"),
         (json_feed(id="1", url="https://news.example/1", date_published="2026-03-02"), "json_feed", f"{SHOWN}#1"),
         (json_feed(id=1, url="https://news.example/1"), "json_feed", f"{SHOWN}#1"),
-        (json_feed(id="urn:uuid:1", url="https://news.example/1"), "json_feed", "urn:uuid:1"),
+        (json_feed(id="urn:uuid:1", url="https://news.example/1"), "json_feed", f"{SHOWN}#urn:uuid:1"),
     ],
 )
 def test_presets_read_the_stable_id_and_everything_else(body: bytes, shape: str, expected: str) -> None:
@@ -70,7 +76,13 @@ def test_presets_read_the_stable_id_and_everything_else(body: bytes, shape: str,
     [
         (rss(entry(1, link="")), "wire.example"),
         (rss(entry(1, link=""), channel="<link>https://channel.example/</link>"), "channel.example"),
+        (rss(entry(1, link=""), channel="<link>/</link>"), "wire.example"),
         (rss(entry(1, link="/1")), "wire.example"),
+        (rss(entry(1, link="/1"), channel="<link>https://channel.example/</link>"), "channel.example"),
+        (ATOM_SITE % b'<link rel="enclosure" href="https://cdn.example/1.mp3"/>', "site.example"),
+        (ATOM_SITE % b'<link href="/1"/>', "site.example"),
+        (json_feed(id="1", url="/1"), "home.example"),
+        (json_feed(id="1").replace(b"https://home.example/", b"/"), "wire.example"),
         (json_feed(id="1"), "home.example"),
         (rss(entry(1)), "news.example"),
     ],
@@ -104,24 +116,74 @@ def test_a_change_is_what_a_reader_sees(changed: dict[str, str], is_change: bool
     assert (one.digest != other.digest) == is_change
 
 
-def test_two_entries_with_one_id_stay_two() -> None:
-    found = read(rss(entry(1), entry(1), entry(1, title="Other")))
-    assert [one.value["title"] for one in found] == ["Story 1", "Other"]
-    assert len({one.id for one in found}) == 2
-    assert all(Decoder(ItemSettings()).read(line_of(one)).fields["id"] == one.id for one in found)
+@pytest.mark.parametrize(
+    ("others", "by"),
+    [
+        ({"link": ("https://a.example/1", "https://a.example/2", "https://a.example/3")}, "link"),
+        ({"title": ("Bridge opens", "Ferry stops", "Quay floods")}, "title"),
+        ({"description": ("It opens.", "It stops.", "It floods.")}, "text"),
+    ],
+)
+def test_entries_that_share_an_id_are_told_apart_whatever_their_order(others: dict[str, Any], by: str) -> None:
+    [field] = others
+    entries = [entry(1, guid="https://wire.example/") | {field: value} for value in others[field]]
+    document = read_document(rss(*entries, entries[0], entry(2)), FEED)
+    assert [bad.detail for bad in document.problems] == [
+        "3 entries have the id https://wire.example/: their links or texts tell them apart"
+    ]
+    ids = {str(one.value[field]): one.id for one in document.entries}
+    assert len(document.entries) == 4
+    assert len({*ids.values()}) == len(ids)
+    assert all(Decoder(ItemSettings()).read(line_of(one)).fields["id"] == one.id for one in document.entries)
+    later = read_document(rss(*reversed(entries[:2])), FEED)
+    assert {str(one.value[field]): one.id for one in later.entries}.items() <= ids.items()
+
+
+def test_one_link_on_all_entries_is_no_id() -> None:
+    found = read(rss(*(entry(n, guid="", link="https://wire.example/news") for n in range(3))))
+    assert len({one.id for one in found}) == 3
+
+
+def test_no_feed_speaks_for_another() -> None:
+    ids = ["https://bank.example/1", "tag:bank.example,2026:1", "urn:uuid:1", "HTTPS://BANK.example/1"]
+    ids += ["https://bank.example@wire.example.evil.example/", "https://[", "tag:wire.example@bank.example,2026:1"]
+    ids += ["https://bank.example/feed#1", "//bank.example/1", "https://wire.example.bank.example/"]
+    for name in ids:
+        [one] = read(rss(entry(1, guid=name)))
+        assert one.id == f"{SHOWN}#{name}"
+
+
+def test_entries_come_with_the_oldest_first() -> None:
+    days = [5, 0, 4, 0, 9, 1]
+    dates = {day: f"Mon, 0{day} Mar 2026 06:00:00 GMT" if day else "" for day in days}
+    found = read(rss(*(entry(number, pubDate=dates[day]) for number, day in enumerate(days))))
+    assert [int(one.value["title"][-1]) for one in found] == [5, 2, 1, 0, 4, 3]
+    assert [int(one.value["title"][-1]) for one in read(rss(*map(entry, range(3))))] == [2, 1, 0]
 
 
 def test_an_entry_that_says_nothing_is_left_out() -> None:
     document = read_document(rss({"link": "https://news.example/1"}, entry(2)), FEED)
     assert len(document.entries) == 1
-    assert [bad.reason for bad in document.left_out] == ["entry-empty"]
+    assert [bad.reason for bad in document.problems] == ["entry-empty"]
 
 
-def test_a_charset_in_the_header_is_that_of_a_body_that_declares_none() -> None:
+def test_a_charset_in_the_header_counts_before_a_declaration_and_after_valid_utf_8() -> None:
     text = "<rss><channel><item><title>Паром</title></item></channel></rss>"
     declared = f'<?xml version="1.0" encoding="utf-8"?>{text}'.encode()
-    for body, charset in ((text.encode("cp1251"), "windows-1251"), (declared, "iso-8859-1"), (declared, "no-such")):
+    says_otherwise = declared.replace(b"utf-8", b"koi8-r").decode().encode("cp1251")
+    for body, charset in (
+        (text.encode("cp1251"), "windows-1251"), (declared, "iso-8859-1"), (declared, "no-such"),
+        (says_otherwise, "windows-1251"),
+    ):  # fmt: skip
         assert read_document(body, FEED, charset).entries[0].value["title"] == "Паром"
+
+
+def test_a_body_that_is_packed_without_a_word_is_unpacked_within_its_limit() -> None:
+    packed = gzip.compress(rss(entry(7)))
+    assert [one.value["title"] for one in read(packed)] == ["Story 7"]
+    for damaged in (packed[:-9], gzip.compress(bytes(11 * 2**20)), packed[:20] + b"x" * 20):
+        with pytest.raises(BadItem, match="damaged or of more than 10 MiB"):
+            read(damaged)
 
 
 def test_a_page_that_names_no_feed_is_reported_as_a_page() -> None:

@@ -13,7 +13,7 @@ from stream_dedup.feeds.state import State
 from stream_dedup.news.clean import article_extractor
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import FeedsSettings, ItemSettings
 from tests.feeds.conftest import Act, World
 from tests.feeds.server import Page, Reply, Request, entry, reply, rss
 
@@ -241,4 +241,4 @@ def test_without_the_extra_the_option_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(__import__("sys").modules, "trafilatura", None)
     article_extractor.cache_clear()
     with pytest.raises(ConfigError, match=r"--pages needs trafilatura: .* -m pip install .*\[pages\]"):
-        Pages(Fetcher(1), 1000)
+        Pages(Fetcher(1, FeedsSettings()), 1000)

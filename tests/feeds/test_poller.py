@@ -1,13 +1,15 @@
 """Which feeds are polled when, and what is emitted of them."""
 
 import gzip
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
+from stream_dedup.feeds.documents import Document, read_document
 from tests.feeds.conftest import Act, World
-from tests.feeds.server import Reply, conditional, entry, reply, rss
+from tests.feeds.server import Reply, Request, conditional, entry, reply, rss
 
 Play = Callable[[Act], None]
 DAY = 86_400.0
@@ -28,10 +30,49 @@ def test_a_changed_entry_is_emitted_again_with_its_id_and_an_unchanged_one_never
             await world.poll([url])
         shown = [(one["id"].removeprefix(url), one["title"]) for one in world.entries]
         assert shown == [
-            ("#1", "Story 1"), ("#2", "Story 2"), ("#3", "Story 3"), ("#1", "Story one"), ("#1", "Story one")
+            ("#2", "Story 2"), ("#1", "Story 1"), ("#1", "Story one"), ("#3", "Story 3"), ("#1", "Story one")
         ]  # fmt: skip
 
     play(act)
+
+
+def test_a_document_is_read_beside_other_requests(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a long document makes other requests time out."""
+    asked = threading.Event()
+
+    def read(body: bytes, url: str, charset: str) -> Document:
+        assert url.endswith("/other") or asked.wait(30), "the other feed was not asked meanwhile"
+        return read_document(body, url, charset)
+
+    def other(_: Request) -> Reply:
+        asked.set()
+        return reply(rss(entry(2)))
+
+    async def act(world: World) -> None:
+        world.server.pages = {"/rss": reply(rss(entry(1))), "/other": other}
+        poller = await world.poll([world.server.url("/rss"), world.server.url("/other", "localhost")])
+        assert poller.read == 2
+
+    monkeypatch.setattr("stream_dedup.feeds.poller.read_document", read)
+    play(act)
+
+
+def test_one_id_on_all_entries_is_said_once_and_no_entry_replaces_another(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(world: World) -> None:
+        url = world.server.url("/rss")
+        for number in range(2, 6):
+            found = [entry(n, guid="x") for n in range(number, 0, -1)]
+            world.server.pages["/rss"] = reply(rss(*found))
+            world.clock.time += world.every
+            poller = await world.poll([url])
+            assert poller.problems == {(url, "entry-id"): 1}
+        assert [one["title"][-1] for one in world.entries] == ["1", "2", "3", "4", "5"]
+        assert len({one["id"] for one in world.entries}) == 5
+
+    play(act)
+    assert caplog.text.count("2 entries have the id http://127.0.0.1:") == 1
 
 
 def test_of_entries_that_left_their_feed_the_last_ones_are_remembered(
@@ -43,7 +84,7 @@ def test_of_entries_that_left_their_feed_the_last_ones_are_remembered(
             world.clock.time += world.every
             world.server.pages["/rss"] = reply(rss(*map(entry, numbers)))
             await world.poll([url])
-        assert [int(one["guid"][-1]) for one in world.entries] == [1, 9, 2, 3, 4, 1]
+        assert [int(one["guid"][-1]) for one in world.entries] == [9, 1, 2, 3, 4, 1]
 
     monkeypatch.setattr("stream_dedup.feeds.state._MOST_UNLISTED", 3)
     play(act)

@@ -27,6 +27,7 @@ from stream_dedup.feeds.fetch import Answer, Fetcher
 from stream_dedup.feeds.outputs import FileDelivery
 from stream_dedup.feeds.poller import MOST_POLLS, Poller
 from stream_dedup.feeds.state import State
+from stream_dedup.settings import FeedsSettings
 from tests.feeds.server import Reply, Request, Server, VirtualClock, objects, rss
 
 EVERY = 600.0
@@ -77,11 +78,11 @@ class TimedFetcher(Fetcher):
     """Tells the server the virtual time."""
 
     def __init__(self, clock: VirtualClock) -> None:
-        super().__init__(MOST_POLLS, seconds=10.0)
+        super().__init__(MOST_POLLS, FeedsSettings(), seconds=10.0)
         self._clock = clock
 
-    async def get(self, address: str, headers: Mapping[str, str], *rest: Any) -> Answer:
-        return await super().get(address, {**headers, "X-Now": str(self._clock.time)}, *rest)
+    async def get(self, address: str, headers: Mapping[str, str], *rest: Any, **more: Any) -> Answer:
+        return await super().get(address, {**headers, "X-Now": str(self._clock.time)}, *rest, **more)
 
 
 async def poll(folder: Path, begin: float, seconds: float, urls: list[str]) -> None:

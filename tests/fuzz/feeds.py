@@ -14,11 +14,12 @@ from stream_dedup.feeds.documents import Entry, read_document
 from stream_dedup.feeds.fetch import Answer, Fetcher
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.schedule import MOST_WAIT, Feed, after_answer, after_failure
-from stream_dedup.feeds.sources import public_url, read_sources
+from stream_dedup.feeds.sources import read_sources
 from stream_dedup.feeds.state import State, key
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.settings import ItemSettings
+from stream_dedup.phrases import public_url
+from stream_dedup.settings import FeedsSettings, ItemSettings
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 
 FEED = "http://ann:pw@a.example/feed?token=s3cret"
@@ -37,13 +38,12 @@ class Network:
     """A fetcher to which every server answers with the same bytes."""
 
     def __init__(self) -> None:
-        self.fetcher = Fetcher(2)
+        self.fetcher = Fetcher(2, FeedsSettings())
 
     async def _closed(self, data: bytes) -> None:
-        pool = self.fetcher._client._transport._pool  # type: ignore[attr-defined]
-        await pool.aclose()
-        backend = httpcore.AsyncMockBackend([data])
-        self.fetcher._client._transport._pool = httpcore.AsyncConnectionPool(network_backend=backend)  # type: ignore[attr-defined]
+        for pool in self.fetcher._client._transport._pools:  # type: ignore[attr-defined]
+            await pool.aclose()
+            pool._pool = httpcore.AsyncConnectionPool(network_backend=httpcore.AsyncMockBackend([data]))
 
     def poll(self, data: bytes) -> None:
         """As in Poller._poll: whatever comes, the feed has a next time."""

@@ -194,7 +194,10 @@ def test_a_broker_that_dies_under_an_idle_worker(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_wrong_address_is_reported(
+    kafka_prepared: None, topic_name: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_PORT", "tcp://10.0.0.1:80")  # as Kubernetes sets it
     [port] = free_ports(1)
     settings = make_settings(f"127.0.0.1:{port}", topic_name)
     with Member("lost", settings, tmp_path) as member:
@@ -202,3 +205,4 @@ def test_a_wrong_address_is_reported(kafka_prepared: None, topic_name: Callable[
         status_after(member, "degraded", 60)
         assert f"no broker at 127.0.0.1:{port} has answered" in member.log()
         assert "check [kafka] bootstrap_servers" in member.log()
+        assert "not settings, and ignored: STREAM_DEDUP_PORT. Kubernetes makes them" in member.log()

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from kafka import errors as kafka_errors
 
+from stream_dedup.errors import StreamError, TransactionFailed
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.errors import diagnose_addresses, error_text, translate
+from stream_dedup.kafka.errors import KafkaError, diagnose_addresses, error_text, translate
 
 OLD = kafka_errors.InvalidRecordError
 PLAINTEXT = {"security_protocol": "PLAINTEXT"}
@@ -86,3 +87,24 @@ def test_a_client_whose_thread_cannot_start_reports_that_and_not_its_cleaning_up
 
     with pytest.raises(RuntimeError, match="can't start new thread"):
         client.make(kind, {"kafka_client": Unstarted})
+
+
+@pytest.mark.parametrize(
+    ("error", "cure"),
+    [
+        (kafka_errors.InvalidSessionTimeoutError(), "set [worker] session_timeout within .*6 s by default"),
+        (kafka_errors.GroupMaxSizeReachedError(), "run fewer members, or raise the brokers' group.max.size"),
+    ],
+)
+def test_what_the_group_coordinator_refuses_ends_with_the_cure(error: KafkaError, cure: str) -> None:
+    failure = translate(error, "polling")
+    assert type(failure) is StreamError
+    assert re.search(re.escape(cure.partition(".*")[0]), str(failure))
+    assert cure.partition(".*")[2] in str(failure)
+
+
+def test_throttling_is_named() -> None:
+    failure = translate(kafka_errors.NodeNotReadyError("Node paused: {'throttle'}"), "asking")
+    assert isinstance(failure, TransactionFailed)
+    assert "the brokers throttle this user or client id" in str(failure)
+    assert "Node paused" not in str(failure)

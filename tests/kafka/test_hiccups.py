@@ -1,6 +1,7 @@
 """Short failures cost little: state stores survive, tasks fail alone, a member that cannot work gives its role up."""
 
 import random
+import subprocess
 import time
 from collections import Counter
 from typing import Any
@@ -10,19 +11,26 @@ import pytest
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import Stalled, TransactionFailed
+from stream_dedup.kafka.client import client_id
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.observe.health import Health, Status
+from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
+from tests.broker import EmbeddedKafka
 from tests.worker.support import (
     Make,
     Member,
+    Watching,
     assert_exactly_once,
+    fails,
     feed,
     from_scratch,
     made_up,
     outcome,
     read_all,
     run_until,
+    run_worker,
     wait_until,
 )
 
@@ -133,4 +141,41 @@ def test_a_member_that_cannot_open_its_task_gives_its_role_up(make: Make) -> Non
         assert sound.stop() < 10
         broken.wait_for("error", 30)
         assert broken.stop() < 10
+    assert_exactly_once(settings, sent)
+
+
+def test_a_session_longer_than_the_brokers_allow_ends_with_the_setting(make: Make) -> None:
+    settings = make(worker={"session_timeout": "31m"})
+    fails(settings, r"set \[worker\] session_timeout within the brokers' group\.min\.session\.timeout\.ms")
+
+
+@pytest.mark.slow
+def test_a_quota_delays_the_worker_and_is_named(
+    kafka: EmbeddedKafka, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = feed(settings, made_up(200))
+    quota = ("--add-config", "producer_byte_rate=5000")
+    whose = ("--alter", "--entity-type", "clients", "--entity-name", client_id(settings))
+    command = kafka._command("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, *whose, *quota)
+    subprocess.run(command, check=True, capture_output=True)
+    run_until(settings, 200, seconds=120)
+    assert_exactly_once(settings, sent)
+    ours = [record for record in caplog.records if record.name.startswith("stream_dedup")]
+    assert [record for record in ours if "the brokers throttle this user or client id" in record.getMessage()]
+    assert not [record for record in ours if "Node paused" in record.getMessage()]
+
+
+def test_before_the_first_batch_the_lag_is_known_and_health_is_starting(settings: Settings) -> None:
+    sent = feed(settings, made_up(300))
+    health, watching = Health(60.0), Watching(300)
+    seen: list[tuple[Status, dict[int, int]]] = []
+
+    class Looking(Deduplicator):
+        def judge(self, *arguments: Any, **options: Any) -> Any:
+            seen.append((health.state().status, dict(watching.lag)))
+            return super().judge(*arguments, **options)
+
+    run_worker(settings, watching, observer=ObserverGroup(watching, health), deduplicator=Looking)
+    assert seen[0] == (Status.STARTING, {0: 300})
+    assert health.state().status is Status.OK
     assert_exactly_once(settings, sent)

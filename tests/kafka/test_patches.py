@@ -1,8 +1,8 @@
 """The patches of kafka-python fit the installed version; what they are for is tested where it shows, but for logins.
 
-Packing and unpacking are compared with the client's own code in test_producer.py and test_fetch.py; the others fail
-test_polling.py, test_reader.py, test_security.py or tests/worker/test_refused.py on a real Kafka if another version has
-moved something.
+Packing and unpacking are compared with the client's own code in test_producer.py and test_fetch.py, and the sockets of
+closed clients are counted in test_sockets.py; the others fail test_polling.py, test_reader.py, test_security.py,
+test_hiccups.py or tests/worker/test_refused.py on a real Kafka if another version has moved something.
 """
 
 import socket

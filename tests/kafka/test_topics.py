@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.net import manager
+from kafka.protocol.api_key import ApiKey
+from kafka.protocol.broker_version_data import BrokerVersionData
 
 from stream_dedup.errors import StreamError, TopicError
 from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import changelog_retention_ms, check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
 from tests.broker import VERSION
-from tests.worker.support import Make, administrator
+from tests.worker.support import Make, administrator, assert_exactly_once, feed, made_up, run_until
 
 pytestmark = pytest.mark.kafka
 
@@ -47,6 +50,24 @@ def test_created_topics_pass(make: Make, scope: str) -> None:
     assert create_topics(settings) == [], "what exists is left alone"
 
 
+def test_more_replicas_than_brokers_are_refused_with_the_cure(make: Make) -> None:
+    settings = make(0)
+    with pytest.raises(TopicError, match=r"cannot be created \(.*replicat.*give --replication with no more") as caught:
+        create_topics(settings, partitions=1, replication=3)
+    assert "CreateTopicsRequest" not in str(caught.value)
+    assert create_topics(settings, partitions=1, replication=1)
+
+
+def test_a_name_that_kafka_takes_for_another_topic_s_is_refused(make: Make) -> None:
+    settings = make(0)
+    twin = settings.topics.input.replace("-", ".", 1)
+    with administrator(settings) as admin:
+        admin.create_topics({twin: {}})
+    topics = settings.topics.model_copy(update={"duplicates": twin.replace(".", "_", 1)})
+    with pytest.raises(TopicError, match=r"collides with existing topic.*; name another one in \[topics\]"):
+        create_topics(settings.model_copy(update={"topics": topics}), partitions=1)
+
+
 @pytest.mark.parametrize("version", [(2, 4), (2, 8), (3, 2), (3, 3)])
 def test_brokers_that_are_too_old_are_refused(
     make: Make, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int]
@@ -58,8 +79,31 @@ def test_brokers_that_are_too_old_are_refused(
         assert create_topics(settings, partitions=1)
         return
     for ask in (check_topics, create_topics):
-        with pytest.raises(StreamError, match=r"are too old: Kafka 3\.3 or newer is needed"):
+        with pytest.raises(StreamError, match=r"are too old: Kafka 3\.3 or newer is needed") as caught:
             ask(settings)
+        assert ("and has TxnOffsetCommit 3 and OffsetFetch 7" in str(caught.value)) == (version == (2, 4))
+
+
+# What Redpanda offers; of the others as much as the client asks for.
+REDPANDA = {"DescribeAcls": 1, "TxnOffsetCommit": 3, "OffsetFetch": 7, "Metadata": 8, "InitProducerId": 4}
+
+
+def test_compatible_brokers_are_not_called_too_old(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = make(0)
+    known = BrokerVersionData((3, 3))
+    for name, most in REDPANDA.items():
+        known.api_versions[ApiKey[name]] = (known.api_versions[ApiKey[name]][0], most)
+    monkeypatch.setattr(manager, "BrokerVersionData", lambda _: known)
+    connection = client.connection
+    monkeypatch.setattr(client, "connection", lambda settings: connection(settings) | {"api_version": (3, 3)})
+    assert create_topics(settings, partitions=1)
+    assert {topic.id for topic in check_topics(settings).values()} == {""}
+    assert "give topics no ids" in caplog.text
+    sent = feed(settings, made_up(20))
+    run_until(settings, 20)
+    assert_exactly_once(settings, sent)
 
 
 def test_every_missing_topic_is_reported(make: Make) -> None:

@@ -41,6 +41,56 @@ def test_it_is_ok_with_a_task_and_standby_without(health: Health, clock: Clock) 
     assert health.state().healthy
 
 
+def lag_of(health: Health, **lag: int) -> None:
+    health.positions_advanced("global", {int(name[1:]): records for name, records in lag.items()})
+    health.loop_completed(["global"])
+
+
+def test_it_is_starting_until_the_first_batch(health: Health) -> None:
+    health.task_opened("global", [0, 1], 0, 0.1)
+    lag_of(health, p0=54_000)
+    assert health.state().status is Status.STARTING
+    assert not health.state().healthy
+    health.step(CommitStep.JUDGE, "global")
+    assert health.state().status is Status.STARTING
+    health.batch(BatchReport("global", [], [], {}, {}, 0, 0, {0: 53_000}))
+    health.loop_completed(["global"])
+    assert health.state().status is Status.OK
+    lag_of(health, p0=60_000)
+    assert health.state().status is Status.OK, "it has worked"
+
+
+def test_it_is_starting_until_every_partition_is_known_to_be_empty(health: Health) -> None:
+    health.task_opened("global", [0, 1], 0, 0.1)
+    lag_of(health, p0=0)
+    assert health.state().status is Status.STARTING
+    lag_of(health, p1=0)
+    assert health.state().status is Status.OK
+
+
+def test_it_is_ok_when_polls_bring_nothing_for_long(health: Health, clock: Clock) -> None:
+    """A producer's open transaction holds what waits; this worker does its job."""
+    health.task_opened("global", [0], 0, 0.1)
+    lag_of(health, p0=7)
+    clock.passed = 9.9
+    lag_of(health, p0=7)
+    assert health.state().status is Status.STARTING
+    clock.passed = 10
+    lag_of(health, p0=7)
+    assert health.state().status is Status.OK
+
+
+def test_a_task_that_moved_away_is_not_waited_for(health: Health) -> None:
+    health.task_opened("0", [0], 0, 0.1)
+    health.task_opened("1", [1], 0, 0.1)
+    health.positions_advanced("1", {1: 0})
+    health.loop_completed(["0", "1"])
+    assert health.state().status is Status.STARTING
+    health.task_lost("0", "moved")
+    health.loop_completed(["1"])
+    assert health.state().status is Status.OK
+
+
 def test_it_stalls_without_activity_and_recovers(health: Health, clock: Clock) -> None:
     clock.passed = 1
     health.loop_completed(["global"])

@@ -132,3 +132,12 @@ def test_what_answers_cannot_steer_the_terminal(
     monkeypatch.setattr("stream_dedup.observe.probe.probe", lambda *_, **__: (False, "\x1b]0;owned\x07 \u202e"))
     assert main(["http://127.0.0.1:1/healthz"]) == 1
     assert capsys.readouterr().err == r"\u001b]0;owned\u0007 \u202e" + "\n"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:p4ss@127.0.0.1:1/healthz?token=p4ss", "ftp://u:p4ss@a.example", "http://u:p4ss/@x"]
+)
+def test_no_secret_of_the_url_is_shown(url: str) -> None:
+    healthy, text = probe(url)
+    assert not healthy
+    assert "p4ss" not in text

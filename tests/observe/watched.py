@@ -80,6 +80,7 @@ class Watched:
         self.watch = Watch(self.settings, "1.2.3")
         self._dedup: Deduplicator = self.watch.deduplicator(self.settings)
         self.watch.task_opened("global", [0, 1], 0, 0.4)
+        self.watch.positions_advanced("global", {0: 0, 1: 0})
         self.watch.loop_completed(["global"])
 
     def judge(self, items: Sequence[Item | Tombstone | BadItem], **options: object) -> list[Verdict]:

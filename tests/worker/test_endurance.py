@@ -14,6 +14,7 @@ from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.errors import Distrusted
+from stream_dedup.kafka.topics import Topic
 from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import load_settings
 from stream_dedup.worker import cluster_watch
@@ -68,15 +69,15 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     asked = threading.Semaphore(0)
     answers = [False]
 
-    def topic_ids_and_notes(*_: object) -> tuple[dict[str, str], list[str]]:
+    def topics_and_notes(*_: object) -> tuple[dict[str, Topic], list[str]]:
         asked.release()
         if not answers[0]:
             release.wait(60)
-        return {"news.raw": "b", "news.dedup-changelog": "c"}, []
+        return {"news.raw": Topic(1, {}, "b"), "news.dedup-changelog": Topic(1, {}, "c")}, []
 
-    monkeypatch.setattr(cluster_watch, "topic_ids_and_notes", topic_ids_and_notes)
+    monkeypatch.setattr(cluster_watch, "topics_and_notes", topics_and_notes)
     watch = TopicWatch(context(load_settings()))
-    watch.expect({"news.raw": "a", "news.dedup-changelog": "c"})
+    watch.expect({"news.raw": Topic(1, {}, "a"), "news.dedup-changelog": Topic(1, {}, "c")})
     for _ in range(4 * 3600):
         assert watch.poll() is None
         now += 1

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient, OffsetSpec
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
+from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
 from tests.worker.support import (
@@ -59,6 +60,11 @@ def recreate(admin: Any, topic: str, partitions: int = 1, **configs: str) -> Non
     admin.create_topics({topic: {"num_partitions": partitions, "configs": configs}}, wait_for_metadata=True)
 
 
+def alter(admin: Any, topic: str, values: Mapping[str, Any]) -> None:
+    texts = {key: str(value) for key, value in values.items()}
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, texts)])
+
+
 def delete_to(admin: Any, topic: str, offset: int, partition: int = 0) -> None:
     admin.delete_records({TopicPartition(topic, partition): offset})
 
@@ -86,6 +92,32 @@ def test_a_recreated_input_topic_is_refused_until_a_person_resets_the_offsets(se
     assert f"--topic {settings.topics.input} --reset-offsets --to-earliest --execute" in message
     reset_offsets(admin, settings, {0: 0})
     run_until(settings, 40)
+    assert_exactly_once(settings, sent)
+
+
+@pytest.mark.usefixtures("quick_watch")
+def test_topics_that_are_altered_or_deleted_under_a_worker_are_named_at_once(
+    settings: Settings, admin: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    names, day = settings.topics, 24 * 3600 * 1000
+    alter(admin, names.input, {"retention.ms": 3 * day})
+    alter(admin, names.changelog, {"retention.ms": (7 + 3 + 1) * day})
+    caplog.set_level(logging.WARNING)
+    sent = feed(settings, made_up(10))
+    with running(settings) as worker:
+        worker.wait_judged(10)
+        alter(admin, names.input, {"retention.ms": 4 * day})
+        raised = f"{names.changelog} retains less than {12 * day} ms"
+        wait_until(lambda: raised in caplog.text, "a raised retention is said", 30)
+        alter(admin, names.input, {"retention.ms": day})
+        wait_until(
+            lambda: f"{names.input}: retention.ms is {day}, and was {4 * day}" in caplog.text, "a lowered one", 30
+        )
+        admin.delete_topics([names.dead_letters])
+        gone = f"{names.dead_letters} does not exist; create it with: stream-dedup topics create"
+        wait_until(lambda: gone in caplog.text, "a deleted topic is named", 30)
+        assert caplog.text.count(raised) == 1
+        create_topics(settings)
     assert_exactly_once(settings, sent)
 
 

@@ -123,7 +123,7 @@ BROKEN: dict[str, tuple[bytes | None, bytes | None, str | None]] = {
     "an id of a megabyte": (b"15", article("i" * 2**20, TEXT + " Two."), "id"),
     "a key of a megabyte": (b"k" * 2**20, article("16", TEXT + " Three."), None),
     "nulls in the text": (b"17", article("17", "a\x00b " * 50), None),
-    "lone surrogates": (b"18", b'{"id": "18", "title": "\\ud800", "text": "a b c d \\udfff"}', "json"),
+    "lone surrogates": (b"18", b'{"id": "18", "title": "\\ud800", "text": "a b c d \\udfff"}', None),
     "one word a million times": (b"19", article("19", "word " * 1_000_000, "One word"), None),
     "twenty megabytes": (b"20", article("20", " ".join(f"w{i}" for i in range(2_600_000)), "Twenty megabytes"), None),
 }
