@@ -53,12 +53,25 @@ _MARKED = re.compile(
     rf"|[-–—:|]\s?{_WORD}\W{{0,2}}$",  # "Fed ... - CORRECTED"
     re.I,
 )
-# A note in the text: "Correction: An earlier version of this article ...". It stands at the beginning of a sentence or a
-# line, at the beginning or the end of the text.
-_NOTED = re.compile(rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_WORD}(?:\s\w{{1,20}}){{0,2}}\s?[:：]", re.I)
+# A note in the text: "Correction: An earlier version of this article ...". It begins a sentence or a line, near the
+# beginning or the end of the text.
+_NOTED = re.compile(
+    rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_WORD}(?:\s\w{{1,20}}){{0,2}}\s?[:：]", re.I
+)
 _EDGE = 300
 # What is left of every mark without its first letter, whose case varies.
-_INNER = ("orrec", "orreç", "orrig", "orreg", "orrek", "larific", "erichtig", "ectific", "ettific", *_CHARACTERS.split("|"))
+_INNER = (
+    "orrec",
+    "orreç",
+    "orrig",
+    "orreg",
+    "orrek",
+    "larific",
+    "erichtig",
+    "ectific",
+    "ettific",
+    *_CHARACTERS.split("|"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,9 +180,7 @@ def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, l
         count = tokenise(batch, bounds[k, 0], bounds[k, 1], tables, tokens)
         is_headline_folded = count >= 0
         digest = _digest(tables.seed, tokens, count)
-        headline_size = _fingerprint_headline(
-            i, tokens, count, tables.seed, headline_numbers, slots, features, out
-        )
+        headline_size = _fingerprint_headline(i, tokens, count, tables.seed, headline_numbers, slots, features, out)
         if simhashes is None:
             band_keys(features, headline_size, recipe.headline, narrow, out.keys[i])
 
