@@ -5,7 +5,6 @@ shows what differs. It takes no part in the decision. Words are split and normal
 full-width forms and joiners do not count; Chinese, Japanese and Thai are compared by character. Pure, in bounded time.
 """
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +16,15 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
 from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, TABLE_SIZE, WORD, character_classes
+from stream_dedup.fingerprint.characters import (
+    CHARACTER,
+    IGNORED,
+    SEPARATOR,
+    TABLE_SIZE,
+    WORD,
+    character_classes,
+    fold,
+)
 
 # Most words to align, which is quadratic: a bit per pair of words, 50 MB, .1 s. Longer items are extraction errors.
 _WORDS = 20_000
@@ -139,8 +146,7 @@ def word_key(word: str) -> str:
     if word.isascii() and word.isalnum():
         return word.lower()
     table = character_classes()
-    folded = unicodedata.normalize("NFKC", word).casefold()
-    return "".join(c for c in folded if ord(c) >= TABLE_SIZE or table[ord(c)] != IGNORED)
+    return "".join(c for c in fold(word) if ord(c) >= TABLE_SIZE or table[ord(c)] != IGNORED)
 
 
 def _passages(a: _Words, b: _Words) -> Iterator[Passage]:

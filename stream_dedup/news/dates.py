@@ -154,7 +154,8 @@ def _of_words(text: str) -> int:
         raise ValueError(AMBIGUOUS)
     numbers: list[str] = []
     month = clock = zone = half = None
-    for word in _WORD.findall(text):
+    for found in _WORD.finditer(text):  # it ends at the first unknown word of a text that is no date
+        word = found[0]
         low = word.lower()
         if low in _MONTHS and month is None:
             month = _MONTHS[low]
