@@ -2,7 +2,8 @@
 
 In: two strings. Out: a `Comparison`, for people who check a decision: similarities say how much two texts share, this
 shows what differs. It takes no part in the decision. Words are split and normalised as for the fingerprint: case,
-full-width forms and joiners do not count; Chinese, Japanese and Thai are compared by character. Pure, in bounded time.
+full-width forms, joiners and forms of one letter do not count; Chinese, Japanese and Thai are compared by character.
+Pure, in bounded time.
 """
 
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from stream_dedup.fingerprint.characters import (
     character_classes,
     fold,
 )
+from stream_dedup.fingerprint.letters import ARABIC, NON_JOINER
 
 # Most words to align, which is quadratic: a bit per pair of words, 50 MB, .1 s. Longer items are extraction errors.
 _WORDS = 20_000
@@ -126,6 +128,8 @@ def _write_spans(codes, classes, spans):
     found, is_open = 0, False
     for i in range(codes.size):
         kind = classes[codes[i]] if codes[i] < classes.size else SEPARATOR
+        if codes[i] == NON_JOINER and i and ARABIC[0] <= codes[i - 1] <= ARABIC[1]:
+            kind = SEPARATOR
         if kind == IGNORED:  # it neither bounds nor splits a word
             continue
         if kind == CHARACTER or (kind == WORD and not is_open):

@@ -44,7 +44,7 @@ from stream_dedup.fingerprint.word_filter import (
     write_words,
 )
 
-VERSION = 3
+VERSION = 4
 """Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
 MOST_HEADLINE_NUMBERS = 8
 """Figures of a headline that are compared; a headline of more is a table."""
