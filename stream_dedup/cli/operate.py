@@ -57,7 +57,7 @@ def run_command(config: ConfigOption = None) -> None:
     from stream_dedup.worker.worker import Worker
 
     settings = load_settings(config)
-    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings))
+    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings), waits=False)
     stop = stop_on_signals()
     with Watch(settings, version_text()) as watch:
         log.info(
