@@ -61,7 +61,7 @@ def run_command(config: ConfigOption = None) -> None:
     from stream_dedup.worker.worker import Worker
 
     settings = load_settings(config)
-    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings))
+    logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings), waits=False)
     if foreign := service_variables():
         log.info(_FOREIGN, ", ".join(foreign))
     stop = stop_on_signals()

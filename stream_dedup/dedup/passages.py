@@ -2,10 +2,10 @@
 
 In: two strings. Out: a `Comparison`, for people who check a decision: similarities say how much two texts share, this
 shows what differs. It takes no part in the decision. Words are split and normalised as for the fingerprint: case,
-full-width forms and joiners do not count; Chinese, Japanese and Thai are compared by character. Pure, in bounded time.
+full-width forms, joiners and forms of one letter do not count; Chinese, Japanese and Thai are compared by character.
+Pure, in bounded time.
 """
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
 from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, TABLE_SIZE, WORD, character_classes
+from stream_dedup.fingerprint.characters import (
+    CHARACTER,
+    IGNORED,
+    SEPARATOR,
+    TABLE_SIZE,
+    WORD,
+    character_classes,
+    fold,
+)
+from stream_dedup.fingerprint.letters import ARABIC, NON_JOINER
 
 # Most words to align, which is quadratic: a bit per pair of words, 50 MB, .1 s. Longer items are extraction errors.
 _WORDS = 20_000
@@ -119,6 +128,8 @@ def _write_spans(codes, classes, spans):
     found, is_open = 0, False
     for i in range(codes.size):
         kind = classes[codes[i]] if codes[i] < classes.size else SEPARATOR
+        if codes[i] == NON_JOINER and i and ARABIC[0] <= codes[i - 1] <= ARABIC[1]:
+            kind = SEPARATOR
         if kind == IGNORED:  # it neither bounds nor splits a word
             continue
         if kind == CHARACTER or (kind == WORD and not is_open):
@@ -139,8 +150,7 @@ def word_key(word: str) -> str:
     if word.isascii() and word.isalnum():
         return word.lower()
     table = character_classes()
-    folded = unicodedata.normalize("NFKC", word).casefold()
-    return "".join(c for c in folded if ord(c) >= TABLE_SIZE or table[ord(c)] != IGNORED)
+    return "".join(c for c in fold(word) if ord(c) >= TABLE_SIZE or table[ord(c)] != IGNORED)
 
 
 def _passages(a: _Words, b: _Words) -> Iterator[Passage]:

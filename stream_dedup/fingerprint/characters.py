@@ -4,12 +4,12 @@ In scripts that separate words with spaces, a token is a word. In scripts that d
 Khmer, Burmese, Tibetan), each character is a token, so that no script is dropped, as ASCII tokenisers do. With
 `chinese = "words"`, Chinese is segmented into words first.
 
-Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters) and full case
-folding. With `folding_table()`, tokens.py folds a text to exactly the characters of `fold_with_python`, or reports that
-the table cannot fold it. News is ASCII except for some quotes, dashes and accents, and Python's two passes over such a
-text cost more than its whole fingerprint. The table folds characters that no neighbour can change (Unicode Standard
-Annex 15, "stable code points"); `fold_with_python` folds a text with others, such as a separate accent or conjoining
-Hangul.
+Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters), with one letter in
+place of those that stand for one another (letters.py), and after full case folding. With `folding_table()`, tokens.py
+folds a text to exactly the characters of `fold`, or reports that the table cannot fold it. News is ASCII except for
+some quotes, dashes and accents, and Python's passes over such a text cost more than its whole fingerprint. The table
+folds characters that no neighbour can change (Unicode Standard Annex 15, "stable code points"), or whose neighbours are
+left out; `fold` folds a text with others, such as a separate accent or conjoining Hangul.
 """
 
 import importlib
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.fingerprint.letters import ARABIC, DROPPED, GRAPHEME_JOINER, NON_JOINER, same_letters
 from stream_dedup.phrases import install_command
 
 SEPARATOR, WORD, CHARACTER, IGNORED = 0, 1, 2, 3
@@ -52,8 +53,8 @@ _WITHOUT_SPACES = (
 # Those of other scripts that NFKC does not fold to ASCII: Arabic question mark and full stop, danda and double danda,
 # ideographic full stop (also as a half-width form).
 _SENTENCE_MARKS = (0x061F, 0x06D4, 0x0964, 0x0965, 0x3002)
-# Marks that do not split a word: don't = don’t = dont.
-_JOINERS = "'’‘ʼ＇"
+# Marks that do not split a word: don't = don’t = dont; geresh.
+_JOINERS = "'’‘ʼ＇׳"
 
 
 @cache
@@ -63,9 +64,11 @@ def character_classes() -> NDArray[np.uint8]:
     >>> [int(character_classes()[ord(c)]) for c in "a7 新ж"]
     [1, 1, 0, 2, 1]
     """
-    table = np.zeros(TABLE_SIZE, np.uint8)
+    table, digits = np.zeros(TABLE_SIZE, np.uint8), []
     for code in range(0x20000):
         category = unicodedata.category(chr(code))
+        if category == "Nd":
+            digits.append(code)
         # Words consist of letters, marks and numbers; formatting characters (zero-width, soft hyphen) are ignored.
         if category[0] in "LMN":
             table[code] = WORD
@@ -76,8 +79,9 @@ def character_classes() -> NDArray[np.uint8]:
         part[part == WORD] = CHARACTER
         if first >= 0x20000:
             part[:] = CHARACTER
-    for joiner in _JOINERS:
-        table[ord(joiner)] = IGNORED
+    table[digits] = WORD  # folded to ASCII
+    for ignored in (*_JOINERS, *DROPPED):
+        table[ord(ignored)] = IGNORED
     table.setflags(write=False)
     return table
 
@@ -132,6 +136,7 @@ def folding_table() -> Folds:
     folded = np.arange(TABLE_SIZE + 1, dtype=np.uint32)
     kinds[_HANGUL[0] : _HANGUL[1] + 1] = DECOMPOSABLE
     longer: list[int] = []
+    same = same_letters()
     codes = [c for c in range(TABLE_SIZE) if not any(first <= c <= last for first, last in _UNCHANGED)]
     composing = _composing(codes)
     for code in codes:
@@ -139,12 +144,17 @@ def folding_table() -> Folds:
         composed = unicodedata.normalize("NFKC", char)
         decomposed = unicodedata.normalize("NFKD", char)
         marks = [unicodedata.combining(c) for c in decomposed]
+        fold = _folded(composed, same)
+        if not fold:
+            # A mark that is left out says nothing of the order of those on its two sides.
+            kinds[code] = DECOMPOSABLE if marks[0] else INERT
+            folded[code] = NON_JOINER
+            continue
         is_reordered = bool(marks[0]) and decomposed != char
         if is_reordered or 0xD800 <= code <= 0xDFFF or decomposed[0] in composing or composed[0] in composing:
             kinds[code] = CONTEXT
             continue
-        kinds[code] = MARK if marks[0] else DECOMPOSABLE if decomposed != char else INERT
-        fold = composed.casefold()
+        kinds[code] = MARK if marks[0] else INERT if DROPPED.issuperset(decomposed[1:]) else DECOMPOSABLE
         encoded, size = fold.encode(), len(char.encode())
         if len(fold) == 1 and len(encoded) <= size:
             folded[code] = ord(fold)
@@ -154,6 +164,9 @@ def folding_table() -> Folds:
             continue
         folded[code] = EXPANDS | len(longer) << 4 | len(fold)
         longer += map(ord, fold)
+    for code, letter in same.items():
+        if any(first <= code <= last for first, last in HAN) and folded[code] == code:
+            folded[code] = ord(letter)
     classes = character_classes()
     table = np.where(folded & EXPANDS, folded, _entries(folded, classes)) | kinds << KIND_SHIFT
     parts = _entries(np.array(longer, np.uint32), classes)
@@ -172,13 +185,41 @@ def _composing(codes: list[int]) -> frozenset[str]:
     return frozenset(second)
 
 
-def fold_with_python(text: str) -> bytes:
-    """Fold a text with Python's Unicode functions and encode it as UTF-8; the reference for folding by table.
+def fold(text: str) -> str:
+    """Fold a text with Python's Unicode functions; the reference for folding by table. O(characters).
 
-    >>> fold_with_python("Cafe\u0301").decode()
-    'café'
+    >>> fold("Cafe\u0301"), fold("می\u200cبندد")
+    ('café', 'مي بندد')
     """
-    return unicodedata.normalize("NFKC", text).casefold().encode("utf-8", "replace")
+    if chr(NON_JOINER) in text:
+        text = _SPLITS_WORD.sub(" ", text)
+    if len(text) > _MOST_MARKS:
+        text = _long_runs().sub("\\1" + GRAPHEME_JOINER, text)
+    folded = _folded(unicodedata.normalize("NFKC", text), same_letters())
+    return folded.replace("i\u0307", "i")  # a small Turkish i of a capital one
+
+
+def _folded(composed: str, same: dict[int, str]) -> str:
+    return composed.translate(same).casefold()
+
+
+def fold_with_python(text: str) -> bytes:
+    """`fold` a text and encode it as UTF-8."""
+    return fold(text).encode("utf-8", "replace")
+
+
+_SPLITS_WORD = re.compile(f"(?<=[{chr(ARABIC[0])}-{chr(ARABIC[1])}]){chr(NON_JOINER)}")
+# Unicode's Stream-Safe Text Format (UAX 15): in a longer run of marks a joiner stands behind each 30 of them. Sorting a
+# run takes quadratic time: 600 KB of marks took minutes.
+_MOST_MARKS = 30
+
+
+@cache
+def _long_runs() -> re.Pattern[str]:
+    """Finds the first marks of each run that is too long. Built once in a process, in some .1 s."""
+    characters = map(chr, range(0x20000))
+    marks = "".join(c for c in characters if unicodedata.combining(unicodedata.normalize("NFKD", c)[0]))
+    return re.compile(f"([{marks}]{{{_MOST_MARKS}}})(?=[{marks}])")
 
 
 # -- words of Chinese ------------------------------------------------------------------------------------

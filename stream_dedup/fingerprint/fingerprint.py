@@ -59,6 +59,16 @@ _SEPARATOR = re.compile(r"\s{1,8}[-–—|·•»:]{1,2}\s{1,8}|\s{0,8}[|｜_]\s
 _ANY_MARK = re.compile(r"[|｜_–—·•»:-]")
 _MARK = re.compile(r"[|｜_]|(?<=\s)[-–—·•»:]")
 _DIGIT = re.compile(r"\d")
+# Forms of a text, in the languages of Latin script that most news is in: with a colon behind, they are all that is cut.
+_FORMS = (
+    "op|ed|opinions?|editorials?|comment|commentary|column|columnist|contributor|guest|essay|analysis|explainer|feature|"
+    "exclusive|watch|video|photos?|podcast|interview|meinung|kommentar|analyse|leitartikel|kolumne|gastbeitrag|"
+    "opinión|análisis|columna|tribuna|vídeo|chronique|tribune|éditorial|opinione|editoriale|analisi|opinião|análise"
+)
+_LABEL = re.compile(
+    rf"\W?(?:\w{{1,30}}(?:[ -]\w{{1,30}}){{0,2}}\s?[|｜]|(?:{_FORMS})(?:[ -](?:{_FORMS})){{0,2}}\s?[:：])\s{{0,8}}",
+    re.I,
+)
 # A site's name is short; a longer last part belongs to the headline.
 _SUFFIX_WORDS = 5
 _SUFFIX_CHARACTERS = 10  # the same in scripts without spaces
@@ -353,8 +363,27 @@ def _bytes_of_text(views: tuple[bytes, bytes]) -> int:
 
 
 def _headline_of(item: Item) -> str:
-    """The headline of an item without the site's name at its end, for comparison."""
-    return cut_site_suffix(item.title, with_numbers=bool(item.text))
+    """The headline of an item without the site's name at its end, for comparison; one alone also without its label."""
+    if item.text:
+        return cut_site_suffix(item.title)
+    return cut_label(cut_site_suffix(item.title, with_numbers=False))
+
+
+def cut_label(headline: str) -> str:
+    """Cut what stands in front of a headline: the section before a "|", the form of the text before a colon.
+
+    A part before a colon is else news: "Elm: bridge closed" and "Oak: bridge closed" are two headlines.
+
+    >>> cut_label("Opinion | Who owns the new bridge?"), cut_label("Op-Ed Columnist: Who owns the new bridge?")
+    ('Who owns the new bridge?', 'Who owns the new bridge?')
+    >>> cut_label("Elm: bridge closed for a week")
+    'Elm: bridge closed for a week'
+    """
+    found = _LABEL.match(headline)
+    if not found or _DIGIT.search(found[0]):
+        return headline
+    rest = headline[found.end() :]
+    return headline if _is_short(rest, _HEADLINE_WORDS - 1, _HEADLINE_CHARACTERS - 1) else rest
 
 
 def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:

@@ -64,9 +64,9 @@ class Outputs(NamedTuple):
     """The arrays that the kernel fills, one row for each item; see `Scheme.signature_dtype` for their meaning.
 
     sizes: uint32; headlines: (n, features) uint16; bodies: (n, bins/2) uint8; filters: (n, 96) uint8;
-    figures: (n,) uint64; forms: (n,) uint8; keys: (n, columns) uint32. The others are not stored: words: (n, 4096) uint8, see `mark_words`;
-    headline_words: (n, 24) and headline_numbers: (n, 8) uint32, ended by 0; firsts, lasts: (n, 2) the passages and the
-    numbers of each text, see `fingerprint.Texts`.
+    figures: (n,) uint64; forms: (n,) uint8; keys: (n, columns) uint32. The others are not stored: words: (n, 4096)
+    uint8, see `mark_words`; headline_words: (n, 24) and headline_numbers: (n, 8) uint32, ended by 0; firsts, lasts:
+    (n, 2) the passages and the numbers of each text, see `fingerprint.Texts`.
     """
 
     digests: NDArray[np.uint64]

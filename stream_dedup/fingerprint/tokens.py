@@ -40,10 +40,12 @@ from stream_dedup.fingerprint.characters import (
     SEPARATOR,
     WORD,
 )
+from stream_dedup.fingerprint.letters import NON_JOINER
 
 SLACK = 2 * MASKED
 """Readable bytes after every text, because the tokeniser reads whole blocks."""
 _SPACE, _APOSTROPHE = np.uint8(0x20), np.uint8(0x27)
+_NON_JOINER = np.uint32(NON_JOINER)
 
 
 class TextBatch(NamedTuple):
@@ -184,6 +186,9 @@ def _normalise(batch, start, end, tables, text):
             if byte < 0x80:
                 break
             code, width = decode(data, i)
+            if code == _NON_JOINER and i - 2 >= start and 0xD8 <= data[i - 2] <= 0xDB:  # behind an Arabic letter
+                text[n] = _SPACE
+                n += 1
             i += width
             entry = folds[min(np.int64(code), folds.size - 1)]
             behaviour = (entry >> uint32(KIND_SHIFT)) & uint32(3)

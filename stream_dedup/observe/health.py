@@ -14,7 +14,9 @@ commit protocol, and progress of a restore.
 
 /livez asks only whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. A process
 is stuck if its loop begins no round for the bound, or a restore reads nothing for as long. It is not stuck in an outage
-of the brokers or while every round fails. While no broker answers, silence does not count.
+of the brokers or while every round fails. While no broker answers, silence does not count. Work on a batch may take ten
+minutes more: a restart would begin the same batch again, and the search for a record on which the work takes so long
+that the member loses its place in the group, after five minutes, needs a process that lives.
 """
 
 import time
@@ -81,6 +83,7 @@ def stall_seconds(settings: Settings) -> float:
 # An open transaction of a producer may hold all that waits, however long. A first fetch takes a second at most, and no
 # round ends while the first batch is judged, for which kernels may be compiled.
 _FIRST_ROUNDS_SECONDS = 10.0
+_JUDGING_SECONDS = 600.0
 
 
 class _Moment(NamedTuple):
@@ -110,6 +113,7 @@ class Health(Observer):
         self._finished_round = False  # since the last failure
         self._unread: dict[str, tuple[float, set[int]]] = {}  # open task -> since when, partitions that may have more
         self._heartbeat = monotonic()  # the last sign that the process is not stuck
+        self._is_judging = False
         self._restores: dict[str, tuple[int, float]] = {}  # task -> offsets read, since when no more
 
     def state(self) -> HealthState:
@@ -120,7 +124,7 @@ class Health(Observer):
         if self._away is not None:
             return True
         moved = [self._heartbeat, *(since for _, since in self._restores.copy().values())]
-        return self._monotonic() - min(moved) <= self._bound
+        return self._monotonic() - min(moved) <= self._bound + self._is_judging * _JUDGING_SECONDS
 
     def _status(self) -> HealthState:
         state, away, now = self._state, self._away, self._monotonic()
@@ -170,6 +174,7 @@ class Health(Observer):
 
     def step(self, step: CommitStep, task: str) -> None:
         self._lives()
+        self._is_judging = step is CommitStep.JUDGE
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
         self._last_sign = self._now()
@@ -225,6 +230,7 @@ class Health(Observer):
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._heartbeat = self._monotonic()
+        self._is_judging = False
         self._restores.clear()
         self._finished_round = False
         if self._failing is None:

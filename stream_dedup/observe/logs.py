@@ -4,6 +4,10 @@ Covers all loggers of the standard library, those of other libraries included. A
 logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from warning
 on. Secrets are registered once and replaced by stars in every field of every record. Uses structlog.
 
+What runs for long does not wait for the reader of stderr: it would hang when the reader hangs, in the middle of a
+commit and deaf to SIGTERM. There a thread writes the lines from a queue, which is bounded. Lines beyond the bound are
+dropped and counted, and the log says so in their place, once it is read again.
+
 Control characters are escaped in what is printed and logged, so that foreign text cannot steer a terminal. Headlines,
 ids and names of files, topics and settings are foreign text: it could rename the window, rewrite earlier lines, or show
 a text in another order than it has. `escape_controls` is the one place that says which characters those are. Everything
@@ -13,9 +17,13 @@ stay as they are.
 """
 
 import logging
+import os
 import re
 import sys
+import threading
+from collections import deque
 from collections.abc import Iterable, MutableMapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -51,12 +59,15 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def set_up(form: Form, secrets: Iterable[str] = ()) -> None:
-    """Send the records of all loggers to stderr in this form; replaces an earlier `set_up`."""
+def set_up(form: Form, secrets: Iterable[str] = (), *, waits: bool = True) -> None:
+    """Send the records of all loggers to stderr in this form; replaces an earlier `set_up`.
+
+    waits: False drops lines rather than wait for the reader of stderr.
+    """
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Stderr)]:
         root.removeHandler(handler)
-    root.addHandler(_Stderr(form, secrets))
+    root.addHandler((_Stderr if waits else _QueuedStderr)(form, secrets))
 
 
 def machine_readable() -> bool:
@@ -83,6 +94,79 @@ class _Stderr(logging.StreamHandler[TextIO]):
     @property
     def stream(self) -> TextIO:  # type: ignore[override]  # the base class has an attribute
         return sys.stderr
+
+
+# Some thousand lines: those of an hour of trouble.
+_MOST_BYTES = 2**20
+# What a stop waits for the reader. It has ten seconds in all.
+_FLUSH_SECONDS = 1.0
+
+
+class _QueuedStderr(_Stderr):
+    """Never waits for the reader of stderr. The thread is a daemon and writes past Python's buffers, so that the
+    process can end while it waits.
+    """
+
+    def __init__(self, form: Form, secrets: Iterable[str]) -> None:
+        super().__init__(form, secrets)
+        self._lines: deque[bytes] = deque()
+        self._size = self._dropped = 0  # bytes in the queue; lines since the log last said so
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.stream.fileno()
+        except (AttributeError, OSError, ValueError):  # a stream in memory
+            super().emit(record)
+            return
+        try:
+            line = self._encoded(record)
+        except Exception:  # noqa: BLE001 - as every handler does
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._size + len(line) > _MOST_BYTES:
+                self._dropped += 1
+                return
+            self._say_what_was_dropped()
+            self._append(line)
+            if self._thread is None or not self._thread.is_alive():  # after a fork it is not
+                self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Wait until everything is written, but not long."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lines, _FLUSH_SECONDS)
+
+    def _encoded(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}{self.terminator}".encode("utf-8", "backslashreplace")
+
+    def _append(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._size += len(line)
+        self._changed.notify_all()
+
+    def _say_what_was_dropped(self) -> None:
+        if dropped := self._dropped:
+            self._dropped = 0
+            text = "%d lines are missing here: standard error was not read, and this process does not wait for that"
+            self._append(self._encoded(logging.LogRecord(__name__, logging.WARNING, "", 0, text, (dropped,), None)))
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines)
+                line = self._lines[0]  # it stays in the queue until it is written
+            with suppress(OSError, ValueError):  # it will not be read again
+                while line:
+                    line = line[os.write(self.stream.fileno(), line) :]
+            with self._changed:
+                self._size -= len(self._lines.popleft())
+                if not self._lines:
+                    self._say_what_was_dropped()
+                self._changed.notify_all()
 
 
 def _formatter(form: Form, secrets: Iterable[str]) -> logging.Formatter:

@@ -10,8 +10,13 @@ alone. In: each failed and each committed batch of a task. Out: a message for th
 allowed meanwhile (`batch_limit`), and the records that Kafka has refused (`refusals`), which become dead letters. The
 search outlives an open task, which is closed after each failure.
 
-Only lasting errors count: answers of the broker or the client that may come again for the same records. An outage, a
-time-out, a fence or a rebalance says nothing about the records; the worker waits for its end, however long it takes.
+The same search finds a record on which the work takes so long that the group removes this member (`lost`): it becomes a
+dead letter once it has cost the membership by itself. During a search nothing is fingerprinted ahead, so that no batch
+is blamed for the next one. The search does not outlive the process.
+
+Of the errors only lasting ones count: answers of the broker or the client that may come again for the same records. An
+outage, a time-out, a fence or a rebalance says nothing about the records; the worker waits for its end, however long it
+takes.
 
 A record that Kafka refuses by name becomes a dead letter at the next try. A single record that fails while Kafka does
 not blame it stays: the cause would hit every other record too, and they must not end as dead letters one by one.
@@ -31,7 +36,7 @@ from stream_dedup.kafka import client
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.worker.context import WorkerContext
-from stream_dedup.worker.records import REFUSED, TOO_LARGE, OutgoingRecords, trace_fields
+from stream_dedup.worker.records import REFUSED, TOO_LARGE, TOO_SLOW, OutgoingRecords, trace_fields
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +98,7 @@ class Judge:
         fault of an item, and ends the worker.
         """
         items, prepared = self._take(records)
-        if next_records:
+        if next_records and self._failed.batch_limit is None:
             self._ahead = next_records, self._thread.start("fingerprinting", lambda: self._prepare(next_records))
         latest = self._context.latest_event_time()
         try:
@@ -169,6 +174,8 @@ class Judge:
     def _item(self, record: Any) -> Item | Tombstone | BadItem:
         if (record.partition, record.offset) in self._failed.refusals:
             return BadItem(REFUSED, REFUSED_DETAIL)
+        if seconds := self._failed.too_slow.get((record.partition, record.offset)):
+            return BadItem(TOO_SLOW, f"the work on it took {seconds:.0f} s, and cost the member its place in the group")
         return self._outgoing.refuse(record) or item_of(record, self._decode)
 
 
@@ -185,10 +192,12 @@ def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
 
 
 class FailedRecords:
-    """The search of one task. `refusals`: how often Kafka has refused a record."""
+    """The search of one task. `refusals`: how often Kafka has refused a record. `too_slow`: records on which the work
+    takes too long, and the seconds."""
 
     def __init__(self) -> None:
         self.refusals: dict[Place, int] = {}
+        self.too_slow: dict[Place, float] = {}
         self._suspects: dict[Place, int] = {}  # records not committed since -> the smallest batch that failed with them
         self._failures = 0  # in a row, each with suspects of the one before
         self._reported: tuple[int, bool] | None = None
@@ -206,20 +215,45 @@ class FailedRecords:
         places = sorted((record.partition, record.offset) for record in blamed)
         if isinstance(error, Refused):
             self.refusals.update({place: self.refusals.get(place, 0) + 1 for place in places})
-        self._failures = self._failures + 1 if self._suspects.keys() & places else 1
-        for place in places:
-            self._suspects[place] = min(len(places), self._suspects.get(place, len(places)))
-        if self._failures < IN_A_ROW:
+        if not self._is_found_out(places):
             return None
         # Kafka may refuse the dead letter too, and then even the dead letter without the record's bytes.
         is_dead_letter = isinstance(error, Refused) and max(self.refusals[place] for place in places) < IN_A_ROW
         before, self._reported = self._reported, (len(places), is_dead_letter)
         return self._message(places, error, is_dead_letter), self._reported != before
 
+    def lost(self, records: Sequence[Any], seconds: float) -> str | None:
+        """Count a batch on which the work took so long that this member lost its place. A message, once it is more
+        than chance.
+        """
+        places = sorted((record.partition, record.offset) for record in records)
+        if not self._is_found_out(places):
+            return None
+        partition, offset = places[0]
+        if len(places) > 1:
+            return (
+                f"the work on {len(places)} records has cost this member its place in the group {self._failures} times "
+                f"in a row, the last time after {seconds:.0f} s, from partition/offset {partition}/{offset} on. "
+                f"Transactions now hold {self.batch_limit} records, and fewer each time, until the record is found"
+            )
+        self.too_slow[places[0]] = seconds
+        return (
+            f"the work on the record at offset {offset} of input partition {partition} took {seconds:.0f} s by itself, "
+            f"and cost this member its place in the group, the {self._failures}th time in a row. The record becomes a "
+            f"dead letter ({TOO_SLOW}); please report it with its bytes"
+        )
+
+    def _is_found_out(self, places: Sequence[Place]) -> bool:
+        """Count a failure of these records. Returns whether it is more than chance."""
+        self._failures = self._failures + 1 if self._suspects.keys() & places else 1
+        for place in places:
+            self._suspects[place] = min(len(places), self._suspects.get(place, len(places)))
+        return self._failures >= IN_A_ROW
+
     def committed(self, positions: Mapping[int, int]) -> None:
         """Clear all records before these positions, whichever member has committed them."""
         if self._suspects or self.refusals:
-            for places in (self._suspects, self.refusals):
+            for places in (self._suspects, self.refusals, self.too_slow):
                 for partition, offset in list(places):
                     if offset < positions.get(partition, 0):
                         del places[partition, offset]

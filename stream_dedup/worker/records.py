@@ -54,6 +54,7 @@ _TRACE = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 TOO_LARGE = "too-large"
 REFUSED = "refused"
+TOO_SLOW = "too-slow"
 HEADER = "header"
 # At the end of a header; as many digits as 32 and 64 bits surely hold.
 _PLACE = re.compile(rb"/(\d{1,9})/(\d{1,18})\Z")

@@ -118,6 +118,7 @@ class PartitionTask:
         self._outgoing: OutgoingRecords
         self._judge: Judge
         self._in_flight: _InFlight | None = None
+        self.slow: tuple[Sequence[Any], float] | None = None  # a batch that is not committed, and the seconds of it
         try:
             self._open(group, check)
         except BaseException:
@@ -260,7 +261,7 @@ class PartitionTask:
         # Only the steps of a batch are announced; a transaction without one is not counted.
         observer = self._context.observer
         announce = (lambda step: observer.step(step, self.name)) if records else (lambda step: None)
-        clock = StepClock(announce)
+        clock, began = StepClock(announce), time.monotonic()
         clock(CommitStep.JUDGE)
         before = self._in_flight.positions if self._in_flight is not None else self.positions
         after = {**before, **{record.partition: record.offset + 1 for record in records}}
@@ -295,6 +296,9 @@ class PartitionTask:
             shapes=self._judge.take_shapes() if records else {},
             lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
         )
+        took = time.monotonic() - began
+        if took > self._context.settings.worker.session_timeout.total_seconds():
+            self.slow = records, took
         # Beside the previous batch's commit, which `finish` waits for; there is one transaction at a time.
         producer = self._producer
         packed = self._packer.start("packing", lambda: (producer.pack(outgoing), producer.pack(changelog)))
@@ -322,6 +326,8 @@ class PartitionTask:
         batch, self._in_flight = self._in_flight, None
         seconds = self._wait("committing", batch.done, batch)
         self.positions = batch.positions
+        if self.slow and self.slow[0] is batch.report.records:
+            self.slow = None
         self._store.confirm(self._producer.ends_in(self._store.topic))
         self._failed.committed(self.positions)
         self._outgoing.update_partitions(self._producer.partitions)
@@ -512,6 +518,9 @@ class TaskSlot:
         if self.task is None:
             return
         task, self.task = self.task, None
+        if task.slow and (message := self.failed.lost(*task.slow)):
+            log.error("%s", message, extra={"task": self.name})
+            self._context.observer.batch_stuck(self.name)
         task.close(wait=False)
         if self._store is not None:
             self._store.rollback()

@@ -72,6 +72,12 @@ def test_folding_by_table_equals_folding_by_python(text: str) -> None:
         "뉴스 속보",
         "समाचार आज",
         "أخبار اليوم",
+        "أَعْلَنَتِ الوِزارَةُ إغلاق ـــ ١٩٦٢",
+        "می\u200cبندد خانهٔ",
+        "הַגֶּשֶׁר נִפְתַּח",
+        "फ़िल्म में चाँद \u095c\u094d",
+        "İSTANBUL'DA YANGIN",
+        "臺灣新聞",
     ],
 )
 def test_ordinary_news_is_folded_by_table(text: str) -> None:

@@ -1,109 +1,117 @@
-"""Measure how the time of an item grows with its size, for each field and each pattern that once took too long.
+"""Measure how the time of a text grows with its length, on each way that a text takes, for each pattern of hostile.py.
 
-In: a pattern, a field and a size. Out: the seconds of the way from bytes to a verdict (decode, fingerprint, judge,
-remember). The fields are those of a record; `content` is the text of a record in NewsAPI's form, which is cut.
+A way is a function of one text. Those named after a field of a record lead from its bytes to a verdict (decode,
+fingerprint, judge, remember); `content` is the text of a record in NewsAPI's form, which is cut. The others lead from a
+text to what a person sees of it.
 """
 
 import gc
+import io
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from rich.console import Console
 
+from stream_dedup.cli.explain import side_by_side
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.passages import compare_texts, word_key, word_spans
+from stream_dedup.news.clean import Cleaner
+from stream_dedup.news.dates import why_unreadable
 from stream_dedup.news.decode import Decoder
-from stream_dedup.settings import load_settings
+from stream_dedup.news.item import Item
+from stream_dedup.news.survey import Survey, rows_of
+from stream_dedup.observe.report import Report
+from stream_dedup.settings import ItemSettings, Settings, load_settings
 
-PATTERNS = {
-    "words": "the bridge over the Elm opened on Monday. ",
-    "less than": "<",
-    "paragraphs": "<p>",
-    "elements": "<div><b>",
-    "attributes": "<p a=1 b='2' c=\"3\" ",
-    "names": "<p ab cd ef gh ij kl ",
-    "values": "<p a=b=c ",
-    "comments": "<!-- ",
-    "scripts": "<script>x</script",
-    "cdata": "<![CDATA[",
-    "titles": "<title>",
-    "hidden": "<p hidden>display: none",
-    "suffixes": "x | y - ",
-    "marks": " - ",
-    "pipes": "|",
-    "brackets": "[",
-    "links": "](",
-    "targets": "[x](http://a.example/",
-    "targets with a title": '[x](/a "',
-    "images": "![",
-    "ampersands": "&",
-    "references": "&#",
-    "entities": "&amp;",
-    "dots": "...",
-    "cut": "[+9 chars] ",
-    "combining": "a\u0301\u0316\u0327",
-    "marks only": "\u0301",
-    "spaces": " ",
-    "wide spaces": "\u2003",
-    "lines": "\n",
-    "zero width": "\u200b",
-    "one word": "a",
-    "different words": "",  # made below
-    "han": "漢",
-    "different han": "",
-    "hangul parts": "\u1112\u1161\u11ab",
-    "digits": "9",
-    "host": "a.",
-    "address": "http://a.example/",
-    "date": "2024-01-01 ",
-    "date words": "Mon, of ",
-    "quotes": '\\"',
-    "apostrophes": "'",
-    "slashes": "/",
-    "surrogates": "\\ud800",
-}
 FIELDS = ("id", "title", "text", "source", "url", "published", "content")
+Way = Callable[[str], object]
 
 
-def pattern_of(name: str, size: int) -> str:
-    """`size` characters of a pattern, as they stand in JSON."""
-    random = np.random.default_rng(15)
-    if name == "different words":
-        return " ".join(map(str, random.integers(0, 10**9, size // 9)))
-    if name == "different han":
-        return "".join(map(chr, random.integers(0x4E00, 0x9FA5, size)))
-    piece = PATTERNS[name]
-    text = piece * (size // len(piece) + 1)
-    return text if "\\" in piece else json.dumps(text[:size], ensure_ascii=False)[1:-1]
-
-
-def record_of(field: str, value: str) -> bytes:
+def record_of(field: str, text: str) -> bytes:
     """A record with this text in a field. Its own headline keeps it from being empty."""
-    fields = {"id": '"0"', "title": '"Mayor opens the bridge over the Elm"', "text": '"It opened on Monday."'}
+    fields = {"id": "0", "title": "Mayor opens the bridge over the Elm", "text": "It opened on Monday."}
     if field == "content":
-        fields = {"title": fields["title"], "content": "", "description": '"x"', "publishedAt": '"2024-01-01"'}
-    fields[field] = f'"{value}"'
-    return ("{" + ", ".join(f'"{name}": {text}' for name, text in fields.items()) + "}").encode("utf-8", "replace")
+        fields = {"title": fields["title"], "content": "", "description": "x", "publishedAt": "2024-01-01"}
+    return json.dumps(fields | {field: text}, ensure_ascii=False).encode("utf-8", "replace")
 
 
-class Measure:
-    """Times items with one Deduplicator, so that its kernels are compiled and its tables warm."""
+def ways() -> dict[str, Way]:
+    """Every way of a text."""
+    settings = load_settings()
+    decode = Decoder(settings.item)
+    families: dict[str, dict[str, Any]] = {
+        "Chinese words": {"chinese": "words"},
+        "letters": {"shingle_letters": 5},
+        "SimHash": {"family": "simhash"},
+        "exact": {"verify": "exact"},
+    }
+    return {
+        **{field: partial(_judge, settings, decode, field) for field in FIELDS},
+        **{name: partial(_judge, load_settings(fingerprint=one), decode, "text") for name, one in families.items()},
+        "HTML": partial(Cleaner(ItemSettings(markup="html")), "a"),
+        "page": partial(Cleaner(ItemSettings(markup="page")), "a"),
+        "date": why_unreadable,
+        "words": lambda text: [word_key(text[first:last]) for first, last in word_spans(text).tolist()],
+        "explain": _explain,
+        "survey": partial(_survey, settings, decode),
+        "report": partial(_report, settings),
+    }
 
-    def __init__(self) -> None:
-        self._settings = load_settings()
-        self._decode = Decoder(self._settings.item)
 
-    def seconds(self, record: bytes, repeats: int) -> float:
-        """Processor time, the least of some repeats. Each judges the item twice: as a new one, and as a copy."""
-        best = float("inf")
-        gc.collect()
-        for _ in range(repeats):
-            with Deduplicator(self._settings) as dedup:
-                start = time.process_time()
-                for _ in range(2):
-                    dedup.apply(dedup.judge([self._decode(record, b"key", None, 0, 1)]))
-                best = min(best, time.process_time() - start)
-        return best
+def _judge(settings: Settings, decode: Decoder, field: str, text: str) -> None:
+    """Judge an item twice: as a new one, and as a copy."""
+    with Deduplicator(settings) as dedup:
+        for _ in range(2):
+            dedup.apply(dedup.judge([decode(record_of(field, text), b"key", None, 0, 1)]))
+
+
+def _survey(settings: Settings, decode: Decoder, text: str) -> None:
+    survey = Survey(decode.read, settings)
+    for field in FIELDS:
+        record = record_of(field, text)
+        survey.add(decode(record, None, None, 0, 1), record, 0, 1)
+    rows_of(survey.summary())
+
+
+def _explain(text: str) -> None:
+    """Show a text beside one that lacks its middle."""
+    other = text[: len(text) // 3] + " x " + text[len(text) // 2 :]
+    Console(file=io.StringIO(), width=100).print(side_by_side(compare_texts("a", "b"), compare_texts(text, other), 100))
+
+
+def _report(settings: Settings, text: str) -> None:
+    report = Report(settings, Path("report.html"), "a file")
+    items = [Item("1", text, text, text, 1, 0, 1), Item("2", text, f"{text} {text}", text, 2, 0, 2)]
+    with Deduplicator(settings) as dedup:
+        report.add(items, dedup.judge(items).verdicts, "{}:{}".format)
+    report.html()
+
+
+def seconds(way: Way, text: str) -> float:
+    """Processor time of a way."""
+    start = time.process_time()
+    way(text)
+    return time.process_time() - start
+
+
+def growth(way: Way, short: str, long: str, most: float, tries: int) -> list[float]:
+    """Seconds of a short and of a long text, the least of some tries; until the second is not too many times as much.
+
+    Other programs slow down some measurements, none of them a quadratic search.
+    """
+    gc.collect()
+    least = [math.inf, math.inf]
+    for _ in range(tries):
+        least = [min(time, seconds(way, text)) for time, text in zip(least, (short, long), strict=True)]
+        if least[1] <= most * least[0]:
+            break
+    return least
 
 
 def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:

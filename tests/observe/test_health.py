@@ -117,6 +117,23 @@ def test_a_long_batch_or_restore_is_not_a_stall(health: Health, clock: Clock, si
         assert health.state().healthy
 
 
+def test_work_on_a_batch_may_take_longer_before_a_restart(health: Health, clock: Clock) -> None:
+    """The restarted member would begin the same batch, and the search for the record at fault would begin anew."""
+    health.loop_completed(["global"])
+    health.step(CommitStep.JUDGE, "global")
+    clock.passed = BOUND + 400  # it loses its place in the group after 300 s
+    assert health.state() == HealthState(Status.STALLED, START, alive=True), "people are told"
+    clock.passed = BOUND + 601
+    assert not health.state().alive
+    health.step(CommitStep.APPLY, "global")
+    clock.passed += BOUND + 1
+    assert not health.state().alive
+    health.step(CommitStep.JUDGE, "global")
+    health.error(TransactionFailed("it lost its place"), 1.0)
+    clock.passed += BOUND + 1
+    assert not health.state().alive, "the loop hangs, not the work on a batch"
+
+
 def test_failures_alone_are_a_stall(health: Health, clock: Clock) -> None:
     """Each attempt opens the task, loops once, begins a transaction and fails: activity without progress."""
     health.loop_completed(["global"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -194,3 +195,65 @@ def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, top
     for line in [*output.splitlines(), *refused.splitlines()]:
         assert json.loads(line)["event"], "every line is an object"
     assert not [one for one in [*shown, output, refused] if PASSWORD in one]
+
+
+_CHATTY = """
+import logging, os, sys
+from stream_dedup.observe import logs
+logs.set_up("text", waits=False)
+log = logging.getLogger("stream_dedup.test")
+log.setLevel(logging.INFO)
+for number in range(LINES):
+    log.info("line %06d of a log that nobody reads", number)
+print("done", flush=True)
+sys.stdin.read(1)
+log.info("the last line")
+logging.shutdown()
+os._exit(0)
+"""
+_LINES = 50_000
+_MISSING = "lines are missing here"
+
+
+def test_a_log_that_nobody_reads_blocks_nothing_and_says_what_is_missing() -> None:
+    """The reader of a real pipe stops, comes back, and misses nothing but the lines that it is told of."""
+    code = _CHATTY.replace("LINES", str(_LINES))
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "done\n", "it has written all its lines before anybody reads"
+        lines: list[str] = []
+        while not lines or _MISSING not in lines[-1]:
+            lines.append(process.stderr.readline())
+        process.stdin.write(".")
+        process.stdin.close()
+        lines += process.stderr
+    assert process.returncode == 0
+    numbers = [int(line.split()[2]) for line in lines if "of a log" in line]
+    missing = [line for line in lines if _MISSING in line]
+    assert numbers == list(range(len(numbers))), "the first lines are kept"
+    assert len(numbers) < _LINES
+    assert [int(line.split()[2]) for line in missing] == [_LINES - len(numbers)]
+    assert [line.split()[-1] for line in lines[len(numbers) :]] == [missing[0].split()[-1], "line"], "said in place"
+
+
+def full_pipe() -> tuple[int, int]:
+    """A pipe into which nothing more fits."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while os.write(writer, b"x" * 4096):
+            pass
+    os.set_blocking(writer, True)
+    return reader, writer
+
+
+def test_a_process_ends_although_nobody_reads_its_log() -> None:
+    reader, writer = full_pipe()
+    code = _CHATTY.replace("LINES", "9")
+    subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=writer, timeout=120, check=True)
+    os.close(writer)
+    os.close(reader)

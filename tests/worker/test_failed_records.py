@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import Refused, TransactionFailed
-from stream_dedup.worker.judge import FailedRecords
+from stream_dedup.worker.judge import IN_A_ROW, FailedRecords
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")
@@ -100,3 +100,31 @@ def test_where_smaller_transactions_go_through_all_do(count: int, most: int) -> 
     passed = work(failed, records(*range(count)), lambda batch: LASTING if len(batch) > most else None, 700)
     assert (sum(passed), failed.refusals) == (count, {})
     assert max(passed) <= most
+
+
+@given(st.integers(1, 300), st.data())
+def test_one_slow_record_is_found_by_halves_and_all_others_go_through(count: int, data: st.DataObject) -> None:
+    slow = data.draw(st.integers(0, count - 1))
+    failed, dead, some, losses = FailedRecords(), [], records(*range(count)), 0
+    while some:
+        batch = some[: failed.batch_limit or len(some)]
+        if any(record.offset == slow for record in batch) and (0, slow) not in failed.too_slow:
+            losses += 1
+            message = failed.lost(batch, 400.0)
+            assert (message is None) == (losses < IN_A_ROW)
+        else:
+            dead += [offset for _, offset in failed.too_slow]
+            failed.committed({0: batch[-1].offset + 1})
+            some = some[len(batch) :]
+    assert (dead, failed.too_slow, failed.batch_limit) == ([slow], {}, None)
+    assert losses <= IN_A_ROW + count.bit_length()
+
+
+def test_two_losses_say_nothing() -> None:
+    failed = FailedRecords()
+    assert [failed.lost(records(7), 400.0) for _ in range(2)] == [None, None]
+    assert (failed.too_slow, failed.batch_limit) == ({}, None)
+    found = failed.lost(records(7), 400.0)
+    assert found is not None
+    assert "the record at offset 7 of input partition 0 took 400 s by itself" in found
+    assert failed.too_slow == {(0, 7): 400.0}

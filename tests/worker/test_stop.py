@@ -1,5 +1,8 @@
 """SIGTERM to `stream-dedup run`: it ends within ten seconds, whatever Python and the index still have to do."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -12,8 +15,9 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks.restore import fill_changelog
+from tests.observe.test_logs import full_pipe
 from tests.operate.stage import Load, Member, lost_and_repeated
-from tests.worker.support import Make, feed, made_up, outcome, read_all, run_until
+from tests.worker.support import Make, feed, made_up, outcome, read_all, run_until, variables_of
 
 pytestmark = pytest.mark.kafka
 SECONDS = 10.0  # container runtimes kill after them
@@ -36,6 +40,24 @@ def test_it_ends_within_ten_seconds_of_sigterm(settings: Settings, tmp_path: Pat
     lost, repeated = lost_and_repeated(settings)
     assert not lost
     assert not repeated
+
+
+def test_it_works_and_ends_although_nobody_reads_its_log(make: Make) -> None:
+    settings = make(observe={"enabled": False})
+    reader, writer = full_pipe()
+    command = [sys.executable, "-m", "stream_dedup", "run"]
+    with subprocess.Popen(command, env=os.environ | variables_of(settings), stderr=writer) as process:
+        try:
+            for count in (40, 80):  # the first batch compiles kernels, where none are cached
+                feed(settings, made_up(40, seed=count))
+                while outcome(settings).fates.total() < count:
+                    time.sleep(2)
+            process.terminate()
+            assert process.wait(SECONDS) == 0
+        finally:
+            process.kill()
+    os.close(writer)
+    os.close(reader)
 
 
 def test_a_merging_index_does_not_delay_the_stop(make: Make) -> None:
