@@ -69,12 +69,15 @@ def _parts(found: _File) -> tuple[Any, ...]:
 def sum_of(trees, x):
     """The log-odds of a pair with features x, float32. O(trees · depth)."""
     inner, total = trees.features.shape[1], np.float32(0)
-    for tree in range(trees.features.shape[0]):
-        node = 0
-        while node < inner:
-            right = x[trees.features[tree, node]] > trees.thresholds[tree, node]
-            node = 2 * node + 1 + right
-        total += trees.values[tree, node]
+    nodes = np.zeros(trees.features.shape[0], np.int64)
+    first = 1
+    while first <= inner:  # a level of all trees: their questions do not wait for each other
+        for tree in range(nodes.size):
+            node = nodes[tree]
+            nodes[tree] = 2 * node + 1 + (x[trees.features[tree, node]] > trees.thresholds[tree, node])
+        first = 2 * first + 1
+    for tree in range(nodes.size):
+        total += trees.values[tree, nodes[tree]]
     return total
 
 

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import are_corrections
 from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import Comparison, compare_texts
 from stream_dedup.dedup.rule import (
@@ -136,8 +136,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     index = np.array([0])
     # No item came before the first, so no passage recurs yet.
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
-    corrects = are_corrections([first.title, second.title])
-    similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=corrects)
+    marks = corrections([first, second])
+    similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=marks)
     s = similar[0]
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None

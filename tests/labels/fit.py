@@ -42,6 +42,7 @@ from stream_dedup.batch.filter import batched
 from stream_dedup.batch.lines import Line
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.clocks import fill_missing_times
+from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.trees import Trees, sum_of, write_trees
@@ -373,7 +374,7 @@ def _compared(edit: Edit, dedup: Deduplicator, items: list[Item]) -> Pairs:
     ready, place = dedup.prepare(items), np.array([len(items) - 1])
     boilerplate = dedup.boilerplate, np.zeros(len(items), np.int64)
     known = ready.prints.signatures
-    similar = compare(ready.prints, known, place, place - 1, None, boilerplate, ready.is_correction)
+    similar = compare(ready.prints, known, place, place - 1, None, boilerplate, corrections(items))
     label, new = ("update", NEW) if edit.truth == "news" else ("copy", "no")
     if edit.kind in _OTHER_ARTICLES:
         label = "different"
@@ -413,7 +414,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
                     found.append((j, one, item.source))
             if found:
                 known = np.concatenate([signatures[label.earlier] for _, label, _ in found])
-                places, marks = np.array([j for j, _, _ in found]), ready.is_correction
+                places, marks = np.array([j for j, _, _ in found]), corrections(ready.subjects)
                 similar = compare(
                     prints, known, places, np.arange(len(found)), None, (dedup.boilerplate, horizons), marks
                 )
