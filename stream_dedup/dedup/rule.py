@@ -117,8 +117,8 @@ FIXED = {
 """What the trees are not asked. `bulletin`: a list of another day is news to those who need it, although readers of
 labelled pairs call many of them alike. `corrects`: readers of a wrong number must see the right one; no labelled pair
 is a correction, and two articles that differ in one number can have log-odds down to -6. `version`: an editor
-who adds a sentence to a published article does so for its readers; no labelled pair has one id, and without it nine of ten updates
-of the made-up feed (demo/sample.py), which add one sentence each, would be held back."""
+who adds a sentence to a published article does so for its readers; no labelled pair has one id, and without it nine of
+ten updates of the made-up feed (demo/sample.py), which add one sentence each, would be held back."""
 FACT = "fact"
 """What raises the novelty to that of `cautious` where `has_fact` holds: there nothing with a new fact is held back."""
 TABLE = Path(__file__).with_name("novelty.json")
@@ -257,7 +257,7 @@ def novelty_logit(s, trees):
     """Log-odds that the new item of a pair has something new, float32; NaN where it is not asked."""
     if np.isnan(s.words):
         return np.float32(np.nan)
-    log_odds = sum_of(trees, novelty_features(s)) + fixed_logit(s)
+    log_odds = sum_of(trees, np.array(novelty_features(s))) + fixed_logit(s)
     return max(log_odds, _FACT) if has_fact(s) else log_odds
 
 

@@ -130,10 +130,10 @@ def write_absent(bits, absent):
 def _stem(tokens, i, seed):
     """The hash of the first letters of word i; of a whole number."""
     text, start, end = tokens.text, tokens.places[2 * i], tokens.places[2 * i + 1]
-    if end - start <= STEM_LETTERS or begins_number(text, start):
+    if begins_number(text, start):
         return tokens.hashes[i]
-    if load64(text, start) & _ASCII_STEM == 0:  # the first letters have a byte each
-        return hash_word(text, start, start + STEM_LETTERS, seed)
+    if load64(text, start) & _ASCII_STEM == 0:  # the first letters have a byte each; no branch on the word's length
+        return hash_word(text, start, min(end, start + STEM_LETTERS), seed)
     at, letters = start, 0
     while at < end and letters < STEM_LETTERS:
         at += 1

@@ -45,7 +45,7 @@ from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.dedup.trees import Trees, sum_of, write_trees
+from stream_dedup.dedup.trees import DEPTH, Trees, sum_of, write_trees
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.rates import Rates, counts, rates
@@ -60,7 +60,7 @@ from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read
 # Variance of a standardised coefficient before any pair is seen. From .1 to 3 the rates stay within .004.
 _VARIANCE = 0.3
 # 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at the same missed.
-_TREES, _DEPTH, _RATE = 150, 4, 0.08
+_TREES, _RATE = 150, 0.08
 # Groups of sites: a fit for each of 1,700 sites would take an hour.
 _SITE_GROUPS = 10
 # What an edit counts beside a labelled pair, by kind. Those of weight 0 look like copies to every feature, so they
@@ -181,13 +181,13 @@ def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None) -
     """Boosted trees that are monotone as `rule` says. counts_for: what each row counts, (n,); default 1."""
     monotone = [(name in rule.RISING) - (name in rule.FALLING) for name in rule.NOVELTY]
     model = lightgbm.LGBMClassifier(
-        n_estimators=_TREES, max_depth=_DEPTH, num_leaves=2**_DEPTH, learning_rate=_RATE, reg_lambda=1.0,
+        n_estimators=_TREES, max_depth=DEPTH, num_leaves=2**DEPTH, learning_rate=_RATE, reg_lambda=1.0,
         min_child_samples=20, min_child_weight=0.01, monotone_constraints=monotone,
         monotone_constraints_method="advanced", num_threads=1, deterministic=True, force_col_wise=True, verbose=-1,
     )  # fmt: skip
     model.fit(columns, outcome, sample_weight=counts_for)
     found = model.booster_.dump_model()["tree_info"]
-    inner = 2**_DEPTH - 1
+    inner = 2**DEPTH - 1
     trees = Trees(
         np.zeros((len(found), inner), np.uint8),
         np.zeros((len(found), inner), np.float32),
