@@ -1,9 +1,9 @@
 """Recognise an item that says that it corrects an earlier one.
 
 In: items. Out: which of them do. A change from 38 to 83 million is one word in three hundred, which no similarity
-shows, but editors mark their corrections: in the headline ("CORRECTED-", "(Corrected)"), or by a note at the beginning or the
-end of the text ("Correction: An earlier version of this article ..."). The mark must be set apart, because market
-corrections and corrections officers are ordinary news.
+shows, but editors mark their corrections: in the headline ("CORRECTED-", "(Corrected)"), or by a note at the beginning
+or the end of the text ("Correction: An earlier version of this article ..."). The mark must be set apart, because
+market corrections and corrections officers are ordinary news.
 """
 
 import re

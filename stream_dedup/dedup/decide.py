@@ -443,7 +443,7 @@ def _decide(s, m, n, t, forwards):
         return best, DIFFERENT, no_logit
     closest = np.float32(-np.inf)
     for k in range(n):
-        kinship = kinship_logit(s[m + k])
+        kinship = kinship_logit(s[m + k], t.kinship)
         if kinship > closest:
             best, closest = k, kinship
     is_same = closest >= SAME_ARTICLE and not is_another_event(s[m + best])
@@ -453,7 +453,7 @@ def _decide(s, m, n, t, forwards):
 @njit(nogil=True, cache=True, inline="always")
 def _is_version(s, t):
     """Whether the known item of a pair is an earlier version of the new one."""
-    return s.same_id and (s.same_source or (is_alike(s, t) if t.is_plain else is_same_article(s)))
+    return s.same_id and (s.same_source or (is_alike(s, t) if t.is_plain else is_same_article(s, t.kinship)))
 
 
 @njit(nogil=True, cache=True)

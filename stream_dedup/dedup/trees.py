@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
 
-
 DEPTH = 4
 """Questions of a tree. With three, the same number of trees repeats .02 more at the same missed."""
 

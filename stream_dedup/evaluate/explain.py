@@ -20,6 +20,7 @@ from stream_dedup.dedup.rule import (
     SAME_ARTICLE,
     contributions,
     kinship_logit,
+    kinship_trees,
     meaning,
     novelty_logit,
     novelty_trees,
@@ -144,7 +145,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     if settings.decision.rule == "novelty" and prints.texts is not None:
         novelty = _answer(contributions(similar, 0), novelty_logit(s, novelty_trees()), settings.decision.threshold)
         same = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(contributions(similar, 0, of_kinship=True), kinship_logit(s), same)
+        kinship = _answer(contributions(similar, 0, of_kinship=True), kinship_logit(s, kinship_trees()), same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(s[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
