@@ -69,7 +69,7 @@ def sum_of(trees, x):
     for tree in range(trees.features.shape[0]):
         features, thresholds, node = trees.features[tree], trees.thresholds[tree], 0
         for _ in range(DEPTH):  # a known number of questions, no branch: the processor asks several trees at once
-            node = 2 * node + 1 + np.int64(x[features[node]] > thresholds[node])
+            node = 2 * node + 1 + (x[features[node]] > thresholds[node])
         total += trees.values[tree, node]
     return total
 

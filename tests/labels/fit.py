@@ -52,7 +52,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.judging import NOVELTY_NAMES
-from tests.figures.edits import CORPORA, KINDS, Edit, background_of, edits_of, items_of, pools
+from tests.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, edits_of, items_of, pools
 from tests.figures.tables import table
 from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
@@ -430,9 +430,7 @@ def _kinship_pairs(pairs: Pairs) -> tuple[Floats, Bools, Floats]:
     """The columns of kinship, whether each pair is the same article, and what it counts."""
     kinds = [edit_kind(label) for label in pairs.labels]
     each = [
-        _KINSHIP_WEIGHTS.get(kind, EDIT_WEIGHT * (kind not in NEWS_EDITS or kind in _OTHER_ARTICLES))
-        if kind
-        else counts
+        _KINSHIP_WEIGHTS.get(kind, EDIT_WEIGHT * (kind not in NEWS or kind in _OTHER_ARTICLES)) if kind else counts
         for kind, counts in zip(kinds, pairs.counts_for, strict=True)
     ]
     columns = rule.columns(pairs.similar, of_kinship=True).astype(np.float64)
