@@ -39,6 +39,8 @@ _FEW = 15
 # A sentence counts as new if the original lacks this share of its words, and it has some words. A text without sentence
 # marks, as a transcript, is cut into windows of passages (16 words) instead.
 _NEW_SHARE, _SENTENCE_TOKENS, _WINDOW_TOKENS = 0.35, 5, 24
+# A page four times as long: then the bins that are equal by chance weigh as much as a quarter of the article.
+_FAR_LONGER = -math.log(4)
 # The words that may be new are those found, and this many standard deviations of a Poisson count above them.
 _DOUBT = 2.0
 MOST_BYTES = 200
@@ -46,13 +48,14 @@ _MOST_NUMBERS = 4
 
 
 class News(NamedTuple):
-    """What is known of n new items, and not stored. words: (n, 4096) of `Fingerprints`; corrects: (n,) headlines that
-    mark a correction; hamming: of the scheme; asks_novelty: the texts are compared; entries: of `Boilerplate`; starts:
-    (n,) begins of their windows, in its unit.
+    """What is known of n new items, and not stored.
+
+    words: (n, 4096) of `Fingerprints`; corrects: (n,) `corrections`; hamming: of the scheme; asks_novelty: the texts
+    are compared; entries: of `Boilerplate`; starts: (n,) begins of their windows, in its unit.
     """
 
     words: NDArray[np.uint8]
-    corrects: NDArray[np.bool_]
+    corrects: NDArray[np.int8]
     hamming: int
     texts: Texts
     asks_novelty: bool
@@ -82,12 +85,12 @@ class Article(NamedTuple):
 
 def news_of(
     new: Fingerprints,
-    corrects: NDArray[np.bool_] | None = None,
+    corrects: NDArray[np.int8] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
 ) -> News:
     """`News` of new items. The other arguments are those of `compare`."""
     n = len(new.signatures)
-    marks = np.zeros(n, np.bool_) if corrects is None else corrects
+    marks = np.zeros(n, np.int8) if corrects is None else corrects
     if boilerplate is None or new.texts is None:
         return News(new.words, marks, new.hamming, Texts.nothing(n), False, _NO_ENTRIES, np.zeros(n, np.uint32))
     table, horizons = boilerplate
@@ -125,7 +128,11 @@ def find_new(s, news, i, headline, known, known_figures, article):
                 new_sentences += end - start
         start = end
     may_be_new = (new + _DOUBT * math.sqrt(new + 1)) * each_word
+    if s.log_size_ratio < _FAR_LONGER:  # what cannot be known is not held
+        new = new + _DOUBT * math.sqrt(new + 1)
     if each_word >= FULL:  # a longer text has nearly all words: ask its shingles
+        if s.log_size_ratio < _FAR_LONGER:  # of which chance has as many: nothing is known
+            s.article_coverage = 0
         new = new_sentences = may_be_new = (1 - s.article_coverage) * places.size
         each_word = 1.0
     s.new_sentences = new_sentences if is_article else 0

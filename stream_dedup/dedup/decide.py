@@ -275,9 +275,9 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     return Decided(done, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
 
 
-def _marked(ready: Prepared, found: Candidates, settled: int) -> NDArray[np.bool_]:
-    """(n,) the items that are corrections, of those that are compared with another: one in five."""
-    marked = np.zeros(len(ready.subjects), np.bool_)
+def _marked(ready: Prepared, found: Candidates, settled: int) -> NDArray[np.int8]:
+    """(n,) `corrections` of the items that are compared with another: one in five."""
+    marked = np.zeros(len(ready.subjects), np.int8)
     compared = np.flatnonzero((found.last > found.first) | found.is_related) - settled
     compared = compared[compared >= 0]
     marked[compared] = corrections([ready.subjects[j] for j in compared.tolist()])

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from stream_dedup.compiled import njit
 from stream_dedup.dedup.additions import article_of, find_new, news_of
 from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.corrections import IN_HEADLINE, IN_TEXT
 from stream_dedup.fingerprint.bits import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.packed_sets import MAX_MEMBERS, common, decode, join
@@ -72,7 +73,8 @@ _FLAGS = (
     # The headlines differ in numbers at most; the source is the same; so are the words in headline and body: one text
     # under two headlines is not the same text; the id is the same.
     *("same_form", "same_source", "same_text", "same_id"),
-    # The distance is at most the scheme's; the new headline marks a correction, and differs from the known one.
+    # The distance is at most the scheme's; the new headline marks a correction, and differs from the known one, or the
+    # new text does, and has something that the known one lacks.
     *("within_hamming", "corrects"),
 )
 SIMILARITY = np.dtype(
@@ -137,13 +139,13 @@ def compare(
     known_of_pair: NDArray[np.integer],
     bodies: Sequence[bytes] | None = None,
     boilerplate: tuple[Boilerplate, NDArray[np.int64]] | None = None,
-    corrects: NDArray[np.bool_] | None = None,
+    corrects: NDArray[np.int8] | None = None,
 ) -> NDArray[np.void]:
     """Compare new[new_of_pair[p]] with the signature known[known_of_pair[p]], for every pair p: (pairs,) SIMILARITY.
 
     bodies: for exact comparison, the packed bodies of `known`; None: `known` are the signatures of `new`. boilerplate:
     the table of recurring passages, and (n,) the begin of each new item's window, ms; None: novelty is not asked.
-    corrects: (n,) the headlines that mark a correction; None: none does. O(pairs · (bytes of a signature, or of two
+    corrects: (n,) `corrections`; None: none is one. O(pairs · (bytes of a signature, or of two
     packed bodies, + words of the article)); fastest if the pairs are ordered by new item.
     """
     a, b = new_of_pair.astype(np.int64), known_of_pair.astype(np.int64)
@@ -218,7 +220,7 @@ def measure(similar, first, news, item, i, left, right, slots):
         s.same_id = left.row_id[i] == right.row_id[j]
         s.within_hamming = s.distance <= news.hamming
         s.log_size_ratio = math.log((n + _SIZE_OFFSET) / (m + _SIZE_OFFSET))
-        s.corrects = news.corrects[item] and not s.headline >= 1
+        s.corrects = news.corrects[item] == IN_HEADLINE and not s.headline >= 1
         s.words = s.new_words = _NAN
         if not news.asks_novelty:
             continue
@@ -231,6 +233,7 @@ def measure(similar, first, news, item, i, left, right, slots):
             alike = compare_sketches(article.sketch, right.body[j], size, m)[2] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
         find_new(s, news, item, headline, right.words[j], right.figures[j], article)
+        s.corrects |= news.corrects[item] == IN_TEXT and (s.new_words >= 1 or s.new_numbers > 0)
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stream_dedup.dedup.corrections import corrections
+from stream_dedup.dedup.corrections import IN_HEADLINE, corrections
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.item import Item
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
@@ -35,7 +35,7 @@ ORDINARY = [
 
 def test_a_headline_is_marked_as_a_correction_only_if_the_mark_is_set_apart() -> None:
     items = [Item("1", headline, "", "a.example", 0) for headline in (*MARKED, *ORDINARY)]
-    assert corrections(items).tolist() == [True] * len(MARKED) + [False] * len(ORDINARY)
+    assert corrections(items).tolist() == [IN_HEADLINE] * len(MARKED) + [0] * len(ORDINARY)
 
 
 @pytest.mark.parametrize("source", ["harbour.example", "other.example"])
