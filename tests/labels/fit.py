@@ -108,6 +108,12 @@ class Pairs(NamedTuple):
         return np.array([rule.fixed_logit(one) for one in self.similar], np.float64)
 
     @property
+    def least(self) -> Floats:
+        """The log-odds that a new fact lifts the novelty to, -inf where there is none, (n,)."""
+        has_fact = np.array([rule.has_fact(one) for one in self.similar], np.bool_)
+        return np.where(has_fact, rule.logit(NOVELTY_NAMES["cautious"]), -np.inf)
+
+    @property
     def is_repeat(self) -> Bools:
         """The same words again, which are held back before novelty is asked, (n,)."""
         return rule.judge_pairs(self.similar, _DEFAULT).is_repeat
@@ -272,7 +278,7 @@ def judged_by_others(pairs: Pairs, groups: Sequence[str]) -> Floats:
     """Return the cross-validated log-odds of all pairs."""
     outcome, _ = outcomes(pairs.labels)
     logits = logits_by_others(pairs.columns, outcome, usable_in(pairs), groups, pairs.counts_for, forest)
-    return np.where(pairs.is_repeat, _HELD, logits + pairs.fixed)
+    return np.where(pairs.is_repeat, _HELD, np.maximum(logits + pairs.fixed, pairs.least))
 
 
 def groups_of(pairs: Pairs) -> dict[str, list[str]]:
