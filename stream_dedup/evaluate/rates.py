@@ -257,7 +257,7 @@ class Advice:
             return f"No value of decision.novelty is recommended {based}: that takes {self.reason}."
         why = f": {self.reason}" if self.reason else ""
         name = name_of(self.novelty)
-        promise = f" {name}: {NOVELTY_PROMISES[name]}" if name else ""
+        promise = f" It promises: {NOVELTY_PROMISES[name]}" if name else ""
         return f"Recommended {based}: decision.novelty = {with_name(self.novelty)}{why}.{promise}"
 
 

@@ -209,7 +209,7 @@ def test_sixty_labels_recommend_a_name_with_what_it_promises_misses_and_repeats(
     shown = words("sample", place.sample, input=keys[60:])
     assert '[decision] novelty = "eager"' in shown
     said = "Recommended from 60 labelled pairs, 18 with something new: decision.novelty = 0.5 eager."
-    assert f"{said} eager: {NOVELTY_PROMISES['eager']}" in shown
+    assert f"{said} It promises: {NOVELTY_PROMISES['eager']}" in shown
     for name, note in (("0.35 cautious", ""), ("0.4 balanced", " default, present"), ("0.5 eager", " recommended")):
         assert re.search(name + r" \d+ 0.000 \(0.000-0.\d+\) 0.\d+ \(0.\d+-0.\d+\)" + note, shown), name
 
