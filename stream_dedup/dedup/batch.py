@@ -5,7 +5,6 @@ and needs no index, so another thread can do it while the previous batch is judg
 acts on the verdicts, writes the delta to the changelog, and passes the batch to `Deduplicator.apply`.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,65 +28,18 @@ ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")]
 doubted."""
 
 
-# Marks of corrections in Latin script, as alternatives of a regular expression.
-_WORDS = (
-    "correct(?:ed|ion|ions|s)|clarification|korrigiert|korrektur|berichtigt|berichtigung|correctif|rectificatif|corrigé|"
-    "corregido|corrección|rettifica|correção"
-)
-_CHARACTERS = "更正|訂正|订正"
-# Every mark contains one of these. Searching the joined headlines for them costs .9 µs per headline, the expression 4.
-_PARTS = tuple(
-    part.encode()
-    for part in (
-        *("correc", "correç", "corrig", "correg", "korrig", "korrekt", "clarification", "berichtig"),
-        *("rectificatif", "rettifica", *_CHARACTERS.split("|")),
-    )
-)
-# Headlines that are searched at once. One in a thousand contains a part, and then each of these is searched. 1 µs per
-# headline in all; 1.9 if a batch of 500 is searched at once.
-_CHUNK = 32
-_WORD = rf"(?:{_WORDS}|{_CHARACTERS})"
-_MARKED = re.compile(
-    rf"(?:^|\d[-–—:]\s?)\W{{0,2}}{_WORD}(?:\s\d+)?\s?[-–—:：|]"  # "CORRECTED-Fed ...", "UPDATE 2-CORRECTED-Fed ..."
-    rf"|[(\[（【]\s?{_WORD}\s?[)\]）】]"  # "Fed ... (Corrected)"
-    rf"|[-–—:|]\s?{_WORD}\W{{0,2}}$",  # "Fed ... - CORRECTED"
-    re.I,
-)
-# A note in the text: "Correction: An earlier version of this article ...". It begins a sentence or a line, near the
-# beginning or the end of the text.
-_NOTED = re.compile(
-    rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_WORD}(?:\s\w{{1,20}}){{0,2}}\s?[:：]", re.I
-)
-_EDGE = 300
-# What is left of every mark without its first letter, whose case varies.
-_INNER = (
-    "orrec",
-    "orreç",
-    "orrig",
-    "orreg",
-    "orrek",
-    "larific",
-    "erichtig",
-    "ectific",
-    "ettific",
-    *_CHARACTERS.split("|"),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A fingerprinted batch.
 
-    items: all, in order; subjects: the m items that are no BadItem, with their fingerprints (`prints`), kinds, (m,)
-    int8, and `is_correction`, (m,): headline or text marks a correction. Nothing else is judged by: of the
-    subjects, judging reads the ids only.
+    items: all, in order; subjects: the m items that are no BadItem, with their fingerprints (`prints`) and kinds, (m,)
+    int8. Nothing else is judged by, but for the marks of corrections (corrections.py).
     """
 
     items: Sequence[Item | Tombstone | BadItem]
     subjects: list[Item]
     prints: Fingerprints
     kinds: NDArray[np.int8]
-    is_correction: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.items)
@@ -102,59 +54,13 @@ def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprin
     kinds = np.where(is_tombstone, TOMBSTONE, np.where(prints.is_empty, EMPTY, ITEM)).astype(np.int8)
     prints.keys[kinds == TOMBSTONE, :-1] = 0  # only the id is looked up
     prints.keys[kinds == EMPTY] = 0
-    corrects = are_corrections([item.title for item in subjects]) | have_notes([item.text for item in subjects])
-    return Prepared(items, subjects, prints, kinds, corrects)
+    return Prepared(items, subjects, prints, kinds)
 
 
 def _as_item(item: Item | Tombstone) -> Item:
     if isinstance(item, Item):
         return item
     return Item(item.id, "", "", "", item.time, item.partition, item.offset)
-
-
-def are_corrections(headlines: Sequence[str]) -> NDArray[np.bool_]:
-    """(n,) bool, whether each headline marks a correction of an earlier item. O(characters).
-
-    A change from 38 to 83 million is one word in three hundred, which no similarity shows, but editors mark their
-    corrections. The mark must be set apart ("CORRECTED-", "(Corrected)", "Correction:"), because market corrections and
-    corrections officers are ordinary news. Of 83,000 real headlines it finds 48, by Reuters and AP, and all are
-    corrections.
-
-    >>> are_corrections(["CORRECTED-Bridge costs 83 million", "Bridge costs 83 million (corrected)"]).tolist()
-    [True, True]
-    >>> are_corrections(["Correction of the market looms", "Corrections officer: 'I saw nothing'"]).tolist()
-    [False, False]
-    """
-    found = np.zeros(len(headlines), np.bool_)
-    for first in range(0, len(headlines), _CHUNK):
-        chunk = headlines[first : first + _CHUNK]
-        if _may_correct("\n".join(chunk)):
-            is_marked = (_may_correct(headline) and _MARKED.search(headline) is not None for headline in chunk)
-            found[first : first + len(chunk)] = np.fromiter(is_marked, np.bool_, len(chunk))
-    return found
-
-
-def have_notes(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """(n,) bool, whether each text begins or ends with a note on a correction. O(texts).
-
-    Of 45,000 texts of four corpora it finds 11, all of them corrections but one.
-
-    >>> have_notes(["The bridge cost 83 million. Correction: An earlier version said 38 million."]).tolist()
-    [True]
-    >>> have_notes(["The market awaits its correction. Corrections officers: we saw nothing."]).tolist()
-    [False]
-    """
-    return np.fromiter((_is_noted(text[:_EDGE]) or _is_noted(text[-_EDGE:]) for text in texts), np.bool_, len(texts))
-
-
-def _is_noted(edge: str) -> bool:
-    has_colon = ": " in edge or "：" in edge  # seven edges in ten have none
-    return has_colon and any(part in edge for part in _INNER) and _NOTED.search(edge) is not None
-
-
-def _may_correct(text: str) -> bool:
-    low = text.lower().encode("utf-8", "surrogatepass")
-    return any(part in low for part in _PARTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ from stream_dedup.dedup.candidates import (
     versions_of,
 )
 from stream_dedup.dedup.clocks import Arrivals, BatchTimes, scope_of, sightings
+from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.rule import (
     SAME_ARTICLE,
     is_alike,
@@ -238,7 +239,7 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     found = find_candidates(keys, scope.windows, index, limit, may_forget, subjects.first_kept_row + len(signatures))
     known, slots = _with_rows(_Slots(signatures, bodies, subjects.step * arrivals.step), found.row, memory)
     found = found._replace(slot=slots)
-    news = news_of(prints, ready.is_correction, (boilerplate, scope.begins))
+    news = news_of(prints, _marked(ready, found, settled), (boilerplate, scope.begins))
     done = _begin(subjects, found, news.texts.passages.ends.size, earlier)
     asked = thresholds(settings.decision, has_words=prints.texts is not None)
     updates = settings.policy.updates
@@ -272,6 +273,15 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     forgets = sum(len(delta.forgotten) for delta in earlier)
     additions = settled + np.flatnonzero(done.is_added[settled:])
     return Decided(done, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
+
+
+def _marked(ready: Prepared, found: Candidates, settled: int) -> NDArray[np.bool_]:
+    """(n,) the items that are corrections, of those that are compared with another: one in five."""
+    marked = np.zeros(len(ready.subjects), np.bool_)
+    compared = np.flatnonzero((found.last > found.first) | found.is_related) - settled
+    compared = compared[compared >= 0]
+    marked[compared] = corrections([ready.subjects[j] for j in compared.tolist()])
+    return marked
 
 
 def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log | None = None) -> None:
@@ -433,7 +443,7 @@ def _decide(s, m, n, t, forwards):
         return best, DIFFERENT, no_logit
     closest = np.float32(-np.inf)
     for k in range(n):
-        kinship = kinship_logit(s[m + k])
+        kinship = kinship_logit(s[m + k], t.kinship)
         if kinship > closest:
             best, closest = k, kinship
     is_same = closest >= SAME_ARTICLE and not is_another_event(s[m + best])
@@ -443,7 +453,7 @@ def _decide(s, m, n, t, forwards):
 @njit(nogil=True, cache=True, inline="always")
 def _is_version(s, t):
     """Whether the known item of a pair is an earlier version of the new one."""
-    return s.same_id and (s.same_source or (is_alike(s, t) if t.is_plain else is_same_article(s)))
+    return s.same_id and (s.same_source or (is_alike(s, t) if t.is_plain else is_same_article(s, t.kinship)))
 
 
 @njit(nogil=True, cache=True)

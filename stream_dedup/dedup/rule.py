@@ -58,8 +58,9 @@ _SAME_WORDING, _FORM_TOKENS = np.float32(0.75), 300
 # Words that a new version has and the earlier one lacks, as an added sentence of known words does: 4.5 or more of 100
 # updates of the made-up feed (demo/sample.py). "Read more here", a changed figure and "twenty" for "20" have three.
 _NEW_TO_VERSION = np.float32(4)
-# The text is the same but for the order of its words.
-_SAME_ORDER = np.float32(0.97)
+# "A beats B" and "B beats A": the words of headline and text are the same, and their order is not. Of copies under a
+# headline that is reworded in its own words, whose text is the same, .92 or more are covered.
+_SAME_ORDER = np.float32(0.93)
 # A figure has changed, and nothing else: more new or lost words are page furniture, in which figures come and go.
 _FEW_NEW, _FEW_LOST, _ONE_FIGURE = np.float32(4), np.float32(8), np.float32(0.9)
 # Shingles of a form with few words; Jaccard from which two headlines are of one series.
@@ -94,7 +95,6 @@ NOVELTY = {
     "headline_losses": "words of the original's headline that it lacks",
     "headline_figures": "figures of its headline that its text has and the original lacks",
     "new_headline": "words of its headline that the original lacks",
-    "reordered": "the same headline in another order",
     "grounded": "how much of their headlines the texts speak of",
     "larger": "how much longer its page is",
     "spread": "share of its sentences that have a new word",
@@ -102,68 +102,91 @@ NOVELTY = {
     "article_share": "share of its page that is article",
 }
 """The features of novelty that the trees ask for, and what each means."""
-RISING = (
-    *("new_sentences", "new_share", "new_words", "new_numbers", "lost_numbers", "headline_gains", "headline_losses"),
-    *("headline_figures", "new_headline", "reordered", "larger"),
+MONOTONE = (
+    (
+        *(
+            "new_sentences",
+            "new_share",
+            "new_words",
+            "new_numbers",
+            "lost_numbers",
+            "headline_gains",
+            "headline_losses",
+        ),
+        *("headline_figures", "new_headline", "larger"),
+    ),
+    ("covered", "grounded"),
 )
-"""Features of which more never means less that is new."""
-FALLING = ("covered", "grounded")
-"""Features of which more never means more that is new."""
+"""Features of which more never lowers, and never raises, the novelty."""
 FIXED = {
     "bulletin": Feature(6.0, "another day's bulletin: figures, a table or a form"),
     "corrects": Feature(10.0, "it says that it corrects an earlier one"),
+    "reordered": Feature(8.0, "names that have changed places in headline and text"),
     "version": Feature(3.0, "a new version of its id, with a new sentence or a few new words"),
 }
 """What the trees are not asked. `bulletin`: a list of another day is news to those who need it, although readers of
 labelled pairs call many of them alike. `corrects`: readers of a wrong number must see the right one; no labelled pair
-is a correction, and two articles that differ in one number can have log-odds down to -6. `version`: an editor
-who adds a sentence to a published article does so for its readers; no labelled pair has one id, and without it nine of ten updates
-of the made-up feed (demo/sample.py), which add one sentence each, would be held back."""
+is a correction, and two articles that differ in one number can have log-odds down to -6. `reordered`: no labelled pair
+is, and four of five real articles whose two names change places are. `version`: an editor who adds a sentence to a
+published article does so for its readers; no labelled pair has one id, and without it nine of ten updates of the
+made-up feed (demo/sample.py), which add one sentence each, would be held back."""
 FACT = "fact"
 """What raises the novelty to that of `cautious` where `has_fact` holds: there nothing with a new fact is held back."""
-TABLE = Path(__file__).with_name("novelty.json")
+KINSHIP_MONOTONE = (
+    ("headline", "body", "containment", "grounded"),
+    ("swapped", "headline_losses", "replaced", "replaced_numbers", "series"),
+)
+"""Features of which more never lowers, and never raises, the kinship."""
+TABLE, KINSHIP_TABLE = Path(__file__).with_name("novelty.json"), Path(__file__).with_name("kinship.json")
 KINSHIP = {
-    "body": Feature(2.11, "how alike the bodies are"),
-    "containment": Feature(5.31, "share of the shorter text that the other holds"),
-    "headline": Feature(3.50, "how alike the headlines are"),
-    "same_source_body": Feature(-4.29, "one source, and how alike the bodies are"),
-    "swapped": Feature(-2.09, "one source, and words swapped in headline and text"),
-    "ungrounded": Feature(-2.08, "neither text speaks of its headline"),
-    "no_text": Feature(2.68, "one of the two has no text"),
-    "series": Feature(-1.78, "one source, and another day's item of a series"),
+    "same_source": "one source",
+    "headline": "how alike the headlines are",
+    "body": "how alike the bodies are",
+    "containment": "share of the shorter text that the other holds",
+    "swapped": "words swapped in headline and text",
+    "headline_losses": "words of the original's headline that it lacks",
+    "grounded": "how much of their headlines the texts speak of",
+    "series": "one source, and another day's item of a series",
+    "replaced": "share of the words that stand in the place of others",
+    "replaced_numbers": "figures that stand in the place of others",
+    "smaller_size": "length of the shorter text",
+    "larger": "how much longer its page is",
 }
-"""Features of kinship. They need signatures only, so `pairs` asks nothing else."""
-_KINSHIP_INTERCEPT = -3.61
-SAME_ARTICLE = np.float32(0.5)
-"""Least log-odds of the same article. From 0 on, .993 of the same articles are found at a precision of .919; from .5 on
-.992 at .936; from 1 on .960 at .949."""
-_FACT = np.float32(logit(NOVELTY_NAMES["cautious"]))
+"""The features of kinship. They need signatures only, so `pairs` asks nothing else."""
+SAME_ARTICLE = np.float32(0)
+"""Least log-odds of the same article."""
+FACT_LOGIT = np.float32(logit(NOVELTY_NAMES["cautious"]))
 _FIXED_WEIGHTS = np.array([feature.weight for feature in FIXED.values()], np.float32)
-_KINSHIP_WEIGHTS = np.array([feature.weight for feature in KINSHIP.values()], np.float32)
 
 
 class Thresholds(NamedTuple):
     """The settings of a decision, as compiled code takes them. hold_below: log-odds of `decision.novelty`; trees: of
-    novelty.
+    novelty; kinship: of kinship.
     """
 
     is_plain: bool
     body: np.float32
     hold_below: np.float32
     trees: Trees
+    kinship: Trees
 
 
 def thresholds(d: DecisionSettings, *, has_words: bool) -> Thresholds:
     """The `Thresholds` of settings. has_words: novelty can be asked, as in the family MinHash."""
-    return Thresholds(
-        d.rule == "jaccard" or not has_words, np.float32(d.body), np.float32(logit(d.threshold)), novelty_trees()
-    )
+    is_plain = d.rule == "jaccard" or not has_words
+    return Thresholds(is_plain, np.float32(d.body), np.float32(logit(d.threshold)), novelty_trees(), kinship_trees())
 
 
 @cache
 def novelty_trees() -> Trees:
     """The trees of novelty; read once, 2 ms."""
     return read_trees(TABLE, list(NOVELTY))
+
+
+@cache
+def kinship_trees() -> Trees:
+    """The trees of kinship; read once, 1 ms."""
+    return read_trees(KINSHIP_TABLE, list(KINSHIP))
 
 
 @njit(nogil=True, cache=True)
@@ -184,7 +207,6 @@ def novelty_features(s):
         _or_zero(s.headline_losses),
         _or_zero(s.headline_figures),
         _or_zero(s.new_headline_words),
-        np.float32(s.reordered),
         np.float32(1) if np.isnan(s.grounded) else s.grounded,
         min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO),
         _or_zero(s.spread),
@@ -196,15 +218,20 @@ def novelty_features(s):
 @njit(nogil=True, cache=True)
 def kinship_features(s):
     """The features of kinship of a pair, float32, in the order of `KINSHIP`."""
+    replaced = min(_or_zero(s.lost_words), _or_zero(s.gained_words)) / max(_or_zero(s.fewer_words), np.float32(1))
     return (
-        np.float32(_or_zero(s.body)),
-        np.float32(_or_zero(s.containment)),
-        np.float32(_or_zero(s.headline)),
-        np.float32(_or_zero(s.body) if s.same_source else 0),
-        np.float32(s.same_source and s.swapped),
-        np.float32(s.grounded < _GROUNDED),
-        np.float32(np.isnan(s.body)),
+        np.float32(s.same_source),
+        np.float32(-1) if np.isnan(s.headline) else s.headline,
+        np.float32(-1) if np.isnan(s.body) else s.body,
+        _or_zero(s.containment),
+        np.float32(s.swapped),
+        _or_zero(s.headline_losses),
+        np.float32(1) if np.isnan(s.grounded) else s.grounded,
         np.float32(is_series(s)),
+        replaced,
+        min(_or_zero(s.lost_numbers), _or_zero(s.gained_numbers)),
+        np.float32(s.smaller_size),
+        min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO),
     )
 
 
@@ -257,25 +284,27 @@ def novelty_logit(s, trees):
     """Log-odds that the new item of a pair has something new, float32; NaN where it is not asked."""
     if np.isnan(s.words):
         return np.float32(np.nan)
-    log_odds = sum_of(trees, novelty_features(s)) + fixed_logit(s)
-    return max(log_odds, _FACT) if has_fact(s) else log_odds
+    log_odds = sum_of(trees, np.array(novelty_features(s))) + fixed_logit(s)
+    return max(log_odds, FACT_LOGIT) if has_fact(s) else log_odds
 
 
 @njit(nogil=True, cache=True)
 def has_fact(s):
     """Whether the new item of a pair has a fact that is new beyond doubt, however small it is beside the rest: a whole
-    sentence, a figure in the place of another one, or the words of the headline in another order.
+    sentence, or a figure in the place of another one.
     """
     is_changed = s.new_numbers >= _ONE_FIGURE and s.lost_numbers >= 1
     is_alone = s.new_words <= _FEW_NEW and s.lost_words <= _FEW_LOST
-    return s.new_sentences > 0 or (is_changed and is_alone) or (s.reordered and s.article_coverage < _SAME_ORDER)
+    return s.new_sentences > 0 or (is_changed and is_alone)
 
 
 @njit(nogil=True, cache=True)
 def fixed_features(s):
     """The features that no tree asks for, float32, in the order of `FIXED`."""
     is_version = s.same_id and (s.new_sentences > 0 or s.new_words >= _NEW_TO_VERSION)
-    return np.float32(is_bulletin(s)), np.float32(s.corrects), np.float32(is_version)
+    has_others = s.new_words > _FEW_NEW or s.lost_words > _FEW_LOST
+    is_reordered = s.reordered and s.article_coverage < _SAME_ORDER and not has_others
+    return np.float32(is_bulletin(s)), np.float32(s.corrects), np.float32(is_reordered), np.float32(is_version)
 
 
 @njit(nogil=True, cache=True)
@@ -285,15 +314,15 @@ def fixed_logit(s):
 
 
 @njit(nogil=True, cache=True)
-def kinship_logit(s):
+def kinship_logit(s, kinship):
     """Log-odds that a pair is the same article, float32; from `SAME_ARTICLE` on it counts as the same."""
-    return weighed(kinship_features(s), _KINSHIP_WEIGHTS, _KINSHIP_INTERCEPT)
+    return sum_of(kinship, np.array(kinship_features(s)))
 
 
 @njit(nogil=True, cache=True)
-def is_same_article(s):
+def is_same_article(s, kinship):
     """Whether a pair is one article: by kinship, and not a new event in the same words."""
-    return kinship_logit(s) >= SAME_ARTICLE and not is_another_event(s)
+    return kinship_logit(s, kinship) >= SAME_ARTICLE and not is_another_event(s)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -363,7 +392,7 @@ def _judge_pairs(similar, t, flags, logits):
     for p in range(similar.size):
         s = similar[p]
         flags[0, p] = is_repeat(s)
-        flags[1, p] = is_alike(s, t) if t.is_plain else is_same_article(s)
+        flags[1, p] = is_alike(s, t) if t.is_plain else is_same_article(s, t.kinship)
         logits[p] = np.float32(np.nan) if t.is_plain else novelty_logit(s, t.trees)
         flags[2, p] = flags[0, p] or (flags[1, p] if t.is_plain else logits[p] < t.hold_below)
 
@@ -376,21 +405,19 @@ def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.f
 
 def contributions(similar: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
     """What each feature adds to the novelty (or kinship) of pair p, log-odds; above 0 it speaks for yes."""
-    values = columns(similar[p : p + 1], of_kinship)[0]
+    values, names = columns(similar[p : p + 1], of_kinship)[0], list(KINSHIP if of_kinship else NOVELTY)
+    expected, adds = parts_of(kinship_trees() if of_kinship else novelty_trees(), values)
+    found = dict(zip(names, adds.tolist(), strict=True))
     if of_kinship:
-        return _weighed(KINSHIP, values)
-    expected, adds = parts_of(novelty_trees(), values)
-    found = dict(zip(NOVELTY, adds.tolist(), strict=True)) | _weighed(FIXED, np.array(fixed_features(similar[p])))
-    lacks = float(_FACT) - expected - sum(found.values())
+        return found
+    for (name, feature), value in zip(FIXED.items(), fixed_features(similar[p]), strict=True):
+        found[name] = feature.weight * float(value)
+    lacks = float(FACT_LOGIT) - expected - sum(found.values())
     return found | {FACT: max(lacks, 0.0) if has_fact(similar[p]) else 0.0}
-
-
-def _weighed(features: dict[str, Feature], values: NDArray[np.float32]) -> dict[str, float]:
-    return {name: one.weight * value for (name, one), value in zip(features.items(), values.tolist(), strict=True)}
 
 
 def meaning(name: str) -> str:
     """What a feature of either model means, for people."""
     if name == FACT:
-        return "a whole sentence, a figure or an order of names that is new"
-    return NOVELTY.get(name) or (FIXED.get(name) or KINSHIP[name]).meaning
+        return "a whole sentence or a figure that is new"
+    return FIXED[name].meaning if name in FIXED else NOVELTY.get(name) or KINSHIP[name]

@@ -1,6 +1,6 @@
 """Boosted regression trees as a table: their sum for a pair, and what each feature adds to it.
 
-In: the features of a pair. Out: log-odds. A tree asks `depth` questions, each whether one feature exceeds a threshold,
+In: the features of a pair. Out: log-odds. A tree asks `DEPTH` questions, each whether one feature exceeds a threshold,
 and ends at a leaf; the log-odds are the sum of the leaves. A full binary tree needs no pointers: the children of node k
 are 2k+1 and 2k+2 (Williams 1964). The table is a file of numbers, read once; nothing in it is code.
 
@@ -20,21 +20,18 @@ from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
 
+DEPTH = 4
+"""Questions of a tree. With three, the same number of trees repeats .02 more at the same missed."""
+
 
 class Trees(NamedTuple):
-    """T trees of one depth d. features: (T, 2^d - 1) uint8, the feature that each node asks for; thresholds: float32,
-    of the same shape: a greater value goes to the right; values: (T, 2^(d+1) - 1) float32, the expected log-odds at
-    each node, the leaves last.
+    """T trees. features: (T, 15) uint8, the feature that each node asks for; thresholds: float32, of the same shape: a
+    greater value goes to the right; values: (T, 31) float32, the expected log-odds at each node, the leaves last.
     """
 
     features: NDArray[np.uint8]
     thresholds: NDArray[np.float32]
     values: NDArray[np.float32]
-
-    @classmethod
-    def nothing(cls) -> "Trees":
-        """No tree: the log-odds are 0."""
-        return cls(np.zeros((0, 1), np.uint8), np.zeros((0, 1), np.float32), np.zeros((0, 3), np.float32))
 
 
 class _File(msgspec.Struct):
@@ -67,13 +64,12 @@ def _parts(found: _File) -> tuple[Any, ...]:
 
 @njit(nogil=True, cache=True)
 def sum_of(trees, x):
-    """The log-odds of a pair with features x, float32. O(trees · depth)."""
-    inner, total = trees.features.shape[1], np.float32(0)
+    """The log-odds of a pair with features x, float32: some 1.5 µs for 150 trees."""
+    total = np.float32(0)
     for tree in range(trees.features.shape[0]):
-        node = 0
-        while node < inner:
-            right = x[trees.features[tree, node]] > trees.thresholds[tree, node]
-            node = 2 * node + 1 + right
+        features, thresholds, node = trees.features[tree], trees.thresholds[tree], 0
+        for _ in range(DEPTH):  # a known number of questions, no branch: the processor asks several trees at once
+            node = 2 * node + 1 + (x[features[node]] > thresholds[node])
         total += trees.values[tree, node]
     return total
 

@@ -12,14 +12,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import are_corrections
 from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import Comparison, compare_texts
 from stream_dedup.dedup.rule import (
     SAME_ARTICLE,
     contributions,
     kinship_logit,
+    kinship_trees,
     meaning,
     novelty_logit,
     novelty_trees,
@@ -136,15 +137,15 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     index = np.array([0])
     # No item came before the first, so no passage recurs yet.
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
-    corrects = are_corrections([first.title, second.title])
-    similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=corrects)
+    marks = corrections([first, second])
+    similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=marks)
     s = similar[0]
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.rule == "novelty" and prints.texts is not None:
         novelty = _answer(contributions(similar, 0), novelty_logit(s, novelty_trees()), settings.decision.threshold)
         same = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(contributions(similar, 0, of_kinship=True), kinship_logit(s), same)
+        kinship = _answer(contributions(similar, 0, of_kinship=True), kinship_logit(s, kinship_trees()), same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(s[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:

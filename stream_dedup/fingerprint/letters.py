@@ -48,7 +48,7 @@ _FORMS = {
     "Ț": "Ţ",
     "е": "ё",
     "Е": "Ё",
-    "i": "ı",  # so that Turkish capitals, whose language nobody knows, are those of other languages
+    "i": "ı",  # so that Turkish capitals are those of any language, since the language of a text is unknown
     "I": "İ",
     ",": "\u066c",  # within Arabic numbers
     ".": "\u066b",

@@ -186,9 +186,6 @@ def _normalise(batch, start, end, tables, text):
             if byte < 0x80:
                 break
             code, width = decode(data, i)
-            if code == _NON_JOINER and i - 2 >= start and 0xD8 <= data[i - 2] <= 0xDB:  # behind an Arabic letter
-                text[n] = _SPACE
-                n += 1
             i += width
             entry = folds[min(np.int64(code), folds.size - 1)]
             behaviour = (entry >> uint32(KIND_SHIFT)) & uint32(3)
@@ -196,6 +193,12 @@ def _normalise(batch, start, end, tables, text):
             if behaviour == CONTEXT or (behaviour == MARK and before != INERT):
                 return -1, False
             before = behaviour
+            if _class_of(entry) == IGNORED:
+                at = i - 5  # of the letter in front of a non-joiner; it is a space there if the letter is Arabic
+                if code == _NON_JOINER and at >= start and 0xD8 <= data[at] <= 0xDB:
+                    text[n] = _SPACE
+                    n += 1
+                continue
             if entry & uint32(EXPANDS):
                 first = np.int64(entry & uint32(CODE_MASK)) >> 4
                 for part in longer[first : first + np.int64(entry & uint32(15))]:

@@ -43,6 +43,7 @@ _THIRD = np.uint64(0xD6E8FEB86659FD93)  # odd, as in the mixer of Stafford; the 
 _BITS = np.uint64(FILTER_BITS)
 STEM_LETTERS = 5
 """Letters of a word that count."""
+_ASCII_STEM = np.uint64(0x8080808080)
 _MOST_FEATURES = 64  # of a headline; a longer one is no headline
 
 
@@ -129,8 +130,10 @@ def write_absent(bits, absent):
 def _stem(tokens, i, seed):
     """The hash of the first letters of word i; of a whole number."""
     text, start, end = tokens.text, tokens.places[2 * i], tokens.places[2 * i + 1]
-    if end - start <= STEM_LETTERS or begins_number(text, start):
+    if begins_number(text, start):
         return tokens.hashes[i]
+    if load64(text, start) & _ASCII_STEM == 0:  # the first letters have a byte each; no branch on the word's length
+        return hash_word(text, start, min(end, start + STEM_LETTERS), seed)
     at, letters = start, 0
     while at < end and letters < STEM_LETTERS:
         at += 1

@@ -277,8 +277,7 @@ def test_explain_finds_items_without_ids_by_their_position_as_filter_and_pairs_w
 
 
 def test_explain_says_that_an_id_occurs_again_and_finds_each_item_by_its_place(tmp_path: Path) -> None:
-    rows = [("x", "Elm bridge opens"), ("x", "Ferry strike enters third day"), ("y", "Elm bridge opens - Post")]
-    path = lines(tmp_path / "in.jsonl", [{"id": name, "title": title} for name, title in rows])
+    path = lines(tmp_path / "in.jsonl", [A | {"id": "x"}, C | {"id": "x"}, B | {"id": "y"}])
     result = CliRunner().invoke(app, ["explain", "x", "y", "--in", path, "--json"])
     assert json.loads(result.stdout)["verdict"]["verdict"] == "duplicate"
     assert f"the id 'x' occurs again at {path}:2" in result.stderr

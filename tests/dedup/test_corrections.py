@@ -2,8 +2,9 @@
 
 import pytest
 
-from stream_dedup.dedup.batch import are_corrections
+from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.verdict import Kind
+from stream_dedup.news.item import Item
 from tests.dedup.test_novelty import ARTICLE, TITLE, item, judge
 from tests.dedup.world import original_of
 
@@ -33,7 +34,8 @@ ORDINARY = [
 
 
 def test_a_headline_is_marked_as_a_correction_only_if_the_mark_is_set_apart() -> None:
-    assert are_corrections([*MARKED, *ORDINARY]).tolist() == [True] * len(MARKED) + [False] * len(ORDINARY)
+    items = [Item("1", headline, "", "a.example", 0) for headline in (*MARKED, *ORDINARY)]
+    assert corrections(items).tolist() == [True] * len(MARKED) + [False] * len(ORDINARY)
 
 
 @pytest.mark.parametrize("source", ["harbour.example", "other.example"])

@@ -57,6 +57,7 @@ MORE_NEW: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ungrounded": ({}, {"grounded": 0.1}),
     "larger": ({"log_size_ratio": 0.0}, {"log_size_ratio": 1.0}),
     "swapped": (ONE_SITE, ONE_SITE | {"swapped": True}),
+    "version": ({}, {"same_id": True}),
     "stub": ({"headline": 1.0, "article_tokens": 79}, {"headline": 1.0, "article_tokens": 80}),
     "bulletin": ({"apart": 11, "numbers": 20}, {"apart": 24, "numbers": 20}),
     "corrects": ({}, {"corrects": True}),

@@ -3,8 +3,8 @@
 In: a folder with corpora (NAME.jsonl.gz) and label files, and this project's own label files beside this one. Each
 corpus is judged as a stream, so that a pair is compared with the boilerplate that was known when its later item came.
 Out, on standard output: the trade-off between missed and repeated, the rates at the names of `decision.novelty` by
-corpus, what is held back of each kind of edit, what each feature gains, and the weights of kinship beside those in
-rule.py. With `--write` the trees of novelty go to their table in the package.
+corpus, what is held back of each kind of edit, how often each feature is asked, and recall and precision of kinship.
+With `--write` the trees go to their tables in the package.
 
 Every rate is cross-validated by group: a pair is judged by a model that was fitted without its corpus, or without its
 site. Pairs of one site share boilerplate and agencies, so a model that has seen the site overfits to it.
@@ -15,8 +15,7 @@ other, too; what the index proposes often is not. So some of the candidates that
 other articles. Nobody has to read these two. Every other pair counts once: its weight is the number of items that it
 represents, not its information.
 
-Novelty: gradient boosting (Friedman 2001) with monotone constraints. Kinship: logistic regression with a ridge on
-standardised features (Hoerl, Kennard 1970; le Cessie, van Houwelingen 1992).
+Both models are gradient boosting (Friedman 2001) with monotone constraints.
 
     python -m tests.labels.fit FOLDER [--write]
 """
@@ -26,7 +25,7 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
@@ -42,9 +41,10 @@ from stream_dedup.batch.filter import batched
 from stream_dedup.batch.lines import Line
 from stream_dedup.dedup import rule
 from stream_dedup.dedup.clocks import fill_missing_times
+from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.dedup.trees import Trees, sum_of, write_trees
+from stream_dedup.dedup.trees import DEPTH, Trees, sum_of, write_trees
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.rates import Rates, counts, rates
@@ -52,14 +52,12 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.judging import NOVELTY_NAMES
-from tests.figures.edits import CORPORA, KINDS, Edit, background_of, edits_of, items_of, pools
+from tests.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, edits_of, items_of, pools
 from tests.figures.tables import table
 from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
-# Variance of a standardised coefficient before any pair is seen. From .1 to 3 the rates stay within .004.
-_VARIANCE = 0.3
 # 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at the same missed.
-_TREES, _DEPTH, _RATE = 150, 4, 0.08
+_TREES, _RATE = (150, 60), (0.08, 0.15)
 # Groups of sites: a fit for each of 1,700 sites would take an hour.
 _SITE_GROUPS = 10
 # What an edit counts beside a labelled pair, by kind. Those of weight 0 look like copies to every feature, so they
@@ -73,9 +71,10 @@ EDIT_WEIGHTS = {
     **dict.fromkeys(("append_one", "quote", "figure_text", "order", "negation", "correction"), 0.0),
 }
 _EDITS, _EDIT_SEED = 30, 2
-# Edits that are another article than the one before.
-_OTHER_ARTICLES = ("form", "half", "swallow")
-_STEPS, _CLOSE = 100, 1e-9
+# Edits that are another article than the one before. Other edits with news teach kinship nothing: with another lead an
+# article may be called another one or not.
+_OTHER_ARTICLES = ("form", "half", "swallow", "filler", "footer", "paywall")
+_KINSHIP_WEIGHTS = {"form": 0.1}
 # Missed at which the curve is read, and the one at which features are weighed against each other.
 _MISSED, _USUAL = (0.02, 0.03, 0.04, 0.06, 0.08), 0.04
 # Candidates of each corpus that are alike in nothing, and what each counts in the fit.
@@ -108,12 +107,6 @@ class Pairs(NamedTuple):
         return np.array([rule.fixed_logit(one) for one in self.similar], np.float64)
 
     @property
-    def least(self) -> Floats:
-        """The log-odds that a new fact lifts the novelty to, -inf where there is none, (n,)."""
-        has_fact = np.array([rule.has_fact(one) for one in self.similar], np.bool_)
-        return np.where(has_fact, rule.logit(NOVELTY_NAMES["cautious"]), -np.inf)
-
-    @property
     def is_repeat(self) -> Bools:
         """The same words again, which are held back before novelty is asked, (n,)."""
         return rule.judge_pairs(self.similar, _DEFAULT).is_repeat
@@ -140,59 +133,21 @@ EDIT = "edit "
 _DEFAULT = rule.thresholds(load_settings().decision, has_words=True)
 
 
-class Weights(NamedTuple):
-    """Of a logistic regression: log-odds = columns @ coefficients + intercept."""
-
-    coefficients: Floats
-    intercept: float
-
-    def logits(self, columns: Floats) -> Floats:
-        return columns @ self.coefficients + self.intercept
+# -- the fit: columns and outcomes -> trees, log-odds --------------------------------------------------------------
 
 
-# -- the fit: columns and outcomes -> weights, log-odds --------------------------------------------------------------
-
-
-def fit(columns: Floats, outcome: Bools, counts_for: Floats | None = None, variance: float = _VARIANCE) -> Weights:
-    """Weights by Newton's method. counts_for: what each row counts, (n,); default 1.
-
-    `variance`: of the standardised coefficients; the intercept is free.
-
-    Raises ValueError if all outcomes are the same: no weights are the best ones then.
-    """
-    if outcome.all() or not outcome.any():
-        raise ValueError("a fit needs pairs with something new and pairs without")
-    mean, spread = columns.mean(axis=0), columns.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    design = np.column_stack([(columns - mean) / spread, np.ones(len(columns))])
-    each = np.ones(len(columns)) if counts_for is None else counts_for
-    ridge = np.append(np.full(columns.shape[1], 1 / variance), 0.0)
-    weights = np.zeros(design.shape[1])
-    for _ in range(_STEPS):
-        share = rule.probability(design @ weights)
-        slope = design.T @ (each * (share - outcome)) + ridge * weights
-        curvature = (design.T * (each * share * (1 - share))) @ design + np.diag(ridge)
-        step = np.linalg.solve(curvature, slope)
-        weights -= step
-        if np.abs(step).max() < _CLOSE:
-            break
-    else:
-        raise ValueError(f"the fit has not settled after {_STEPS} steps")
-    coefficients = weights[:-1] / spread
-    return Weights(coefficients, float(weights[-1] - coefficients @ mean))
-
-
-def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None) -> Trees:
+def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None, of_kinship: bool = False) -> Trees:
     """Boosted trees that are monotone as `rule` says. counts_for: what each row counts, (n,); default 1."""
-    monotone = [(name in rule.RISING) - (name in rule.FALLING) for name in rule.NOVELTY]
+    names, (rising, falling) = (rule.KINSHIP, rule.KINSHIP_MONOTONE) if of_kinship else (rule.NOVELTY, rule.MONOTONE)
+    monotone = [(name in rising) - (name in falling) for name in names]
     model = lightgbm.LGBMClassifier(
-        n_estimators=_TREES, max_depth=_DEPTH, num_leaves=2**_DEPTH, learning_rate=_RATE, reg_lambda=1.0,
-        min_child_samples=20, min_child_weight=0.01, monotone_constraints=monotone,
+        n_estimators=_TREES[of_kinship], max_depth=DEPTH, num_leaves=2**DEPTH, learning_rate=_RATE[of_kinship],
+        reg_lambda=1.0, min_child_samples=20, min_child_weight=0.01, monotone_constraints=monotone,
         monotone_constraints_method="advanced", num_threads=1, deterministic=True, force_col_wise=True, verbose=-1,
     )  # fmt: skip
     model.fit(columns, outcome, sample_weight=counts_for)
     found = model.booster_.dump_model()["tree_info"]
-    inner = 2**_DEPTH - 1
+    inner = 2**DEPTH - 1
     trees = Trees(
         np.zeros((len(found), inner), np.uint8),
         np.zeros((len(found), inner), np.float32),
@@ -218,37 +173,23 @@ def tree_logits(trees: Trees, columns: Floats) -> Floats:
     return np.array([sum_of(trees, row) for row in columns.astype(np.float32)], np.float64)
 
 
-Teach = Callable[[Floats, Bools, Floats], Callable[[Floats], Floats]]
-"""Fits a model to columns, outcomes and counts; the model says the log-odds of columns."""
-
-
-def logistic(columns: Floats, outcome: Bools, counts_for: Floats) -> Callable[[Floats], Floats]:
-    """Teach a logistic regression; see `Teach`."""
-    return fit(columns, outcome, counts_for).logits
-
-
-def forest(columns: Floats, outcome: Bools, counts_for: Floats) -> Callable[[Floats], Floats]:
-    """Teach boosted trees; see `Teach`."""
-    trees = boosted(columns, outcome, counts_for)
-    return lambda rows: tree_logits(trees, rows)
-
-
 def logits_by_others(
     columns: Floats,
     outcome: Bools,
     usable: Bools,
     groups: Sequence[str],
     counts_for: Floats | None = None,
-    teach: Teach = logistic,
+    of_kinship: bool = False,
 ) -> Floats:
-    """Return the log-odds of each row by a model fitted to the usable rows of the other groups, (n,)."""
+    """Return the log-odds of each row by trees fitted to the usable rows of the other groups, (n,)."""
     _, number = np.unique(np.array(groups), return_inverse=True)
     each = np.ones(len(columns)) if counts_for is None else counts_for
     logits = np.empty(len(columns))
     for group in range(number.max() + 1):
         inside = number == group
         train = usable & ~inside
-        logits[inside] = teach(columns[train], outcome[train], each[train])(columns[inside])
+        trees = boosted(columns[train], outcome[train], each[train], of_kinship)
+        logits[inside] = tree_logits(trees, columns[inside])
     return logits
 
 
@@ -277,8 +218,10 @@ def outcome_of(label: Label) -> bool | None:
 def judged_by_others(pairs: Pairs, groups: Sequence[str]) -> Floats:
     """Return the cross-validated log-odds of all pairs."""
     outcome, _ = outcomes(pairs.labels)
-    logits = logits_by_others(pairs.columns, outcome, usable_in(pairs), groups, pairs.counts_for, forest)
-    return np.where(pairs.is_repeat, _HELD, np.maximum(logits + pairs.fixed, pairs.least))
+    logits = logits_by_others(pairs.columns, outcome, usable_in(pairs), groups, pairs.counts_for)
+    has_fact = np.array([rule.has_fact(one) for one in pairs.similar])
+    logits = np.where(has_fact, np.maximum(logits + pairs.fixed, rule.FACT_LOGIT), logits + pairs.fixed)
+    return np.where(pairs.is_repeat, _HELD, logits)
 
 
 def groups_of(pairs: Pairs) -> dict[str, list[str]]:
@@ -379,7 +322,7 @@ def _compared(edit: Edit, dedup: Deduplicator, items: list[Item]) -> Pairs:
     ready, place = dedup.prepare(items), np.array([len(items) - 1])
     boilerplate = dedup.boilerplate, np.zeros(len(items), np.int64)
     known = ready.prints.signatures
-    similar = compare(ready.prints, known, place, place - 1, None, boilerplate, ready.is_correction)
+    similar = compare(ready.prints, known, place, place - 1, None, boilerplate, corrections(items))
     label, new = ("update", NEW) if edit.truth == "news" else ("copy", "no")
     if edit.kind in _OTHER_ARTICLES:
         label = "different"
@@ -419,7 +362,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
                     found.append((j, one, item.source))
             if found:
                 known = np.concatenate([signatures[label.earlier] for _, label, _ in found])
-                places, marks = np.array([j for j, _, _ in found]), ready.is_correction
+                places, marks = np.array([j for j, _, _ in found]), corrections(ready.subjects)
                 similar = compare(
                     prints, known, places, np.arange(len(found)), None, (dedup.boilerplate, horizons), marks
                 )
@@ -459,13 +402,12 @@ def report(pairs: Pairs) -> str:
     labels = pairs.labels
     logits = {name: judged_by_others(pairs, of) for name, of in groups_of(pairs).items()}
     is_edit = np.array([bool(edit_kind(label)) for label in labels])
-    found, is_same, each = learnt(pairs), np.array([label.same for label in labels]), pairs.counts_for
-    kinship = fit(rule.columns(pairs.similar, of_kinship=True).astype(np.float64), is_same, each)
+    found = learnt(pairs)
     blocks = [
         f"{usable_in(pairs).sum()} of {len(labels)} pairs are fitted, {is_edit.sum()} of them edits, "
         f"{(np.array([label.sample for label in labels]) == FAR.sample).sum()} candidates that are alike in nothing.",
-        _coefficients(kinship, rule.KINSHIP, rule._KINSHIP_INTERCEPT),
-        _table(["feature", "times asked"], _asked(found)),
+        _table(["feature", "times asked"], [*_asked(found[0], rule.NOVELTY), *_asked(found[1], rule.KINSHIP)]),
+        _kinship_rates(pairs),
         _table(["repeated at missed <=", *map(str, _MISSED)], [
             [f"by {name}", *(repeated_at(labels, one, missed) for missed in _MISSED)] for name, one in logits.items()
         ]),
@@ -476,24 +418,45 @@ def report(pairs: Pairs) -> str:
     return "\n\n".join(blocks)
 
 
-def learnt(pairs: Pairs) -> Trees:
-    """The trees of all usable pairs."""
+def learnt(pairs: Pairs) -> tuple[Trees, Trees]:
+    """The trees of novelty and of kinship, of all usable pairs."""
     usable = usable_in(pairs)
-    return boosted(pairs.columns[usable], outcomes(pairs.labels)[0][usable], pairs.counts_for[usable])
+    novelty = boosted(pairs.columns[usable], outcomes(pairs.labels)[0][usable], pairs.counts_for[usable])
+    columns, is_same, each = _kinship_pairs(pairs)
+    return novelty, boosted(columns[each > 0], is_same[each > 0], each[each > 0], of_kinship=True)
 
 
-def _asked(trees: Trees) -> list[list[Any]]:
-    is_split = trees.values[:, 1::2] != trees.values[:, 2::2]
-    counts = np.bincount(trees.features[is_split], minlength=len(rule.NOVELTY)).tolist()
-    return [[name, count] for name, count in zip(rule.NOVELTY, counts, strict=True)]
-
-
-def _coefficients(found: Weights, features: Mapping[str, rule.Feature], intercept: float) -> str:
-    rows: list[list[Any]] = [
-        [name, round(float(now), 2), feature.weight]
-        for (name, feature), now in zip(features.items(), found.coefficients, strict=True)
+def _kinship_pairs(pairs: Pairs) -> tuple[Floats, Bools, Floats]:
+    """The columns of kinship, whether each pair is the same article, and what it counts."""
+    kinds = [edit_kind(label) for label in pairs.labels]
+    each = [
+        _KINSHIP_WEIGHTS.get(kind, EDIT_WEIGHT * (kind not in NEWS or kind in _OTHER_ARTICLES)) if kind else counts
+        for kind, counts in zip(kinds, pairs.counts_for, strict=True)
     ]
-    return _table(["feature", "fitted", "rule.py"], [*rows, ["intercept", round(found.intercept, 2), intercept]])
+    columns = rule.columns(pairs.similar, of_kinship=True).astype(np.float64)
+    return columns, np.array([label.same for label in pairs.labels]), np.array(each)
+
+
+def _kinship_rates(pairs: Pairs) -> str:
+    """Recall and precision of kinship by corpus, cross-validated."""
+    columns, is_same, each = _kinship_pairs(pairs)
+    logits = logits_by_others(columns, is_same, each > 0, groups_of(pairs)["corpus"], each, of_kinship=True)
+    found, weight = logits >= rule.SAME_ARTICLE, np.array([label.weight for label in pairs.labels])
+    rows = []
+    for corpus in ("", *groups_of(pairs)["corpus"]):
+        of = weight * np.array([corpus in ("", label.corpus) for label in pairs.labels])
+        if [corpus or "all"] not in [row[:1] for row in rows] and (of * is_same).any():
+            both = (of * found * is_same).sum()
+            rows.append(
+                [corpus or "all", float(both / (of * is_same).sum()), float(both / max((of * found).sum(), 1e-9))]
+            )
+    return _table(["the same article", "recall", "precision"], rows)
+
+
+def _asked(trees: Trees, names: Iterable[str]) -> list[list[Any]]:
+    is_split = trees.values[:, 1::2] != trees.values[:, 2::2]
+    counts = np.bincount(trees.features[is_split], minlength=256).tolist()
+    return [[name, count] for name, count in zip(names, counts, strict=False)]
 
 
 def _by_corpus(labels: Sequence[Label], logits: Floats, threshold: float, groups: str) -> str:
@@ -528,7 +491,9 @@ def main() -> None:
     given = parser.parse_args()
     pairs = read_pairs(given.folder)
     if given.write:
-        write_trees(rule.TABLE, learnt(pairs), list(rule.NOVELTY))
+        novelty, kinship = learnt(pairs)
+        write_trees(rule.TABLE, novelty, list(rule.NOVELTY))
+        write_trees(rule.KINSHIP_TABLE, kinship, list(rule.KINSHIP))
     print(report(pairs))
 
 

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup import rule
-from stream_dedup.dedup.rule import logit
-from stream_dedup.dedup.similarity import unknown
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import Label, read_labels
 from stream_dedup.settings import load_settings
-from stream_dedup.settings.judging import NOVELTY_NAMES
 from tests.labels import files
 from tests.labels.files import FRESH, MEASURED, READ_AGAIN, TAUGHT, as_read_again
 from tests.labels.fit import (
@@ -176,11 +173,3 @@ def test_a_pair_that_was_read_again_has_the_second_label_and_the_first_weight(
     one, *others = as_read_again(labels)
     assert (one.label, one.new, one.unsure, one.weight) == ("update", "yes", True, 7.0)
     assert others == labels[1:]
-
-
-def test_a_new_fact_is_judged_as_the_package_judges_it() -> None:
-    """`cautious` holds none back, whatever the trees of a fold say."""
-    similar = unknown(2)
-    similar["new_sentences"] = 0, 9
-    least = Pairs([Label("a", "b", "cut")] * 2, similar, [""] * 2).least
-    assert least.tolist() == [-np.inf, logit(NOVELTY_NAMES["cautious"])]
