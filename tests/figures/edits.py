@@ -254,7 +254,10 @@ def held_of_news(counted: Counted, row: str | None = None) -> float:
     return held / judged_
 
 
-_SHOWN = {"news held back": tuple(NEWS), "lead": ("lead",), "figure": ("figure", "amount")}
+_SHOWN = {
+    "all news held": tuple(NEWS),
+    **{"a lead": ("lead",), "a figure": ("figure", "amount"), "a form": ("form",), "two sentences": ("append",)},
+}
 """Columns of the table of names: the kinds of edits of each."""
 
 
