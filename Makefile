@@ -86,16 +86,17 @@ failover: env
 figures: $(if $(CORPORA),env,no-corpora)
 	$(BIN)/python -m tests.figures "$(CORPORA)" $(ARGS)
 	$(BIN)/python -m docs.build
+	$(BIN)/stream-dedup config reference > config/reference.md
 
 no-corpora:
 	@echo "Name the folder of corpora and labels: make figures CORPORA=DIR" >&2; exit 2
 
 # The generated pages: settings, metrics, the dashboard, and tables and figures in README.md, docs/ and deploy/.
 reference: env
+	$(BIN)/python -m docs.build
 	$(BIN)/stream-dedup config reference > config/reference.md
 	$(BIN)/stream-dedup config metrics > config/metrics.md
 	$(BIN)/python deploy/grafana/build.py
-	$(BIN)/python -m docs.build
 
 # dist/: the wheel with machine code for this Python and those that were compiled before, and the source archive. Equal
 # sources give equal bytes, whenever and wherever they are built.

@@ -68,8 +68,12 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
     found, measured = results.load(), latest_benchmarks()
     spark = json.loads(SPARK.read_text("utf-8"))
     return {
-        "README.md": {"speeds": lambda: speeds(measured)},
+        "README.md": {
+            "quality": lambda: edits.quality(found["readers"].figures["languages"], found["edits"].figures["balanced"]),
+            "speeds": lambda: speeds(measured),
+        },
         "docs/decision.md": {
+            "names": lambda: edits.names(found["readers"].figures["cross-validated"], found["edits"].figures),
             "readers": lambda: tables.readers(found["readers"]),
             "edits": lambda: edits.by_name(found["edits"].figures),
             "edits by language": lambda: edits.by_language(found["edits"].figures["balanced"]),

@@ -46,7 +46,7 @@ def evaluate_command(
 
     `new` says whether a reader of the earlier item would miss something of the later one: yes, no, little. With it the
     command also prints the shares missed and repeated, those of a simpler rule, the trade-off between the two, and the
-    value of decision.novelty that fits your labels.
+    name of decision.novelty that fits your labels.
     """
     from stream_dedup.batch.lines import LineReader
     from stream_dedup.evaluate.evaluation import evaluate, figures, page, require_matplotlib, sections

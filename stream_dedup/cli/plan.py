@@ -61,8 +61,8 @@ def plan_command(
 ) -> None:
     """Plan the index: recall, memory, and settings to paste.
 
-    Prints first the recall and memory of the present settings. Proposes the cheapest others if the present ones miss
-    the given recall, distance or memory.
+    Prints first the recall and memory of the present settings, and last what each name of decision.novelty promises.
+    Proposes the cheapest others if the present ones miss the given recall, distance or memory.
 
     Plans the number of anchors; without anchors bands and rows; for family = simhash or given the Hamming distance and
     the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of the pairs at --threshold
@@ -111,8 +111,18 @@ def plan_command(
         common.print_json({"items": originals, "migrate": advice.changes_scheme, "settings": paste, "plan": advice})
         return
     _print_advice(console, traffic, advice)
+    if fingerprint.family == "minhash" and decision.rule == "novelty":
+        _print_promises(console, decision.threshold)
     if fingerprint.shingle_letters:
         console.print(_LETTERS)
+
+
+def _print_promises(console: "Console", present: float) -> None:
+    from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES, with_name
+
+    console.print(f"\nWHAT IS HELD BACK: decision.novelty is {with_name(present)}")
+    for name, promise in NOVELTY_PROMISES.items():
+        console.print(f"{with_name(NOVELTY_NAMES[name])}: {promise}")
 
 
 def _rounded(count: float) -> str:

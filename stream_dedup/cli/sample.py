@@ -53,7 +53,7 @@ def sample_command(
     """Label borderline decisions; find the threshold for your feed.
 
     Measures on your feed the precision of the items held back, and how much readers would miss. From 40 labels on it
-    recommends a value of decision.novelty.
+    recommends one of the names of decision.novelty, and says what it promises.
 
     Needs a terminal. Two questions, answered with a key: s the same article, or d different articles; then n nothing
     new, or m a reader would miss something. DIRECTORY/labels.jsonl stores the answers: `label` is copy (s) or different

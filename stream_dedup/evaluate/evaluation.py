@@ -59,7 +59,7 @@ from stream_dedup.observe.report import TEXT_CHARS
 from stream_dedup.observe.retained import JudgedItem, judged_item
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
-from stream_dedup.settings.judging import with_name
+from stream_dedup.settings.judging import name_of, with_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -275,7 +275,7 @@ def advice_section(advice: Advice, present: float) -> Section:
         rows.append((with_name(value), one.held, *intervals(one, "missed", "repeated"), note))
     said = [advice.remark()]
     if advice.novelty not in (None, present):
-        said.append(f"[decision]\nnovelty = {advice.novelty:g}")
+        said.append(f'[decision]\nnovelty = "{name_of(advice.novelty)}"')
     columns = ("novelty", "held", "missed (95 %)", "repeated (95 %)", "")
     return Section("Which threshold fits this feed?", said, columns, rows)
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError, InputError, UsageError
+from stream_dedup.settings.judging import NOVELTY_PROMISES
 from tests.cli.commands import json_of, run, words
 
 TEXT = "The old ferry was taken out of service on Monday morning after engineers had found cracks in its hull."
@@ -166,6 +167,8 @@ def test_plan_prints_present_settings_request_proposal_and_migration_in_this_ord
     headings = ["PRESENT SETTINGS", "REQUESTED: 200,000 originals, recall 1.000 at body Jaccard 0.5", "PROPOSED"]
     headings += ["[fingerprint]\nanchors = 24\n\nThese settings change the fingerprint scheme"]
     headings += ["stream-dedup migrate --config NEW", "What the index proposes, by Jaccard (the S-curve)"]
+    headings += ["WHAT IS HELD BACK: decision.novelty is 0.4 balanced"]
+    headings += [f"{name}: {promise}" for name, promise in NOVELTY_PROMISES.items()]
     places = [shown.index(heading) for heading in headings]
     assert places == sorted(places)
     assert "e+" not in shown, "numbers without exponents"
@@ -196,6 +199,7 @@ def test_plan_of_a_simhash_has_distance_layout_and_memory(monkeypatch: pytest.Mo
     monkeypatch.setenv("STREAM_DEDUP_FINGERPRINT__FAMILY", "simhash")
     shown = run("plan", "--recall", "0.8", "--threshold", "0.95", "--items", "17G")
     assert "58 signature + 12 keys" in shown
+    assert "WHAT IS HELD BACK" not in shown, "it knows no novelty"
     assert "REQUESTED: 17,000,000,000 originals, recall 0.800 at body Jaccard 0.95, within 6 bits" in shown
     found = json_of("plan", "--recall", "0.8", "--threshold", "0.95")
     layout = found["plan"]["proposed"]["settings"]["layout"]

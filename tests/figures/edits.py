@@ -27,7 +27,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.settings.judging import NOVELTY_NAMES
+from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES
 from tests.figures.copy_edits import COPIES
 from tests.figures.families import Tables
 from tests.figures.filler_edits import FILLER
@@ -50,6 +50,8 @@ CORPORA = (
     "webz_multi",
     "rss_stream_2026-01-27_2026-01-30",
 )
+LANGUAGES = {"en": "English", "de": "German", "zh": "Chinese", "ne": "Nepali", "": "nine others"}
+"""The rows of README's table. The nine others are in one small corpus."""
 EDITED: dict[str, Tables] = {name: {"decision": {"novelty": name}} for name in NOVELTY_NAMES}
 """The settings that are measured, by name."""
 COUNT = 25
@@ -238,6 +240,48 @@ def by_language(counted: Counted) -> str:
         sums = [_sum(of_kind.get(language, (0, 0)) for of_kind in of_kinds) for language in languages]
         rows.append([name, *map(_share, sums)])
     return table(["edit", *languages], rows)
+
+
+def row_of(language: str) -> str:
+    """The row of README's table that a language stands in, a key of `LANGUAGES`."""
+    return language if language in LANGUAGES else ""
+
+
+def held_of_news(counted: Counted, row: str | None = None) -> float:
+    """The share of all edits with news that is held back; row: of `LANGUAGES`, default all."""
+    of_news = [of_kind.items() for kind, of_kind in counted.items() if kind in NEWS]
+    held, judged_ = _sum(count for one in of_news for language, count in one if row in (None, row_of(language)))
+    return held / judged_
+
+
+_SHOWN = {
+    "all news held": tuple(NEWS),
+    **{"a lead": ("lead",), "a figure": ("figure", "amount"), "a form": ("form",), "two sentences": ("append",)},
+}
+"""Columns of the table of names: the kinds of edits of each."""
+
+
+def names(of_readers: Mapping[str, Mapping[str, float]], counted: Mapping[str, Counted]) -> str:
+    """What each name of `decision.novelty` promises, with measured shares, as Markdown. of_readers: rates by name."""
+    rows = []
+    for name, of_name in counted.items():
+        promise = NOVELTY_PROMISES[name].split(" Measured:")[0]
+        sums = [_sum(c for kind in kinds for c in of_name.get(kind, {}).values()) for kinds in _SHOWN.values()]
+        rates = [share(of_readers[name][rate]) for rate in ("missed", "repeated")]
+        rows.append([f"`{name}`", promise, *map(_share, sums), *rates])
+    return table(["name", "promise", *_SHOWN, "missed", "repeated"], rows)
+
+
+def quality(of_readers: Mapping[str, Mapping[str, float]], counted: Counted) -> str:
+    """Missed and repeated at the default, and what is held back of the edits with news, by language, as Markdown.
+
+    of_readers: rates by row of `LANGUAGES`.
+    """
+    rows = []
+    for row, name in LANGUAGES.items():
+        found = of_readers[row]
+        rows.append([name, share(found["missed"]), share(found["repeated"]), share(held_of_news(counted, row), 2)])
+    return table(["language", "missed", "repeated", "news held"], rows)
 
 
 def _sum(counts: Iterable[Sequence[int]]) -> tuple[int, int]:

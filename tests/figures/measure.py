@@ -12,7 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from stream_dedup.evaluate.exact import Fidelity, ShingleSets, body_sets, fidelity, held_by_jaccard, measured_curve
 from stream_dedup.evaluate.labels import Label, by_first_delivery, read_labels
@@ -23,11 +25,13 @@ from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings.judging import NOVELTY_NAMES
 from tests.batch.feed import judge_lines
 from tests.figures import edits as truths
 from tests.figures.families import BODY_ALONE, FAMILIES, LABELLED, Labelled, Tables
 from tests.figures.results import ROOT, File, Section, file_of, section
 from tests.figures.short import SHORT, short
+from tests.figures.stories import language_of
 from tests.labels import fit
 from tests.labels.files import MEASURED, READ_AGAIN, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
@@ -44,6 +48,7 @@ EXACTNESS_CORPORA = {"English pages": ENGLISH, "Reuters": REUTERS, "Chinese page
 THRESHOLD = 0.8
 """The Jaccard at which decisions are compared with exact ones: the usual one."""
 DEFAULT = "default"
+_UNNAMED = "en"  # the language of corpora that name none: Reuters and others
 
 
 class Corpora:
@@ -157,12 +162,13 @@ def exactness(corpora: Corpora) -> dict[str, Any]:
 
 
 def readers(corpora: Corpora) -> dict[str, Any]:
-    """Measure missed and repeated on all labels of whole corpora, by three ways to judge.
+    """Measure missed and repeated on all labels of whole corpora.
 
-    cross-validated: each pair alone, by weights that were fitted on the other corpora and languages; stream: the
-    decision on the whole corpus; jaccard: exact body Jaccard on the whole corpus, as `evaluate` compares. On a whole
-    corpus an item may be held back for another original than the labelled one. Then it counts as readers judged it
-    beside that original, and if none did (`unread`), as they judged the labelled pair.
+    cross-validated: each pair alone, by trees that were fitted on the other corpora, at each name of
+    `decision.novelty`; languages: the same at the default, by row of README's table. stream: the decision on the whole
+    corpus, with the trees of the package, which these labels taught; jaccard: exact body Jaccard on the whole corpus.
+    On a whole corpus an item may be held back for another original than the labelled one. Then it counts as readers
+    judged it beside that original, and if none did (`unread`), as they judged the labelled pair.
     """
     labels = as_read_again(label for path in MEASURED for label in corpora.labels(Path(path)))
     others = as_read_again(label for path in (*SAME_FILES, *TAUGHT) for label in corpora.labels(Path(path)))
@@ -173,9 +179,12 @@ def readers(corpora: Corpora) -> dict[str, Any]:
         by_corpus.setdefault(label.corpus or "", []).append(label)
     settings = load_settings()
     seen_by: dict[str, list[Seen]] = {"stream": [], "jaccard": []}
+    rows: dict[tuple[str, str], str] = {}
     for name, own in by_corpus.items():
         corpora.report(f"{name}: {len(own)} labels")
         corpus = corpora[name]
+        for record in map(json.loads, corpus.lines):
+            rows[name, str(record.get("id"))] = truths.row_of(language_of(record) or _UNNAMED)
         verdicts = [verdict for verdict in judge_lines(corpus.lines, settings) if is_held(verdict)]
         originals = {
             "stream": {verdict.id: verdict.original.id if verdict.original else "" for verdict in verdicts},
@@ -185,12 +194,20 @@ def readers(corpora: Corpora) -> dict[str, Any]:
             seen_by[way] += as_seen(own, original_of, read)
     corpora.report("cross-validation")
     pairs = fit.read_pairs(corpora.folder)
-    logits = fit.judged_by_others(pairs, fit.corpora_and_languages(pairs.labels))
-    found = {"cross-validated": _rates(fit.rates_of(pairs.labels, logits, settings.decision.threshold))}
-    for way, seen in seen_by.items():
-        of_way = rates([one.label for one in seen], [one.held for one in seen])
-        found[way] = _rates(of_way) | {"unread": sum(not one.read for one in seen)}
-    return {"pairs": len(labels), "jaccard": THRESHOLD, "novelty": settings.decision.threshold, "rates": found}
+    logits = fit.judged_by_others(pairs, fit.groups_of(pairs)["corpus"])
+    row_of = np.array([rows.get((label.corpus or "", label.later), "none") for label in pairs.labels])
+
+    def rates_at(threshold: float, places: NDArray[np.bool_]) -> dict[str, float]:
+        chosen = np.flatnonzero(places)
+        return _rates(fit.rates_of([pairs.labels[i] for i in chosen], logits[chosen], threshold))
+
+    return {
+        "pairs": len(labels),
+        "threshold": THRESHOLD,
+        "cross-validated": {name: rates_at(at, np.ones(len(row_of), np.bool_)) for name, at in NOVELTY_NAMES.items()},
+        "languages": {row: rates_at(settings.decision.threshold, row_of == row) for row in truths.LANGUAGES},
+        **{way: _of(seen) for way, seen in seen_by.items()},
+    }
 
 
 class Seen(NamedTuple):
@@ -232,6 +249,11 @@ def edits(corpora: Corpora) -> dict[str, Any]:
 
     settings = {row: load_settings(**tables) for row, tables in truths.EDITED.items()}
     return truths.counts(truths.measured(lines_of, tuple(truths.KINDS), settings, truths.COUNT))
+
+
+def _of(seen: Sequence[Seen]) -> dict[str, float]:
+    found = rates([one.label for one in seen], [one.held for one in seen])
+    return _rates(found) | {"unread": sum(not one.read for one in seen)}
 
 
 def _rates(found: Rates) -> dict[str, float]:

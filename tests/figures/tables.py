@@ -115,19 +115,19 @@ ALONE = (
 
 def readers(section: Section) -> str:
     """What readers miss and see twice, by rule."""
-    rates = section.figures["rates"]
-    jaccard = share(section.figures["jaccard"], 1)
+    figures = section.figures
+    jaccard = share(figures["threshold"], 1)
 
-    def measured(name: str, way: str) -> list[str]:
-        return [name, share(rates[way]["missed"]), share(rates[way]["repeated"])]
+    def measured(name: str, found: Mapping[str, float]) -> list[str]:
+        return [name, share(found["missed"]), share(found["repeated"])]
 
     return table(
         ["rule", "missed", "repeated"],
         [
-            measured("stream_dedup, the pair alone", "cross-validated"),
+            *(measured(f"`{name}`, the pair alone", found) for name, found in figures["cross-validated"].items()),
             *ALONE,
-            measured("stream_dedup, the whole corpus as a stream", "stream"),
-            measured(f"body Jaccard ≥ {jaccard}, what most tools do, the whole corpus as a stream", "jaccard"),
+            measured("`balanced`, the whole corpus as a stream", figures["stream"]),
+            measured(f"body Jaccard ≥ {jaccard}, what most tools do, the whole corpus as a stream", figures["jaccard"]),
         ],
     )
 

@@ -410,3 +410,21 @@ def test_counts_are_rendered_by_kind_and_language() -> None:
         "| **all news** | 1.0 | .00 |",
         "| **all copies** | 1.0 | – |",
     ]
+
+
+def test_quality_and_promises_count_news_alone_by_row() -> None:
+    """A language without a row of its own stands in the last one."""
+    counts = {"en": [1, 2], "de": [0, 1], "zh": [0, 1], "ne": [1, 1], "it": [1, 4], "fa": [0, 1]}
+    counted = {name: {"figure": counts, "cut": {"en": [9, 9]}} for name in edits.EDITED}
+    rate = {"missed": 0.02, "repeated": 0.1}
+    assert edits.held_of_news(counted["balanced"]) == 0.3
+    assert edits.quality(dict.fromkeys(edits.LANGUAGES, rate), counted["balanced"]).splitlines()[2:] == [
+        "| English | .020 | .100 | .50 |",
+        "| German | .020 | .100 | .00 |",
+        "| Chinese | .020 | .100 | .00 |",
+        "| Nepali | .020 | .100 | 1.0 |",
+        "| nine others | .020 | .100 | .20 |",
+    ]
+    rows = edits.names(dict.fromkeys(edits.EDITED, rate), counted).splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == ["| `cautious`", "| `balanced`", "| `eager`"]
+    assert all(row.endswith(". | .30 | – | .30 | – | – | .020 | .100 |") and "Measured" not in row for row in rows)

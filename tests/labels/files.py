@@ -35,6 +35,8 @@ TAUGHT = (
     _OWN / "clean_pairs.jsonl",
     _OWN / "near_pairs.jsonl",
 )
+# Drawn from what a fit decides, and read after it: they teach nothing, and the pages have their rates.
+FRESH = (_OWN / "fresh_pairs.jsonl", _OWN / "fresh_pairs_2.jsonl")
 # Pairs of the files above that were read again with their whole texts; the first readers had seen cut ones.
 READ_AGAIN = _OWN / "read_again.jsonl"
 # Its languages stand one behind the other; all other corpora are in the order in which they came.

@@ -12,7 +12,7 @@ from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import Label, read_labels
 from stream_dedup.settings import load_settings
 from tests.labels import files
-from tests.labels.files import MEASURED, READ_AGAIN, TAUGHT, as_read_again
+from tests.labels.files import FRESH, MEASURED, READ_AGAIN, TAUGHT, as_read_again
 from tests.labels.fit import (
     Pairs,
     compare_in_stream,
@@ -24,7 +24,7 @@ from tests.labels.fit import (
     repeated_at,
 )
 
-OWN_FILES = [path for path in (*MEASURED, *TAUGHT) if isinstance(path, Path)]
+OWN_FILES = [path for path in (*MEASURED, *TAUGHT, *FRESH) if isinstance(path, Path)]
 NOTICE = "Readers who want the whole story of the valley can buy our printed edition at every station kiosk."
 OPENED = "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all the builders."
 
