@@ -213,13 +213,16 @@ def check_topics(settings: Settings) -> dict[str, Topic]:
     return existing
 
 
-def topic_ids_and_notes(settings: Settings, names: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The present ids of the topics that exist, and what stands beside the group's offsets."""
+def topic_ids_and_offsets(
+    settings: Settings, names: Sequence[str]
+) -> tuple[dict[str, str], dict[int, tuple[int, str]]]:
+    """The present ids of the topics that exist; and the group's offsets: input partition -> offset, note beside it."""
     group, topic = settings.kafka.group_id, settings.topics.input
     with _administrator(settings) as admin:
         ids = {name: topic_id for name, (_, topic_id) in _existing(admin, names).items()}
         offsets = admin.list_group_offsets(group)[group]
-    return ids, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
+    own = {place.partition: at for place, at in offsets.items() if place.topic == topic}
+    return ids, {partition: (int(at.offset), str(at.metadata)) for partition, at in own.items()}
 
 
 def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:

@@ -27,11 +27,11 @@ from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaAdminClient
 from stream_dedup.kafka.errors import DISTRUSTED, AuthorizationError, KafkaError, NodeNotReadyError, error_text
-from stream_dedup.kafka.topics import topic_ids_and_notes
+from stream_dedup.kafka.topics import topic_ids_and_offsets
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.resume import Note, check_output, last_of, recreated_message
+from stream_dedup.worker.resume import Committed, Note, check_output, last_of, recreated_message
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -247,6 +247,7 @@ class TopicWatch:
         )
         self._ids: dict[str, str] = {}
         self._misses = 0
+        self.committed: Mapping[int, Committed] = {}  # the group's offsets as of the last answer
 
     def expect(self, ids: Mapping[str, str]) -> None:
         """Set the ids to compare with."""
@@ -268,7 +269,7 @@ class TopicWatch:
         if answer is None:
             return None
         try:
-            ids, last = answer.result()
+            ids, self.committed = answer.result()
         except Stalled as error:
             log.warning(
                 "asking for the topics: %s; one that was recreated meanwhile was not noticed. Asking anew", error
@@ -277,7 +278,7 @@ class TopicWatch:
         except StreamError:  # Kafka is away, which the worker itself reports
             return None
         change = self._compare(ids)
-        check_output(self._context.settings, last)
+        check_output(self._context.settings, last_of(one.note for one in self.committed.values()))
         return change
 
     def check_now(self) -> None:
@@ -287,10 +288,10 @@ class TopicWatch:
     def end(self) -> None:
         self._question.calls.end()
 
-    def _ask(self) -> tuple[dict[str, str], Note | None]:
-        """The topics' ids, and the note of the group's last commit."""
-        ids, notes = topic_ids_and_notes(self._context.settings, self._watched)
-        return ids, last_of(map(Note.parse, notes))
+    def _ask(self) -> tuple[dict[str, str], Mapping[int, Committed]]:
+        """The topics' ids, and what the group has committed."""
+        ids, offsets = topic_ids_and_offsets(self._context.settings, self._watched)
+        return ids, {partition: Committed(offset, Note.parse(note)) for partition, (offset, note) in offsets.items()}
 
     def _compare(self, ids: Mapping[str, str]) -> str | None:
         source, changelog = self._watched

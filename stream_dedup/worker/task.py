@@ -57,6 +57,7 @@ from stream_dedup.errors import (
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.epochs import UNKNOWN
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.phrases import counted
@@ -163,7 +164,7 @@ class PartitionTask:
         # Connecting takes some 60 ms. Done meanwhile, so that the store can read as soon as the fence stands.
         connected = self._packer.start("connecting to the changelog", self._store.reader.connect)
         try:
-            topics = self._fence(check)
+            topics = self._fence(group, check)
         finally:
             wait([connected])  # it has a time limit; no two threads may use the store
         connected.result()
@@ -182,6 +183,10 @@ class PartitionTask:
         facts = self._resume_facts(group, restored, topics)
         self.positions = resume.resume_offsets(settings, facts)
         self._committed = {partition: committed.offset for partition, committed in facts.committed.items()}
+        for partition, offset in self.positions.items():
+            at = facts.committed.get(partition)
+            epoch = at.epoch if at is not None and at.offset == offset else UNKNOWN
+            group.epochs.begin(TopicPartition(self._topics.input, partition), offset, epoch)
         loss = resume.state_loss(settings, facts)
         if loss is not None:
             log.error("%s", loss, extra={"task": self.name})
@@ -189,7 +194,7 @@ class PartitionTask:
         self._failed.committed(self.positions)
         self.opened_in = time.monotonic() - began
 
-    def _fence(self, check: Callable[[], None]) -> dict[str, Topic]:
+    def _fence(self, group: Group, check: Callable[[], None]) -> dict[str, Topic]:
         """Check the topics, and create the producer."""
         context, dedup = self._context, self._store.dedup
         topics = context.check_topics()
@@ -206,7 +211,7 @@ class PartitionTask:
             topics=list(topics),
         )
         self._close_producer = self._producer.close
-        self._producer.note = self._note
+        self._producer.note, self._producer.epoch_before = self._note, group.epochs.before
         return topics
 
     def _resume_facts(self, group: Group, restored: RestoreResult, topics: Mapping[str, Topic]) -> resume.ResumeFacts:
@@ -236,7 +241,8 @@ class PartitionTask:
         )
 
     def _note(self) -> str:
-        return resume.Note(self._input_id, self._changelog_id, self._context.now_ms(), self._topics.output).text()
+        topics, now = self._topics, self._context.now_ms()
+        return resume.Note(self._input_id, self._changelog_id, now, topics.output, topics.changelog).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
@@ -477,6 +483,11 @@ class TaskSlot:
     def standby_lag(self) -> tuple[int, float] | None:
         """The store's lag behind the changelog, offsets and seconds (`StateStore.lag`); None: unknown."""
         return self._store.lag if self._store is not None and self._opening is None else None
+
+    @property
+    def standby_has(self) -> RestoreResult | None:
+        """What the store has read of the changelog as a standby, once that is everything."""
+        return self._store.all_read if self._store is not None and self._opening is None else None
 
     @property
     def is_quiet(self) -> bool:

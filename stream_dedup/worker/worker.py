@@ -41,6 +41,7 @@ from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
+from stream_dedup.worker.resume import check_changelog
 from stream_dedup.worker.task import PartitionTask, TaskSlot
 
 log = logging.getLogger(__name__)
@@ -336,6 +337,8 @@ class Worker:
             self._observer.error(error, slot.standby_retry.failed(error, self._last_poll))
         if slot.standby_lag is not None:
             self._observer.standby_progress(slot.name, *slot.standby_lag)
+        if slot.standby_has is not None:
+            check_changelog(self._settings, self._watch.committed, slot.standby_has)
 
     def _give_up(self, group: Group) -> None:
         """Leave the group for a while if this member cannot open any task, and others may do better."""

@@ -68,13 +68,13 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     asked = threading.Semaphore(0)
     answers = [False]
 
-    def topic_ids_and_notes(*_: object) -> tuple[dict[str, str], list[str]]:
+    def topic_ids_and_offsets(*_: object) -> tuple[dict[str, str], dict[int, tuple[int, str]]]:
         asked.release()
         if not answers[0]:
             release.wait(60)
-        return {"news.raw": "b", "news.dedup-changelog": "c"}, []
+        return {"news.raw": "b", "news.dedup-changelog": "c"}, {}
 
-    monkeypatch.setattr(cluster_watch, "topic_ids_and_notes", topic_ids_and_notes)
+    monkeypatch.setattr(cluster_watch, "topic_ids_and_offsets", topic_ids_and_offsets)
     watch = TopicWatch(context(load_settings()))
     watch.expect({"news.raw": "a", "news.dedup-changelog": "c"})
     for _ in range(4 * 3600):
