@@ -43,7 +43,14 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.kafka.errors import DISTRUSTED, CertificateProblem, certificate_problem
+from stream_dedup.kafka.errors import (
+    DISTRUSTED,
+    REACHED,
+    UNREACHED,
+    CertificateProblem,
+    certificate_problem,
+    error_text,
+)
 
 VERSION = "3.0.12"
 
@@ -138,18 +145,25 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         await super()._connect(node, conn, **options)
         failure, server = conn.init_future.exception, f"{node.host}:{node.port}"
+        client_id, is_bootstrap = self.config["client_id"], self.cluster.is_bootstrap(node.node_id)
         if failure is None:
-            DISTRUSTED.remove(self.config["client_id"], server)
+            DISTRUSTED.remove(client_id, server)
+            UNREACHED.remove(client_id, server)
+            if is_bootstrap and conn.init_future.succeeded():
+                REACHED.add(client_id, server, "")
             return
         # The client's own error has the error of a handshake as its context, that of a later read as its argument.
         for cause in (failure.__context__, *failure.args):
             cause = certificate_problem(cause, server, self.config)
             failure = cause or failure
-        if not self.cluster.is_bootstrap(node.node_id):
-            if isinstance(failure, CertificateProblem):
-                DISTRUSTED.add(self.config["client_id"], server, str(failure.args[0]))
-        elif isinstance(failure, _FINAL):
-            self._auth_failures[node.node_id] = failure
+        if is_bootstrap:
+            REACHED.remove(client_id, server)
+            if isinstance(failure, _FINAL):
+                self._auth_failures[node.node_id] = failure
+        elif isinstance(failure, CertificateProblem):
+            DISTRUSTED.add(client_id, server, str(failure.args[0]))
+        else:
+            UNREACHED.add(client_id, server, f"{server} ({error_text(failure)})")
 
 
 def _data_first(data: bytes, error: Exception | None) -> tuple[bytes, Exception | None]:

@@ -204,7 +204,7 @@ def check_topics(settings: Settings) -> dict[str, Topic]:
 
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
-    with _administrator(settings) as admin:
+    with administrator(settings) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
     found = problems(settings, existing)
@@ -213,28 +213,16 @@ def check_topics(settings: Settings) -> dict[str, Topic]:
     return existing
 
 
-def topic_ids_and_offsets(
-    settings: Settings, names: Sequence[str]
-) -> tuple[dict[str, str], dict[int, tuple[int, str]]]:
-    """The present ids of the topics that exist; and the group's offsets: input partition -> offset, note beside it."""
-    group, topic = settings.kafka.group_id, settings.topics.input
-    with _administrator(settings) as admin:
-        ids = {name: topic_id for name, (_, topic_id) in _existing(admin, names).items()}
-        offsets = admin.list_group_offsets(group)[group]
-    own = {place.partition: at for place, at in offsets.items() if place.topic == topic}
-    return ids, {partition: (int(at.offset), str(at.metadata)) for partition, at in own.items()}
-
-
 def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:
     """What a group has committed: (topic, partition) -> offset, and the note beside it."""
-    with _administrator(settings) as admin:
+    with administrator(settings) as admin:
         offsets = admin.list_group_offsets(group)[group]
     return {(place.topic, place.partition): (int(at.offset), str(at.metadata)) for place, at in offsets.items()}
 
 
 def has_had_records(settings: Settings, topic: str) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since."""
-    with _administrator(settings) as admin:
+    with administrator(settings) as admin:
         count, _ = _existing(admin, [topic]).get(topic, (0, ""))
         ends = log_end_offsets(admin, [TopicPartition(topic, number) for number in range(count)])
     return any(end > 0 for end in ends.values())
@@ -262,7 +250,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
             return  # another process created it meanwhile
         created.append(name)
 
-    with _administrator(settings) as admin:
+    with administrator(settings) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
         if given not in existing:
@@ -289,11 +277,11 @@ def _check_brokers(admin: Any, settings: Settings) -> None:
 
 
 @contextmanager
-def _administrator(settings: Settings) -> Iterator[Any]:
-    """An admin client for a `with` block; its errors become ours."""
+def administrator(settings: Settings, **options: Any) -> Iterator[Any]:
+    """An admin client with these options for a `with` block; its errors become ours."""
     doing = f"asking Kafka at {settings.kafka.bootstrap_servers} for the topics"
     try:
-        admin = client.make(KafkaAdminClient, client.connection(settings))
+        admin = client.make(KafkaAdminClient, client.connection(settings) | options)
     except KafkaError as error:
         failure = errors.translate(error, doing)
         if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it

@@ -108,6 +108,7 @@ class PartitionTask:
         self.opened_in = 0.0  # seconds
         self.positions: dict[int, int] = {}
         self._committed: dict[int, int] = {}  # positions that the group has, or that are being committed
+        self._lag: Mapping[int, int] = {}  # as last reported
         self._context, self._store, self._failed = context, store, failed
         self._topics = context.settings.topics
         self._packer = context.thread(f"{name}-packer")
@@ -298,7 +299,7 @@ class PartitionTask:
             odd_times=odd_times,
             records=records,
             shapes=self._judge.take_shapes() if records else {},
-            lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
+            lag=_lag(ends, positions),
         )
         # Beside the previous batch's commit, which `finish` waits for; there is one transaction at a time.
         producer = self._producer
@@ -330,6 +331,7 @@ class PartitionTask:
         self._store.confirm(self._producer.ends_in(self._store.topic))
         self._failed.committed(self.positions)
         self._outgoing.update_partitions(self._producer.partitions)
+        self._lag = batch.report.lag
         if batch.report.records:
             self._context.observer.batch(replace(batch.report, seconds={**batch.report.seconds, **seconds}))
         return bool(batch.report.records)
@@ -349,13 +351,20 @@ class PartitionTask:
 
     def skip_to(self, consumer_positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
         """Advance past control records and aborted records: the consumer stands here, and every record before was
-        processed. Otherwise the task would resume at offsets that retention may have deleted.
+        processed. Otherwise the task would resume at offsets that retention may have deleted. Report a new lag: records
+        of an open transaction are none that can be polled.
         """
-        positions = _advanced(self.positions, consumer_positions)
-        if self._in_flight is None and self.positions != positions:
-            self.positions = positions
-            lag = {partition: max(0, ends[partition] - positions[partition]) for partition in positions.keys() & ends}
+        if self._in_flight is not None:
+            return
+        self.positions = _advanced(self.positions, consumer_positions)
+        lag = _lag(ends, self.positions)
+        if lag != self._lag:
+            self._lag = lag
             self._context.observer.positions_advanced(self.name, lag)
+
+
+def _lag(ends: Mapping[int, int], positions: Mapping[int, int]) -> dict[int, int]:
+    return {partition: max(0, end - positions[partition]) for partition, end in ends.items() if partition in positions}
 
 
 def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:

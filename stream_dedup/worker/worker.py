@@ -142,6 +142,10 @@ class Worker:
         self._check_changelog()
         polled, failed = self._poll(self._group)
         self._last_poll = time.monotonic()
+        if is_member(self._membership):
+            self._watch.joining_since = None
+        elif self._watch.joining_since is None:
+            self._watch.joining_since = self._last_poll
         if not waiting:
             self._dispatch(self._group, polled, {} if failed is not None else self._group.positions())
         if failed is not None:
@@ -161,6 +165,10 @@ class Worker:
 
     def _check_changelog(self) -> None:
         """Report a changelog that was recreated. The index in memory is complete, and better than any restore."""
+        group = self._settings.kafka.group_id
+        self._watch.opening = [
+            f"{group}-{slot.name}" for slot in self._slots.values() if slot.partitions and slot.task is None
+        ]
         change = self._watch.poll()
         if change is None:
             return

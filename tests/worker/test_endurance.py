@@ -13,7 +13,7 @@ from kafka.errors import SaslAuthenticationFailedError
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
-from stream_dedup.kafka.errors import Distrusted
+from stream_dedup.kafka.errors import RecentBrokers
 from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import load_settings
 from stream_dedup.worker import cluster_watch
@@ -44,7 +44,7 @@ def test_only_the_last_secrets_of_a_file_are_remembered(tmp_path: Path) -> None:
 
 def test_brokers_that_are_no_longer_distrusted_are_forgotten() -> None:
     clock = itertools.count(0, 10)
-    brokers = Distrusted(clock=lambda: float(next(clock)))
+    brokers = RecentBrokers(clock=lambda: float(next(clock)))
     for i in range(1000):
         brokers.add("client", f"10.0.0.{i}:9093", "expired")
     assert len(brokers._problems) < 10
@@ -68,13 +68,13 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     asked = threading.Semaphore(0)
     answers = [False]
 
-    def topic_ids_and_offsets(*_: object) -> tuple[dict[str, str], dict[int, tuple[int, str]]]:
+    def look(*_: object) -> tuple[dict[str, str], dict[int, tuple[int, str]]]:
         asked.release()
         if not answers[0]:
             release.wait(60)
         return {"news.raw": "b", "news.dedup-changelog": "c"}, {}
 
-    monkeypatch.setattr(cluster_watch, "topic_ids_and_offsets", topic_ids_and_offsets)
+    monkeypatch.setattr(cluster_watch, "look", look)
     watch = TopicWatch(context(load_settings()))
     watch.expect({"news.raw": "a", "news.dedup-changelog": "c"})
     for _ in range(4 * 3600):
