@@ -13,6 +13,7 @@ from kafka.errors import SaslAuthenticationFailedError
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
+from stream_dedup.kafka.cluster import Look
 from stream_dedup.kafka.errors import RecentBrokers
 from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import load_settings
@@ -68,11 +69,11 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     asked = threading.Semaphore(0)
     answers = [False]
 
-    def look(*_: object) -> tuple[dict[str, str], dict[int, tuple[int, str]]]:
+    def look(*_: object) -> Look:
         asked.release()
         if not answers[0]:
             release.wait(60)
-        return {"news.raw": "b", "news.dedup-changelog": "c"}, {}
+        return Look({"news.raw": "b", "news.dedup-changelog": "c"})
 
     monkeypatch.setattr(cluster_watch, "look", look)
     watch = TopicWatch(context(load_settings()))
