@@ -47,6 +47,7 @@ from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_h
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import (
     ChangelogError,
+    Fenced,
     Interrupted,
     Outdated,
     RegistryAway,
@@ -83,8 +84,16 @@ class _InFlight:
 
     positions: dict[int, int]  # of the task's partitions once it is committed
     report: BatchReport  # without records: it commits positions only
+    took: float  # seconds of the work on it, before its transaction
     offsets_sent: Future[None]  # step 5
     done: Future[dict[CommitStep, float]]  # step 9; seconds of each step
+
+    def too_long(self, session: float) -> float:
+        """Seconds of the work on a failed batch, if they may have cost the membership: they are more than a session's,
+        and the offsets, which are the first that is sent, have failed. Otherwise 0.
+        """
+        has_failed = self.offsets_sent.done() and self.offsets_sent.exception() is not None
+        return self.took if has_failed and self.took > session else 0.0
 
 
 class PartitionTask:
@@ -120,7 +129,6 @@ class PartitionTask:
         self._outgoing: OutgoingRecords
         self._judge: Judge
         self._in_flight: _InFlight | None = None
-        self.slow: tuple[Sequence[Any], float] | None = None  # a batch that is not committed, and the seconds of it
         try:
             self._open(group, check)
         except BaseException:
@@ -304,8 +312,6 @@ class PartitionTask:
             lag=_lag(ends, positions),
         )
         took = time.monotonic() - began
-        if took > self._context.settings.worker.session_timeout.total_seconds():
-            self.slow = records, took
         # Beside the previous batch's commit, which `finish` waits for; there is one transaction at a time.
         producer = self._producer
         packed = self._packer.start("packing", lambda: (producer.pack(outgoing), producer.pack(changelog)))
@@ -318,7 +324,7 @@ class PartitionTask:
         self._committed = positions
         offsets_sent: Future[None] = Future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce))
-        self._in_flight = _InFlight(positions, report, offsets_sent, producer.start("committing", job))
+        self._in_flight = _InFlight(positions, report, took, offsets_sent, producer.start("committing", job))
         return finished
 
     def wait_for_offsets(self) -> None:
@@ -333,8 +339,6 @@ class PartitionTask:
         batch, self._in_flight = self._in_flight, None
         seconds = self._wait("committing", batch.done, batch)
         self.positions = batch.positions
-        if self.slow and self.slow[0] is batch.report.records:
-            self.slow = None
         self._store.confirm(self._producer.ends_in(self._store.topic))
         self._failed.committed(self.positions)
         self._outgoing.update_partitions(self._producer.partitions)
@@ -346,11 +350,12 @@ class PartitionTask:
     def _wait(self, what: str, step: Future[T], batch: _InFlight) -> T:
         try:
             return self._producer.wait(what, step)
-        except TransactionFailed as error:
+        except (TransactionFailed, Fenced) as error:
+            session = self._context.settings.worker.session_timeout.total_seconds()
             records = batch.report.records  # Kafka's error may blame some of them
-            if records and (failure := self._failed.failed(records, error)):
+            if records and (failure := self._failed.failed(records, error, batch.too_long(session))):
                 message, is_new = failure
-                blamed = [records[i] for i in error.sources] or records
+                blamed = [records[i] for i in getattr(error, "sources", ())] or records
                 trace = trace_fields(blamed[0]) if len(blamed) == 1 else {}
                 log.log(logging.ERROR if is_new else logging.DEBUG, message, extra={"task": self.name, **trace})
                 self._context.observer.batch_stuck(self.name)
@@ -536,9 +541,6 @@ class TaskSlot:
         if self.task is None:
             return
         task, self.task = self.task, None
-        if task.slow and (message := self.failed.lost(*task.slow)):
-            log.error("%s", message, extra={"task": self.name})
-            self._context.observer.batch_stuck(self.name)
         task.close(wait=False)
         if self._store is not None:
             self._store.rollback()
