@@ -37,7 +37,8 @@ _DIGITS = 20  # of a 64-bit number
 CURE = (
     "To keep what is remembered, fill another changelog from the output and duplicates topics: name a new topic in "
     "[topics] changelog, create it with: stream-dedup topics create --config FILE, and run `stream-dedup migrate "
-    "--config FILE` before the workers. In scope partition, or without the last step, they begin with an empty index"
+    "--config FILE` before the workers. In scope partition, or without the last step, they begin with an empty index, "
+    "after you have confirmed it by the command that they print"
 )
 
 

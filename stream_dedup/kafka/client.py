@@ -20,6 +20,7 @@ from kafka.partitioner import murmur2 as murmur2
 from kafka.structs import MemberState as MemberState
 
 from stream_dedup.kafka import fetch, patches
+from stream_dedup.kafka.epochs import LeaderEpochs
 from stream_dedup.kafka.errors import KafkaTimeoutError, check_files, diagnose_addresses
 from stream_dedup.settings import KafkaSettings, Settings
 
@@ -202,14 +203,17 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
     }
 
 
-def make_consumer(config: Mapping[str, Any], most_of_record: int = sys.maxsize) -> Any:
-    """A KafkaConsumer that unpacks fast. Larger records come without their values (`Record.cut`).
+def make_consumer(
+    config: Mapping[str, Any], most_of_record: int = sys.maxsize, epochs: LeaderEpochs | None = None
+) -> Any:
+    """A KafkaConsumer that unpacks fast. Larger records come without their values (`Record.cut`). `epochs`: see
+    epochs.py.
 
     Topics of our own have no limit that follows from memory: a changelog must not lack a block because this process has
     less of it.
     """
     made = make(KafkaConsumer, config)
-    fetch.install(made, most_of_record)
+    fetch.install(made, most_of_record, epochs)
     return made
 
 

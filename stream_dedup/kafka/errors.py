@@ -7,7 +7,8 @@ kafka-python retries every failed connection like a broker that is away, and rep
 listener with another protocol and a refused certificate alike. So `diagnose_addresses` looks at the addresses when the
 client has given up, and a refused certificate, which stays so until someone changes a file or a setting, becomes a
 `CertificateProblem`. At the first broker it ends a worker. At another one, such as one whose advertised address is not
-in its certificate, the client goes on trying, and `Distrusted` has the problem for the log, /healthz and the metrics.
+in its certificate, the client goes on trying, and `DISTRUSTED` has the problem for the log, /healthz and the metrics.
+`REACHED` and `UNREACHED` tell brokers that are away from those that answer under one address and advertise another one.
 """
 
 import re
@@ -33,6 +34,7 @@ from kafka.errors import KafkaTimeoutError as KafkaTimeoutError
 from kafka.errors import LogTruncationError as LogTruncationError
 from kafka.errors import NodeNotReadyError as NodeNotReadyError
 from kafka.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+from kafka.errors import TransactionalIdNotFoundError as TransactionalIdNotFoundError
 
 from stream_dedup.errors import ConfigError, Fenced, StreamError, TransactionFailed
 from stream_dedup.settings import Settings
@@ -145,10 +147,10 @@ class CertificateProblem(kafka_errors.KafkaConfigurationError):  # type: ignore[
 _RECENT_SECONDS = 30.0
 
 
-class Distrusted:
-    """The brokers whose certificate a client has refused lately. Any thread may call it; `clock`: monotonic seconds.
+class RecentBrokers:
+    """What clients have lately found out about brokers. Any thread may call it; `clock`: monotonic seconds.
 
-    >>> brokers = Distrusted(clock=lambda: 7.0)
+    >>> brokers = RecentBrokers(clock=lambda: 7.0)
     >>> brokers.add("client", "b:9093", "b:9093: expired"); brokers.add("other", "c:9093", "c:9093: expired")
     >>> brokers.recent("client")
     {'b:9093': 'b:9093: expired'}
@@ -178,8 +180,25 @@ class Distrusted:
         }
 
 
-DISTRUSTED = Distrusted()
-"""Of this process. The client makes its connections itself, so there is no other way from them to the worker."""
+# Of this process. The client makes its connections itself, so there is no other way from them to the worker.
+DISTRUSTED = RecentBrokers()
+"""The brokers whose certificate was refused, and why."""
+REACHED = RecentBrokers()
+"""The bootstrap servers that have answered, as long as the last try succeeds."""
+UNREACHED = RecentBrokers()
+"""The addresses that brokers advertise and that cannot be reached, and why."""
+
+
+def unreached(client_id: str) -> str:
+    """The advertised addresses that cannot be reached although a bootstrap server answers, and the cure; or ""."""
+    answering, away = REACHED.recent(client_id), UNREACHED.recent(client_id)
+    if not answering or not away:
+        return ""
+    return (
+        f"{', '.join(answering)} answers, but what the brokers advertise cannot be reached from here: "
+        f"{', '.join(away.values())}. Correct advertised.listeners of these brokers, or the names and the network of "
+        "this machine"
+    )
 
 
 def check_files(options: Mapping[str, Any]) -> None:
@@ -268,11 +287,7 @@ _FENCED = (
     kafka_errors.IllegalGenerationError,
     kafka_errors.UnknownMemberIdError,
 )
-_NO_CURE = (
-    kafka_errors.UnsupportedVersionError,
-    kafka_errors.KafkaConfigurationError,
-    kafka_errors.InvalidTransactionTimeoutError,
-)
+_NO_CURE = (kafka_errors.UnsupportedVersionError, kafka_errors.KafkaConfigurationError)
 # What an error becomes if a retry does not help, and what cures it, as far as the error tells.
 _MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
     (
@@ -293,6 +308,12 @@ _MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
         StreamError,
         "check [kafka] sasl_mechanism, sasl_username and sasl_password, or sasl_oauth_token: has it expired, and is it "
         "for this cluster?",
+    ),
+    (
+        kafka_errors.InvalidTransactionTimeoutError,
+        StreamError,
+        "[worker] transaction_timeout is more than the brokers allow: lower it to their transaction.max.timeout.ms (15 "
+        "minutes by default), or raise that",
     ),
     (kafka_errors.UnsupportedSaslMechanismError, StreamError, "check [kafka] sasl_mechanism"),
     (
@@ -333,10 +354,15 @@ def is_throttled(error: BaseException) -> bool:
     return isinstance(error, NodeNotReadyError) and "'throttle'" in str(error)
 
 
+_NUMBERED = re.compile(r"Unexpected error in \w+: \[Error (-?\d+)\]")
+
+
 def translate(error: KafkaError, doing: str) -> StreamError:
     """Kafka's error as one of ours: Fenced, TransactionFailed (try again), or a plain StreamError, which is final."""
-    # After a failure in the background the next call raises a plain error that wraps the cause.
+    # After a failure in the background the next call raises a plain error that wraps the cause, or names its number.
     error = next((cause for cause in error.args if isinstance(cause, KafkaError)), error)
+    if type(error) is KafkaError and (number := _NUMBERED.search(str(error))):
+        error = kafka_errors.for_code(int(number[1]))()
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
     text = f"{doing}: {THROTTLED if is_throttled(error) else error_text(error)}"

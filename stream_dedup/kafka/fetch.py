@@ -21,6 +21,7 @@ from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
+from stream_dedup.kafka.epochs import LeaderEpochs
 from stream_dedup.kafka.errors import CorruptRecordError
 from stream_dedup.kafka.record_batch import ESCAPED, HEADER_COST, Record, content_bytes
 
@@ -81,14 +82,15 @@ _NO_VALUE: bytes | None = b""
 _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def install(consumer: Any, most: int = sys.maxsize) -> None:
+def install(consumer: Any, most: int = sys.maxsize, epochs: LeaderEpochs | None = None) -> None:
     """Make the polls of this KafkaConsumer return `Record`s, of `fetch_max_bytes` and one record more at most.
 
-    Records of more than `most` bytes lack their values (`Record.cut`).
+    Records of more than `most` bytes lack their values (`Record.cut`). `epochs` learns those of the batches.
     """
     fetcher = consumer._fetcher
     fetcher.PartitionRecords = FastPartitionRecords
-    fetcher._append = _BoundedAppend(fetcher._append, consumer.config["fetch_max_bytes"], most)
+    most_bytes = consumer.config["fetch_max_bytes"]
+    fetcher._append = _BoundedAppend(fetcher._append, most_bytes, most, LeaderEpochs() if epochs is None else epochs)
 
 
 class _BoundedAppend:
@@ -98,8 +100,9 @@ class _BoundedAppend:
     that compress well are a small fetch, and one poll returned them all.
     """
 
-    def __init__(self, append: Callable[..., int], most_bytes: int, most_of_record: int) -> None:
+    def __init__(self, append: Callable[..., int], most_bytes: int, most_of_record: int, epochs: LeaderEpochs) -> None:
         self._append, self._most_bytes, self._most_of_record = append, most_bytes, most_of_record
+        self._epochs = epochs
         self._room = most_bytes
 
     def __call__(self, drained: Any, part: "FastPartitionRecords", max_records: int, update_offsets: bool) -> int:
@@ -107,7 +110,9 @@ class _BoundedAppend:
         if not drained:  # a new poll
             self._room = self._most_bytes
         part.room = before = self._room
-        part.most = self._most_of_record
+        part.most, part.epochs = self._most_of_record, self._epochs
+        # Of a fetch without a batch the client would take "unknown" as the epoch of its position.
+        part.leader_epoch = self._epochs.before(part.topic_partition, part.next_fetch_offset)
         count = self._append(drained, part, max_records, update_offsets)
         self._room -= before - part.room
         return max_records if self._room <= 0 else count
@@ -117,10 +122,11 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
     """The records of one fetched partition: the client's class with another way to unpack a batch.
 
     `room`: bytes that the next `take` may return; it is reduced by those that it returned, the last record whole.
-    `most`: bytes of a record above which it comes without its value.
+    `most`: bytes of a record above which it comes without its value. `epochs` learns those of the batches.
     """
 
     room = most = sys.maxsize
+    epochs = LeaderEpochs()
 
     def take(self, n: int | None = None) -> list[Record]:
         """Return up to n records, until there is no room. An error after the first one is raised by the next call."""
@@ -142,6 +148,7 @@ class FastPartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # k
         last = None
         while (batch := next_batch(batches)) is not None:
             last = batch
+            self.epochs.read(place, batch.base_offset, batch.leader_epoch)
             if not batch.validate_crc():
                 raise CorruptRecordError(
                     f"Record batch for partition {place} at offset {batch.base_offset} failed crc check"

@@ -1,4 +1,4 @@
-"""Refuse other versions of kafka-python, and patch this one: resume, rebalance, producers, and refused logins.
+"""Refuse other versions of kafka-python, and patch this one: seek, resume, rebalance, producers, and refused logins.
 
 kafka-python promises none of what is used here, so pyproject.toml pins its version exactly, this module refuses another
 one when it is imported, and tests/kafka/test_patches.py names what each patch relies on.
@@ -10,9 +10,10 @@ producer.py  hands whole record batches to the       producer: `_accumulator`, `
              producer                                `ProducerBatch`, the builders' fields
 fetch.py     unpacks fetched records, bounds a poll  consumer: `_fetcher`, its `PartitionRecords` and `_append`; the
              by bytes                                fields of `DefaultRecordBatch`; `codec`
-patches.py   resumes a paused partition, goes on     consumer: `_fetcher`, `_coordinator`; producer: `_sender`
-             with a rebalance, stops a producer at
-             once, keeps batches whole
+patches.py   seeks with a leader epoch, resumes a    consumer: `_subscription`, `_fetcher`, `_coordinator`;
+             paused partition, goes on with a        producer: `_sender`
+             rebalance, stops a producer at once,
+             keeps batches whole
 patches.py   reports a refused login or certificate  `kafka.net`: connections, transports, selector
              at once, names throttling, and closes
              all sockets
@@ -46,9 +47,18 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.kafka.errors import DISTRUSTED, THROTTLED, CertificateProblem, certificate_problem
+from stream_dedup.kafka.errors import (
+    DISTRUSTED,
+    REACHED,
+    THROTTLED,
+    UNREACHED,
+    CertificateProblem,
+    certificate_problem,
+    error_text,
+)
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +72,14 @@ if kafka.__version__ != VERSION:  # the internals may be elsewhere
     )
 
 
-def resume(consumer: Any, place: Any, offset: int) -> None:
+def seek(consumer: Any, place: Any, offset: int, epoch: int) -> None:
+    """Let this KafkaConsumer read on from here. `epoch`: of the record before, so that the client asks the leader
+    whether its log still has it (epochs.py); -1: unknown. Its public `seek` takes no epoch.
+    """
+    consumer._subscription.seek(place, OffsetAndMetadata(offset, "", epoch))
+
+
+def resume(consumer: Any, place: Any, offset: int, epoch: int = -1) -> None:
     """Fetch a paused partition of this KafkaConsumer again, from this offset on; drop what the client has parked of it.
 
     The client parks what it has fetched of a paused partition. It takes the parked records up again only while it has
@@ -70,7 +87,7 @@ def resume(consumer: Any, place: Any, offset: int) -> None:
     partition stays current), and it does not fetch a partition of which it has parked records. Under load a resumed
     partition then stands still forever.
     """
-    consumer.seek(place, offset)
+    seek(consumer, place, offset, epoch)
     consumer._fetcher._paused_partition_records.pop(place, None)
     consumer._fetcher._paused_completed_fetches.pop(place, None)
     consumer.resume(place)
@@ -171,18 +188,25 @@ class _Connections(manager.KafkaConnectionManager):  # type: ignore[misc]  # kaf
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         await super()._connect(node, conn, **options)
         failure, server = conn.init_future.exception, f"{node.host}:{node.port}"
+        client_id, is_bootstrap = self.config["client_id"], self.cluster.is_bootstrap(node.node_id)
         if failure is None:
-            DISTRUSTED.remove(self.config["client_id"], server)
+            DISTRUSTED.remove(client_id, server)
+            UNREACHED.remove(client_id, server)
+            if is_bootstrap and conn.init_future.succeeded():
+                REACHED.add(client_id, server, "")
             return
         # The client's own error has the error of a handshake as its context, that of a later read as its argument.
         for cause in (failure.__context__, *failure.args):
             cause = certificate_problem(cause, server, self.config)
             failure = cause or failure
-        if not self.cluster.is_bootstrap(node.node_id):
-            if isinstance(failure, CertificateProblem):
-                DISTRUSTED.add(self.config["client_id"], server, str(failure.args[0]))
-        elif isinstance(failure, _FINAL):
-            self._auth_failures[node.node_id] = failure
+        if is_bootstrap:
+            REACHED.remove(client_id, server)
+            if isinstance(failure, _FINAL):
+                self._auth_failures[node.node_id] = failure
+        elif isinstance(failure, CertificateProblem):
+            DISTRUSTED.add(client_id, server, str(failure.args[0]))
+        else:
+            UNREACHED.add(client_id, server, f"{server} ({error_text(failure)})")
 
 
 # Shorter delays are those of any quota. What one throttled response says, the log says once a minute.

@@ -34,7 +34,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
-from stream_dedup.kafka import client, errors, patches
+from stream_dedup.kafka import client, epochs, errors, patches
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaProducer, TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
@@ -130,6 +130,7 @@ class TaskProducer:
         topics: Sequence[str] = (),
     ) -> None:
         self.note: Callable[[], str] = str  # the metadata that the group stores with each offset
+        self.epoch_before: Callable[[Any, int], int] = lambda place, offset: epochs.UNKNOWN  # stored with it, too
         self.partitions: dict[str, int] = {}
         self._topics = topics
         self._bound = bound
@@ -212,7 +213,10 @@ class TaskProducer:
 
     def send_offsets(self, offsets: Mapping[Any, int], membership: Any) -> None:
         """Add the input offsets to the transaction, under a membership of the group (P4)."""
-        commits = {place: OffsetAndMetadata(offset, self.note(), -1) for place, offset in offsets.items()}
+        commits = {
+            place: OffsetAndMetadata(offset, self.note(), self.epoch_before(place, offset))
+            for place, offset in offsets.items()
+        }
         with self._translated("sending the input offsets"):
             self._producer.send_offsets_to_transaction(commits, membership)
 

@@ -15,7 +15,7 @@ making topics and for checking them:
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -51,11 +51,14 @@ _TIME_LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """An existing topic. `id`: one that is deleted and created anew has another."""
+    """An existing topic. `id`: one that is deleted and created anew has another. `leaderless`: the partitions that no
+    broker leads.
+    """
 
     partitions: int
     config: Mapping[str, str]
     id: str = ""
+    leaderless: tuple[int, ...] = ()
 
     def number(self, name: str, default: int) -> int:
         return int(self.config.get(name) or default)
@@ -213,7 +216,7 @@ def check_topics(settings: Settings) -> dict[str, Topic]:
 
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
-    with _administrator(settings) as admin:
+    with administrator(settings) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
     if not all(topic.id for topic in existing.values()):
@@ -226,17 +229,6 @@ def check_topics(settings: Settings) -> dict[str, Topic]:
     if found:
         raise TopicError("the topics are not ready:\n  " + "\n  ".join(found))
     return existing
-
-
-def topics_and_notes(settings: Settings) -> tuple[dict[str, Topic], list[str]]:
-    """Those of the five topics that exist, as they are now, and what stands beside the group's offsets. A topic has no
-    config where the user may no longer read it.
-    """
-    group, topic = settings.kafka.group_id, settings.topics.input
-    with _administrator(settings) as admin:
-        existing = _as_they_are(admin, topic_names(settings))
-        offsets = admin.list_group_offsets(group)[group]
-    return existing, [str(committed.metadata) for place, committed in offsets.items() if place.topic == topic]
 
 
 def shortened(before: Topic, now: Topic) -> list[str]:
@@ -260,16 +252,18 @@ def shortened(before: Topic, now: Topic) -> list[str]:
 
 def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], tuple[int, str]]:
     """What a group has committed: (topic, partition) -> offset, and the note beside it."""
-    with _administrator(settings) as admin:
+    with administrator(settings) as admin:
         offsets = admin.list_group_offsets(group)[group]
     return {(place.topic, place.partition): (int(at.offset), str(at.metadata)) for place, at in offsets.items()}
 
 
 def has_had_records(settings: Settings, topic: str) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since."""
-    with _administrator(settings) as admin:
-        count, _ = _existing(admin, [topic]).get(topic, (0, ""))
-        ends = log_end_offsets(admin, [TopicPartition(topic, number) for number in range(count)])
+    with administrator(settings) as admin:
+        found = _existing(admin, [topic]).values()
+        ends = log_end_offsets(
+            admin, [TopicPartition(topic, number) for one in found for number in range(one.partitions)]
+        )
     return any(end > 0 for end in ends.values())
 
 
@@ -310,7 +304,7 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
         admin.wait_for_topics([name])
         created.append(name)
 
-    with _administrator(settings) as admin:
+    with administrator(settings) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
         if given not in existing:
@@ -339,11 +333,11 @@ def _check_brokers(admin: Any, settings: Settings) -> None:
 
 
 @contextmanager
-def _administrator(settings: Settings) -> Iterator[Any]:
-    """An admin client for a `with` block; its errors become ours."""
+def administrator(settings: Settings, **options: Any) -> Iterator[Any]:
+    """An admin client with these options for a `with` block; its errors become ours."""
     doing = f"asking Kafka at {settings.kafka.bootstrap_servers} for the topics"
     try:
-        admin = client.make(KafkaAdminClient, client.connection(settings))
+        admin = client.make(KafkaAdminClient, client.connection(settings) | options)
     except KafkaError as error:
         failure = errors.translate(error, doing)
         if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it
@@ -356,30 +350,32 @@ def _administrator(settings: Settings) -> Iterator[Any]:
         admin.close()
 
 
-def _existing(admin: Any, names: Sequence[str]) -> dict[str, tuple[int, str]]:
-    """Topic -> number of partitions and id, for each topic that exists."""
+def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
+    """The topics that exist, without their config."""
     found = {}
     for topic in admin.describe_topics(list(names)):
         if topic["error_code"] == 0:
-            found[topic["name"]] = len(topic["partitions"]), str(topic.get("topic_id") or "").replace(_NO_ID, "")
+            topic_id = str(topic.get("topic_id") or "").replace(_NO_ID, "")
+            leaderless = sorted(one["partition_index"] for one in topic["partitions"] if one["leader_id"] < 0)
+            found[topic["name"]] = Topic(len(topic["partitions"]), {}, topic_id, tuple(leaderless))
         elif for_code(topic["error_code"]) is not UnknownTopicOrPartitionError:
             raise for_code(topic["error_code"])(topic["name"])
     return found
 
 
-def _as_they_are(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
+def as_they_are(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
     """The topics that exist. Every topic has a config. If the broker refuses to show it, the client returns none."""
     found = _existing(admin, names)
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in found]
     configs = admin.describe_configs(resources, config_filter="all")["topic"] if found else {}
     return {
-        name: Topic(count, {key: entry["value"] for key, entry in configs.get(name, {}).items()}, topic_id)
-        for name, (count, topic_id) in found.items()
+        name: replace(topic, config={key: entry["value"] for key, entry in configs.get(name, {}).items()})
+        for name, topic in found.items()
     }
 
 
 def _describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
-    found = _as_they_are(admin, names)
+    found = as_they_are(admin, names)
     refused = [name for name, topic in found.items() if not topic.config]
     if refused:
         raise TopicError(

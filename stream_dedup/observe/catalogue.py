@@ -13,6 +13,7 @@ from typing import Literal
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import Fenced, Outdated, Refused, RegistryAway, Stalled, TransactionFailed
+from stream_dedup.kafka.cluster import Wait
 from stream_dedup.news.decode import TEXT
 from stream_dedup.news.fields import PRESETS
 from stream_dedup.observe.health import Status
@@ -135,8 +136,9 @@ DELAY = Spec(
 LAG = _gauge(
     "stream_dedup_lag_records",
     "Records of an input partition that are not yet committed, after its last batch, up to the partition's end at the "
-    "last fetch: a sawtooth under overload. Transaction markers of producers count until the worker has passed them. "
-    "Alert if it grows for minutes. It does not change while the worker is stopped: see stream_dedup_status.",
+    "last fetch: a sawtooth under overload. Records of open transactions count, and transaction markers until the "
+    "worker has passed them. Alert if it grows for minutes. It does not change while the worker is stopped: see "
+    "stream_dedup_status.",
     partition="number of the input partition",
 )
 ERRORS = _counter(
@@ -187,8 +189,9 @@ TASKS = _gauge(
 )
 STATUS = _gauge(
     "stream_dedup_status",
-    "1 for the status that /healthz reports. `degraded`: no broker answers. `stalled`: no broker, no sign of life, or "
-    "only failures, for twice [worker] transaction_timeout; see the log, then the brokers.",
+    "1 for the status that /healthz reports. `degraded`: no broker answers, or the worker waits, see "
+    "stream_dedup_waiting_seconds. `stalled`: no broker, no sign of life, or only failures, for twice [worker] "
+    "transaction_timeout; see the log, then the brokers.",
     status=[*Status],
 )
 BROKERS_AWAY = _gauge(
@@ -200,6 +203,14 @@ BROKERS_DISTRUSTED = _gauge(
     "stream_dedup_brokers_distrusted",
     "Brokers whose certificate was refused in the last half minute; other brokers work, or none does. The log and "
     "/healthz name the address and the cure.",
+)
+WAITING = _gauge(
+    "stream_dedup_waiting_seconds",
+    "Seconds for which the worker has waited for this, 0: not at all. `group`: its coordinator, or a rebalance; "
+    "`transactions`: their coordinator; `leaders` of partitions; `producers`: one that holds an input partition by an "
+    "open transaction; `answers` to a question about the topics. From 5 s on, of a producer from 60 s on, /healthz, "
+    "the status page and the log say what is missing and what mends it.",
+    on=[*Wait],
 )
 WATERMARK = _gauge(
     "stream_dedup_watermark_timestamp_seconds",

@@ -5,7 +5,8 @@
     ok         it works on at least one task                                         200
     standby    it has no task and waits to take over, as it should                   200
     degraded   no broker answers, for less than the bound, or the certificate        200; 503 if it never worked
-               of one is refused; or records wait for the schema registry
+               of one is refused; or the worker waits for something else:
+               the schema registry, a coordinator, a leader, a producer
     stalled    no sign of life, only failures, or no broker, for longer              503
 
 A degraded worker needs no restart. But a member that has never worked must not count as ready: otherwise a rolling
@@ -27,6 +28,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.kafka.cluster import Wait
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
@@ -109,7 +111,9 @@ class Health(Observer):
         self._failing: _Moment | None = None  # since when
         self._away: tuple[_Moment, str] | None = None  # since when no broker answers, and the reason
         self._distrusted: tuple[_Moment, str] | None = None  # since when, and what is wrong with which certificate
-        self._waiting: dict[str, tuple[_Moment, str]] = {}  # task -> since when for the schema registry, and why
+        # Task that waits for the schema registry, or what else is waited for -> since when, and why.
+        self._waiting: dict[str, tuple[_Moment, str]] = {}
+        self._last_error = ""  # of no meaning while nothing fails
         self._finished_round = False  # since the last failure
         self._unread: dict[str, tuple[float, set[int]]] = {}  # open task -> since when, partitions that may have more
         self._heartbeat = monotonic()  # the last sign that the process is not stuck
@@ -142,8 +146,12 @@ class Health(Observer):
         if worked:
             for last in (self._last_sign, self._failing):
                 if last is not None and now - last.monotonic > self._bound:
-                    return HealthState(Status.STALLED, last.wall, state.reason)
-        return state
+                    return HealthState(Status.STALLED, last.wall, state.reason or self._error)
+        return state if worked else replace(state, reason=self._error)
+
+    @property
+    def _error(self) -> str:
+        return self._last_error if self._failing is not None else ""
 
     def _now(self) -> _Moment:
         return _Moment(self._monotonic(), self._clock())
@@ -198,7 +206,7 @@ class Health(Observer):
 
     def rebalanced(self, partitions: Sequence[int]) -> None:
         self._restores.clear()  # one that is cancelled reports no end; the others report again at once
-        self._waiting.clear()
+        self._waiting = {key: value for key, value in self._waiting.items() if isinstance(key, Wait)}
 
     def batch(self, report: BatchReport) -> None:
         self._lives()
@@ -224,6 +232,13 @@ class Health(Observer):
         since = self._now() if self._distrusted is None else self._distrusted[0]
         self._distrusted = (since, "; ".join(problems.values())) if problems else None
 
+    def waiting(self, wait: Wait, seconds: float, reason: str) -> None:
+        if not reason:
+            self._waiting.pop(wait, None)
+            return
+        since = _Moment(self._monotonic() - seconds, self._clock() - seconds)
+        self._waiting[wait] = self._waiting.get(wait, (since, ""))[0], reason
+
     def registry_away(self, task: str, reason: str) -> None:
         since = self._waiting[task][0] if task in self._waiting else self._now()
         self._waiting[task] = since, reason
@@ -233,5 +248,6 @@ class Health(Observer):
         self._is_judging = False
         self._restores.clear()
         self._finished_round = False
+        self._last_error = str(error)
         if self._failing is None:
             self._failing = self._now()

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupError
+from stream_dedup.kafka.cluster import Wait
 from stream_dedup.news.item import Item
 from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, FIELDS, OTHER, STEPS, Spec
@@ -147,6 +148,9 @@ class Metrics(Observer):
 
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
         self._of(catalogue.BROKERS_DISTRUSTED).set(len(problems))
+
+    def waiting(self, wait: Wait, seconds: float, reason: str) -> None:
+        self._of(catalogue.WAITING, wait).set(seconds)
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         self._of(catalogue.ERRORS, type(error).__name__, "fatal" if retry_in is None else "retried").inc()

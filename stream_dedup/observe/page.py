@@ -136,7 +136,7 @@ class Page:
                 "What this broker leads does not go through, the rest does, and nothing is lost. The worker goes on by "
                 "itself when the certificate is right."
                 if state.some_work
-                else "Nothing goes through and nothing is lost. The worker resumes by itself when the brokers are back."
+                else "Nothing is lost. The worker resumes by itself when that is over."
             )
             return f"{state.reason[0].upper()}{state.reason[1:]}. {outcome}"
         if state.status is Status.STALLED:

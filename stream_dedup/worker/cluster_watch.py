@@ -11,7 +11,7 @@
   client a topic is only a name. Without this check the consumer would go on in the new topic at the old topic's offset,
   and the producer would write to an empty changelog, both without an error. And a second deployment with the same
   group would be a silent standby. It also says at once what the next start would refuse: a topic that was deleted, or
-  altered so that it loses records.
+  altered so that it loses records. And it sees what the worker waits for (kafka/cluster.py).
 
 Both ask a broker every few seconds, over connections of their own, and never wait for the answer (`Question`).
 """
@@ -19,14 +19,15 @@ Both ask a broker every few seconds, over connections of their own, and never wa
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from stream_dedup.errors import Stalled, StreamError, TopicError
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaAdminClient
+from stream_dedup.kafka.cluster import Look, Wait, look
 from stream_dedup.kafka.errors import (
     DISTRUSTED,
     AuthorizationError,
@@ -35,11 +36,12 @@ from stream_dedup.kafka.errors import (
     error_text,
     is_throttled,
 )
-from stream_dedup.kafka.topics import Topic, problems, shortened, topics_and_notes
+from stream_dedup.kafka.topics import Topic, problems, shortened
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.resume import Note, check_output, last_of, recreated_message
+from stream_dedup.worker.resume import Committed, Note, check_output, group_command, last_of, recreated_message
+from stream_dedup.worker.waits import Waits
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -68,6 +70,10 @@ _TIMEOUT_MS = 5000
 _CHECK_SECONDS = 5.0
 # A broker that has just started may not know all topics yet; a topic that is missing this often in a row is gone.
 _MISSES = 3
+# While something does not go on, the question comes more often: what is missing is reported within ten seconds.
+_WAITING_SECONDS = 2.0
+_REPORT_SECONDS = 1.0
+_LOOK = "look at the brokers' log"
 
 
 class Question(Generic[T]):
@@ -79,7 +85,7 @@ class Question(Generic[T]):
     def __init__(
         self, thread: Callable[[], Bounded], make: Callable[[], Callable[[], T]], every: float, patience: float
     ) -> None:
-        self._thread, self._make, self._every, self._patience = thread, make, every, patience
+        self._thread, self._make, self.every, self._patience = thread, make, every, patience
         self._asked_at = float("-inf")
         self._hung = 0  # requests in a row that have not come back
         self._renew()
@@ -88,13 +94,17 @@ class Question(Generic[T]):
         self.calls, self._ask = self._thread(), self._make()
         self.pending: Future[T] | None = None
 
+    def silent_since(self) -> float | None:
+        """When the question that has no answer yet was asked."""
+        return self._asked_at if self.pending is not None and not self.pending.done() else None
+
     def poll(self, now: float) -> Future[T] | None:
         """The answer, once; one that has failed with `Stalled` if it has not come back. Asks again when it is time."""
         answer: Future[T] | None = None
         if self.pending is not None and self.pending.done():
             answer, self.pending, self._hung = self.pending, None, 0
         if self.pending is None:
-            if now - self._asked_at >= self._every:
+            if now - self._asked_at >= self.every:
                 self._asked_at, self.pending = now, self.calls.start("asking Kafka", self._ask)
         elif now - self._asked_at > self._patience * 2 ** min(self._hung, _DOUBLINGS):
             answer = Future()
@@ -103,6 +113,10 @@ class Question(Generic[T]):
             self._renew()
             self._hung += 1
         return answer
+
+
+class AdvertisedError(KafkaError):  # type: ignore[misc]  # kafka-python ships no types
+    """A bootstrap server answers, and no broker can be reached under the address that it advertises."""
 
 
 class BrokerProbe:
@@ -114,14 +128,17 @@ class BrokerProbe:
 
     def __call__(self) -> None:
         """Raises KafkaError if no broker answers."""
-        if self._admin is None:
+        is_new = self._admin is None  # then a bootstrap server has answered just now
+        if is_new:
             timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
             # Each time anew: a password may have been replaced, which the worker's own clients read from its file, too.
             self._admin = client.make(KafkaAdminClient, client.connection(self._settings) | timeouts)
         try:
             self._admin.describe_topics([])  # not describe_cluster: kafka-python 3.0.12 cannot read it before Kafka 3.7
-        except KafkaError:
+        except KafkaError as error:
             self.close()  # the next probe asks the bootstrap servers
+            if is_new and (away := errors.unreached(client.client_id(self._settings))):
+                raise AdvertisedError(away) from error
             raise
 
     def close(self) -> None:
@@ -152,7 +169,7 @@ class BrokerWatch:
         self._servers = settings.kafka.bootstrap_servers
         self._answered_at = self._ticked_at = clock()  # before the first answer: the start of the watch
         self._never_answered = True
-        self._reason = "no answer yet"
+        self._reason, self._is_advertised = "no answer yet", False
         self._logged_at = float("-inf")  # -inf: the brokers are not away
         self._distrusted: dict[str, str] = {}  # as last reported
         self._stopped = threading.Event()
@@ -201,8 +218,11 @@ class BrokerWatch:
         except Stalled as error:
             self._reason = str(error)
             return
+        except AdvertisedError as error:
+            self._reason, self._is_advertised = str(error.args[0]), True
+            return
         except Exception as error:  # noqa: BLE001 - after any error no broker has answered, and the watch goes on
-            self._reason = error_text(error)
+            self._reason, self._is_advertised = error_text(error), False
             return
         if self._logged_at > float("-inf"):
             self._logged_at = float("-inf")
@@ -227,22 +247,21 @@ class BrokerWatch:
         if away < AWAY:
             return
         reason = "; ".join(self._distrusted.values()) or self._reason
-        self._observer.brokers_unreachable(
-            away, f"no broker at {self._servers} has answered for {away:.0f} s: {reason}"
-        )
+        what = f"no broker {'of the cluster' if self._is_advertised else f'at {self._servers}'} has answered"
+        self._observer.brokers_unreachable(away, f"{what} for {away:.0f} s: {reason}")
         if now - self._logged_at < _LOG_AGAIN_SECONDS:
             return
         self._logged_at = now
         cure = (
             "The worker waits"
-            if "[kafka]" in reason  # kafka/errors.py has looked closer
+            if self._is_advertised or "[kafka]" in reason  # kafka/errors.py has looked closer
             else "Check [kafka] bootstrap_servers and security_protocol, and that the brokers run"
             if self._never_answered
             else "Look at the brokers and the network; nothing is lost, and the worker goes on when they are back"
         )
         log.warning(
-            "no broker at %s has answered for %.0f s (%s): nothing goes through. %s. Logged again each minute",
-            self._servers, away, reason, cure, extra={"seconds": round(away, 1)},
+            "%s for %.0f s (%s): nothing goes through. %s. Logged again each minute",
+            what, away, reason, cure, extra={"seconds": round(away, 1)},
         )  # fmt: skip
 
 
@@ -252,13 +271,20 @@ class TopicWatch:
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._topics: Mapping[str, Topic] = {}
-        self._seen: set[str] = set()  # problems of the last answer, and those that were said
+        self._problems: set[str] = set()  # of the last answer, and those that were said
         self._said: set[str] = set()
         self._question = Question(
             lambda: context.thread("topic-watch"), lambda: self._ask, _CHECK_SECONDS, 2 * context.call_timeout
         )
         self._ids: dict[str, str] = {}
         self._misses = 0
+        self.committed: Mapping[int, Committed] = {}  # the group's offsets as of the last answer
+        self.opening: Collection[str] = ()  # the transactional ids of tasks that are not open
+        self.joining_since: float | None = None  # when this member was last no member of the group
+        self._waits = Waits(context.observer)
+        self._seen = Look({})
+        self._since: dict[Any, float] = {}  # what is missing -> since when
+        self._report_due = 0.0
 
     def expect(self, topics: Mapping[str, Topic]) -> None:
         """Set the topics to compare with."""
@@ -276,11 +302,17 @@ class TopicWatch:
 
     def poll(self) -> str | None:
         """What happened to the changelog topic, once. Raises TopicError for an input that is gone or was replaced."""
-        answer = self._question.poll(time.monotonic()) if self._ids else None
+        now = time.monotonic()
+        is_waiting = bool(self.opening) or self.joining_since is not None or bool(self._since)
+        self._question.every = _WAITING_SECONDS if is_waiting else _CHECK_SECONDS
+        answer = self._question.poll(now) if self._ids else None
+        if now >= self._report_due:
+            self._report_due = now + _REPORT_SECONDS
+            self._report_waits(now)
         if answer is None:
             return None
         try:
-            topics, last = answer.result()
+            self._seen = answer.result()
         except Stalled as error:
             log.warning(
                 "asking for the topics: %s; one that was recreated meanwhile was not noticed. Asking anew", error
@@ -288,9 +320,12 @@ class TopicWatch:
             return None
         except StreamError:  # Kafka is away, which the worker itself reports
             return None
-        change = self._compare(topics)
-        check_output(self._context.settings, last)
-        self._report(topics)
+        change = self._compare(self._seen.topics)
+        if Wait.GROUP not in self._seen.waits:
+            offsets = self._seen.committed.items()
+            self.committed = {partition: Committed(offset, Note.parse(note)) for partition, (offset, note) in offsets}
+        check_output(self._context.settings, last_of(one.note for one in self.committed.values()))
+        self._report(self._seen.topics)
         return change
 
     def _report(self, topics: Mapping[str, Topic]) -> None:
@@ -300,9 +335,9 @@ class TopicWatch:
         if not all(topic.config for topic in topics.values()):
             return  # a right was taken away; the next start says so
         source, found = self._watched[0], set(problems(self._context.settings, topics))
-        for problem in sorted(found & self._seen - self._said):
+        for problem in sorted(found & self._problems - self._said):
             log.error("%s. The worker goes on as long as it can; no member starts before this is mended", problem)
-        self._seen, self._said = found, found & (self._seen | self._said)
+        self._problems, self._said = found, found & (self._problems | self._said)
         if source in topics and source in self._topics:
             for change in shortened(self._topics[source], topics[source]):
                 log.warning("%s: %s. Records that wait for the workers for longer are lost unread", source, change)
@@ -310,15 +345,38 @@ class TopicWatch:
 
     def check_now(self) -> None:
         """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""
-        self._compare(self._context.call(self._question.calls, "asking for the topics", self._ask)[0])
+        self._compare(self._context.call(self._question.calls, "asking for the topics", self._ask).topics)
 
     def end(self) -> None:
         self._question.calls.end()
 
-    def _ask(self) -> tuple[Mapping[str, Topic], Note | None]:
-        """The topics, and the note of the group's last commit."""
-        topics, notes = topics_and_notes(self._context.settings)
-        return topics, last_of(map(Note.parse, notes))
+    def _ask(self) -> Look:
+        return look(self._context.settings, self.opening)
+
+    def _report_waits(self, now: float) -> None:
+        settings, seen = self._context.settings, self._seen
+        waits: dict[Any, str] = dict(seen.waits) | dict(seen.held)
+        known = {key: self._since.get(key, now) for key in waits}
+        silent = self._question.silent_since()
+        if silent is not None:
+            away = errors.unreached(client.client_id(settings))
+            waits[Wait.ANSWERS] = (
+                f"brokers have not answered a question about the topics and the group; {away or _LOOK}"
+            )
+            known[Wait.ANSWERS] = silent
+        if self.joining_since is not None and Wait.GROUP not in waits:
+            waits[Wait.GROUP] = (
+                f"the group {settings.kafka.group_id} has not taken this member in: a rebalance waits for a member "
+                "that does not come back. It lists its members by: "
+                f"{group_command(settings).partition(' --topic')[0]} --describe --members"
+            )
+            known[Wait.GROUP] = self.joining_since
+        self._since = known
+        found = {wait: (known[wait], waits[wait]) for wait in Wait if wait in waits}
+        if seen.held:
+            oldest = min(seen.held, key=known.__getitem__)
+            found[Wait.PRODUCERS] = known[oldest], seen.held[oldest]
+        self._waits.report(now, found)
 
     def _compare(self, topics: Mapping[str, Topic]) -> str | None:
         source, changelog = self._watched

@@ -20,6 +20,7 @@ from stream_dedup.kafka import client, errors, patches
 from stream_dedup.kafka.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import ConsumerRebalanceListener, MemberState, TopicPartition
+from stream_dedup.kafka.epochs import LeaderEpochs
 from stream_dedup.kafka.errors import (
     CorruptRecordError,
     IllegalStateError,
@@ -29,7 +30,7 @@ from stream_dedup.kafka.errors import (
     error_text,
 )
 from stream_dedup.settings import Settings
-from stream_dedup.worker.resume import Committed, Note, group_command, out_of_range_message
+from stream_dedup.worker.resume import Committed, Note, group_command, out_of_range_message, truncated_message
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Group:
         self._topic = settings.topics.input
         self._bound = settings.worker.transaction_timeout.total_seconds()
         self._left = left
+        self.epochs = LeaderEpochs()
         self._calls = Bounded(f"{self._name}-consumer", left)
         self._consumer: Any = None
         assignor = (
@@ -92,7 +94,9 @@ class Group:
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
-            self._consumer = client.make_consumer(client.consumer(settings, assignor), settings.worker.max_record_bytes)
+            self._consumer = client.make_consumer(
+                client.consumer(settings, assignor), settings.worker.max_record_bytes, self.epochs
+            )
             self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
 
@@ -138,7 +142,9 @@ class Group:
         for partition in sorted(partitions):
             offset = self._call("reading the committed offsets", partial(read, partition))
             if offset is not None:
-                committed[partition] = Committed(int(offset.offset), Note.parse(offset.metadata))
+                committed[partition] = Committed(
+                    int(offset.offset), Note.parse(offset.metadata), int(offset.leader_epoch)
+                )
         return committed
 
     def beginnings(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -177,7 +183,8 @@ class Group:
     def go_on(self, positions: Mapping[int, int]) -> None:
         """Fetch from these partitions again, from these offsets on."""
         for partition, offset in positions.items():
-            patches.resume(self._consumer, TopicPartition(self._topic, partition), offset)
+            place = TopicPartition(self._topic, partition)
+            patches.resume(self._consumer, place, offset, self.epochs.before(place, offset))
 
     def leave(self) -> None:
         """Leave the group, so that other members need not wait for the session's end. A failure is logged."""
@@ -210,7 +217,9 @@ class Group:
             raise errors.unknown_partition(error, what) from error
 
     def _explain(self, error: KafkaError, what: str) -> StreamError:
-        if isinstance(error, (OffsetOutOfRangeError, LogTruncationError)):
+        if isinstance(error, LogTruncationError):
+            return self._truncated(error)
+        if isinstance(error, OffsetOutOfRangeError):
             return self._out_of_range(error)
         if isinstance(error, CorruptRecordError):
             positions: dict[int, int] = {}
@@ -225,6 +234,13 @@ class Group:
                 f"{group_command(self._settings)}:PARTITION --reset-offsets --to-offset OFFSET --execute"
             )
         return errors.translate(error, what)
+
+    def _truncated(self, error: LogTruncationError) -> RecordsGone:
+        """The records before a position are no longer those that were read; the broker says where those end."""
+        ends = error.divergent_offsets.items()
+        return RecordsGone(
+            truncated_message(self._settings, {place.partition: end and int(end.offset) for place, end in ends})
+        )
 
     def _out_of_range(self, error: KafkaError) -> StreamError:
         """Name the partitions and their offsets. The client names the partitions; the topic's limits tell whether the

@@ -10,13 +10,13 @@ alone. In: each failed and each committed batch of a task. Out: a message for th
 allowed meanwhile (`batch_limit`), and the records that Kafka has refused (`refusals`), which become dead letters. The
 search outlives an open task, which is closed after each failure.
 
-The same search finds a record on which the work takes so long that the group removes this member (`lost`): it becomes a
-dead letter once it has cost the membership by itself. During a search nothing is fingerprinted ahead, so that no batch
+The same search finds a record on which the work takes so long that the group removes this member: it becomes a dead
+letter once it has cost the membership by itself. During a search nothing is fingerprinted ahead, so that no batch
 is blamed for the next one. The search does not outlive the process.
 
 Of the errors only lasting ones count: answers of the broker or the client that may come again for the same records. An
-outage, a time-out, a fence or a rebalance says nothing about the records; the worker waits for its end, however long it
-takes.
+outage, a time-out or a rebalance says nothing about the records, however long the work on them took; the worker waits
+for its end, however long it takes. Nor does a fence, unless the work took longer than a session just before it.
 
 A record that Kafka refuses by name becomes a dead letter at the next try. A single record that fails while Kafka does
 not blame it stays: the cause would hit every other record too, and they must not end as dead letters one by one.
@@ -31,7 +31,7 @@ from typing import Any
 from stream_dedup.dedup.batch import Batch, Prepared
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import BadItem, Refused, StreamDedupError, TransactionFailed
+from stream_dedup.errors import BadItem, Fenced, Refused, StreamDedupError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
@@ -207,8 +207,16 @@ class FailedRecords:
         """How many records a transaction may hold; None: no limit. O(suspects)."""
         return max(1, min(self._suspects.values()) // 2) if self._suspects and self._failures >= IN_A_ROW else None
 
-    def failed(self, records: Sequence[Any], error: TransactionFailed) -> tuple[str, bool] | None:
-        """Count a failed batch. Once it is more than chance: a message, and whether it says something new."""
+    def failed(
+        self, records: Sequence[Any], error: TransactionFailed | Fenced, too_long: float = 0.0
+    ) -> tuple[str, bool] | None:
+        """Count a failed batch. Once it is more than chance: a message, and whether it says something new.
+
+        `too_long`: seconds of the work on the batch, if they may have cost the membership, which a fence then confirms.
+        """
+        if isinstance(error, Fenced):
+            message = self._lost(records, too_long) if too_long else None
+            return (message, True) if message else None
         if not error.lasting:
             return None
         blamed = [records[i] for i in error.sources] if error.sources else records
@@ -222,7 +230,7 @@ class FailedRecords:
         before, self._reported = self._reported, (len(places), is_dead_letter)
         return self._message(places, error, is_dead_letter), self._reported != before
 
-    def lost(self, records: Sequence[Any], seconds: float) -> str | None:
+    def _lost(self, records: Sequence[Any], seconds: float) -> str | None:
         """Count a batch on which the work took so long that this member lost its place. A message, once it is more
         than chance.
         """

@@ -14,6 +14,7 @@ from typing import Any
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
+from stream_dedup.kafka.cluster import Wait
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.worker.commit import CommitStep
 
@@ -64,7 +65,9 @@ class Observer:
         """The worker has completed an iteration of its loop with these tasks open; empty: it is a standby."""
 
     def positions_advanced(self, task: str, lag: Mapping[int, int]) -> None:
-        """The task advanced past control records without a batch. `lag`: input partition -> offsets not yet read."""
+        """Without a batch, the task advanced past control records, or more was written that cannot be read yet. `lag`:
+        input partition -> offsets not yet read.
+        """
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
         """The task is restoring its index: it has read `done` of `total` changelog offsets."""
@@ -98,6 +101,9 @@ class Observer:
 
     def brokers_distrusted(self, problems: Mapping[str, str]) -> None:
         """Address -> what is wrong with the certificate of a broker, when this changes; empty: nothing any more."""
+
+    def waiting(self, wait: Wait, seconds: float, reason: str) -> None:
+        """The worker has waited for this for so long; 0: no more. `reason`: a message for people, once it is long."""
 
     def registry_away(self, task: str, reason: str) -> None:
         """Records of the task wait for the schema registry, until its next batch. Called at each try."""

@@ -34,9 +34,10 @@ from stream_dedup.changelog.records import (
 )
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
-from stream_dedup.kafka import client
+from stream_dedup.kafka import client, patches
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.epochs import UNKNOWN, LeaderEpochs
 from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
 from stream_dedup.kafka.record_batch import MOST_BYTES
 from stream_dedup.kafka.topics import log_end_offsets
@@ -84,6 +85,7 @@ class ChangelogReader:
         self._thread: Bounded | None = None
         self._consumer: Any = None
         self._positions: dict[TopicPartition, int] = {}  # empty before the first connection
+        self._epochs = LeaderEpochs()
         self._blocks_start = 0  # the offset of blocks, as the last merged block says, behind those that are merged
         self._oldest_number = 0  # of the oldest block, where older ones were deleted; -1: the next block read is it
         self._gap_since: float | None = None
@@ -96,7 +98,7 @@ class ChangelogReader:
         if self._consumer is not None:
             return
         config = client.changelog_reader(self._context.settings)
-        self._consumer = consumer = self._call(lambda: client.make_consumer(config, MOST_BYTES))
+        self._consumer = consumer = self._call(lambda: client.make_consumer(config, MOST_BYTES, self._epochs))
         first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
             self._positions = dict(first_offsets)
@@ -170,6 +172,8 @@ class ChangelogReader:
         numbers. `number`: of the next entry.
         """
         self._positions |= ends
+        for place, end in ends.items():  # a producer does not learn the epoch of what it wrote
+            self._epochs.begin(place, end, UNKNOWN)
         self._resequencer.skip_to(number)
         self.restored.add_block(headers)
 
@@ -185,6 +189,11 @@ class ChangelogReader:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.end(lambda: consumer and consumer.close(autocommit=False))
+
+    @property
+    def has_no_gap(self) -> bool:
+        """Whether all entries that were read are restored."""
+        return self._is_following and not self._resequencer.has_gap
 
     @property
     def blocks_start(self) -> int:
@@ -228,7 +237,9 @@ class ChangelogReader:
             # Not by pause and resume: kafka-python 3.0.12 may never fetch a resumed partition again.
             consumer.assign(places)
             for place in places:
-                consumer.seek(place, self._positions[place])
+                patches.seek(
+                    consumer, place, self._positions[place], self._epochs.before(place, self._positions[place])
+                )
             return consumer.end_offsets(places)
 
         ends: Mapping[TopicPartition, int] = self._call(assign)

@@ -18,6 +18,7 @@ import msgspec
 
 from stream_dedup.changelog.records import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
+from stream_dedup.kafka.epochs import UNKNOWN
 from stream_dedup.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -28,15 +29,19 @@ _COMPLETE_SHARE = 0.5
 _FEW = 20
 
 
-class Note(msgspec.Struct, frozen=True, rename={"input_id": "input", "changelog_id": "changelog"}):
+_NAMES = {"input_id": "input", "changelog_id": "changelog", "changelog": "changelog_name"}
+
+
+class Note(msgspec.Struct, frozen=True, rename=_NAMES):
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
-    name of the output topic.
+    names of the output and of the changelog ("": an older worker stored none).
     """
 
     input_id: str
     changelog_id: str
     at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
     output: str
+    changelog: str = ""
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -45,8 +50,8 @@ class Note(msgspec.Struct, frozen=True, rename={"input_id": "input", "changelog_
     def parse(text: str | None) -> "Note | None":
         """Read a note. None: it was not written by a worker.
 
-        >>> Note.parse(Note("465bf025", "11ecd0ea", 7, "news").text())
-        Note(input_id='465bf025', changelog_id='11ecd0ea', at=7, output='news')
+        >>> Note.parse(Note("465bf025", "11ecd0ea", 7, "news", "log").text())
+        Note(input_id='465bf025', changelog_id='11ecd0ea', at=7, output='news', changelog='log')
         >>> Note.parse(""), Note.parse("a person's own words")
         (None, None)
         """
@@ -58,10 +63,11 @@ class Note(msgspec.Struct, frozen=True, rename={"input_id": "input", "changelog_
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The group's offset of one partition."""
+    """The group's offset of one partition. `epoch`: the leader epoch of the record before it (kafka/epochs.py)."""
 
     offset: int
     note: Note | None = None
+    epoch: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +106,8 @@ def last_of(notes: Iterable[Note | None]) -> Note | None:
 def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     """The offset at which each partition resumes: the group's, else the changelog's, else (first start) the beginning.
 
-    Raises TopicError if the offsets belong to another topic or to a deployment with another output, RecordsGone if the
-    next records were deleted, StreamError if there are no offsets and this is not a first start.
+    Raises TopicError if the offsets belong to another topic or to a deployment with another output or changelog,
+    RecordsGone if the next records were deleted, StreamError if there are no offsets and this is not a first start.
     """
     topic = settings.topics.input
     foreign = [
@@ -121,12 +127,25 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     if foreign or (missing and task_summary is not None and task_summary.topic_id != facts.input_id):
         raise TopicError(recreated_message(settings, sorted({*foreign, *missing}), facts))
     check_output(settings, facts.last_note)
+    check_changelog(settings, facts.committed, facts.restored)
     if missing and not facts.committed and facts.restored.offsets:
         log.warning(
             "the group has no offsets of %s (brokers drop those of a group without members, after seven days by "
             "default); resuming at the changelog's: %s", topic, facts.restored.offsets,
         )  # fmt: skip
     known = {**facts.restored.offsets, **{partition: one.offset for partition, one in facts.committed.items()}}
+    # Both come from one transaction. If the group's are older, the cluster has lost the end of their topic.
+    newer = {
+        partition: facts.restored.offsets[partition]
+        for partition, one in facts.committed.items()
+        if _is_of(one, facts) and one.offset < facts.restored.offsets.get(partition, 0)
+    }
+    if newer:
+        log.error(
+            "the group's offsets of %s are older than those of %s: the cluster has lost the end of __consumer_offsets. "
+            "Resuming at the changelog's: %s", topic, settings.topics.changelog, newer,
+        )  # fmt: skip
+    known |= newer
     if facts.partitions - known.keys() and _has_run_before(facts):
         raise StreamError(_offsets_lost(settings, missing, facts))
     positions = {partition: known.get(partition, facts.beginnings[partition]) for partition in sorted(facts.partitions)}
@@ -138,6 +157,17 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
     if gone:
         raise RecordsGone(out_of_range_message(settings, gone))
     return positions
+
+
+def _is_of(committed: Committed, facts: ResumeFacts) -> bool:
+    """Whether the group's offset was committed with a block of this changelog, and for the input of its last block."""
+    note, summary = committed.note, facts.restored.task_summary
+    return (
+        note is not None
+        and note.changelog_id == facts.changelog_id
+        and summary is not None
+        and summary.topic_id == note.input_id == facts.input_id
+    )
 
 
 def _has_run_before(facts: ResumeFacts) -> bool:
@@ -154,12 +184,12 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
     """Say what is missing of the index, as far as it can be known, and what follows. None: nothing is missing."""
     changelog, last, restored = settings.topics.changelog, facts.last_note, facts.restored
     written = restored.task_summary.originals if restored.task_summary is not None else 0
-    behind = {p: one.offset for p, one in facts.committed.items() if restored.offsets.get(p, 0) < one.offset}
+    behind = _behind(facts.committed, restored)
     is_another = last is not None and last.changelog_id != facts.changelog_id
+    # Each commit writes a block with its offsets. Offsets that a person has set say nothing.
+    cut = {p: restored.offsets[p] for p in behind if p in restored.offsets and _is_of(facts.committed[p], facts)}
     # A copy of the former changelog that holds all that was committed is as good as that one.
-    if is_another and (behind or not restored.blocks):
-        if restored.migration is not None and restored.migration.complete:
-            return None  # a migration has filled it to replace the former changelog
+    if is_another and not _replaces(facts.committed, restored):
         loss = f"{changelog} was deleted and created anew, or [topics] changelog was changed, since the last commit"
         if restored.offsets:
             loss += f"; it is a copy that ends before the offsets {behind} of {settings.topics.input}"
@@ -168,6 +198,11 @@ def state_loss(settings: Settings, facts: ResumeFacts) -> str | None:
         loss = f"{changelog} holds nothing, although the last commit is {hours:.1f} h old"
     elif last is None and facts.committed and not restored.blocks and restored.begin > 0:
         loss = f"{changelog} no longer holds anything"
+    elif cut:
+        loss = (
+            f"{changelog} ends at the offsets {cut} of {settings.topics.input}, and {behind} were committed with its "
+            "last blocks: the cluster has lost its end"
+        )
     elif written >= _FEW and facts.originals < written * _COMPLETE_SHARE:
         loss = f"{changelog} has restored {facts.originals} of {written} originals: its beginning is gone"
     else:
@@ -196,6 +231,37 @@ def check_output(settings: Settings, last: Note | None) -> None:
     )
 
 
+def check_changelog(settings: Settings, committed: Mapping[int, Committed], restored: RestoreResult) -> None:
+    """Raise TopicError if the group's last commit is of a worker with another changelog, which ours does not replace.
+
+    `restored`: all that ours holds. In a rolling update a member with another one would stand by with an empty index.
+    """
+    last, changelog = last_of(one.note for one in committed.values()), settings.topics.changelog
+    if last is None or last.changelog in ("", changelog) or _replaces(committed, restored):
+        return
+    raise TopicError(
+        f"the group {settings.kafka.group_id} keeps its memory in {last.changelog}, and here [topics] changelog is "
+        f"{changelog}, which lacks what was committed: copies would go out once more. All members of a group need the "
+        "same. If it was changed on purpose, fill a new topic with `stream-dedup migrate` first (scope global); or, to "
+        f"begin with what {changelog} holds, confirm it, with every member stopped: {group_command(settings)} "
+        "--reset-offsets --to-current --execute"
+    )
+
+
+def _behind(committed: Mapping[int, Committed], restored: RestoreResult) -> dict[int, int]:
+    """The group's offsets that the changelog does not reach."""
+    return {p: one.offset for p, one in committed.items() if restored.offsets.get(p, 0) < one.offset}
+
+
+def _replaces(committed: Mapping[int, Committed], restored: RestoreResult) -> bool:
+    """Whether the changelog can stand for another one: a migration has filled it, and no worker has used it since; or
+    it is a copy that holds all that was committed.
+    """
+    if not restored.offsets:
+        return restored.migration is not None and restored.migration.complete
+    return restored.blocks > 0 and not _behind(committed, restored)
+
+
 def recreated_message(settings: Settings, partitions: Iterable[int], facts: ResumeFacts | None = None) -> str:
     """The message that the topic is not the one that the group's offsets belong to."""
     return (
@@ -222,6 +288,28 @@ def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, 
     return (
         f"{settings.topics.input} no longer has the records that come next. With every member stopped, the other "
         "partitions stay as they are:\n  " + "\n  ".join(lines)
+    )
+
+
+def truncated_message(settings: Settings, cut: Mapping[int, int | None]) -> str:
+    """The message that partitions have lost records that were read. `cut`: partition -> the first lost offset; None:
+    the broker does not know it.
+    """
+    lines = []
+    for partition, end in sorted(cut.items()):
+        where, to = f"from offset {end} on", f"--to-offset {end}"
+        effect = "; no record is skipped, and what its producer sends again is judged as a copy"
+        if end is None:
+            where, to = "at its end", "--to-datetime TIME"
+            effect = f" (TIME: that of the last record in {settings.topics.output}, as 2026-01-31T00:00:00.000)"
+        lines.append(
+            f"partition {partition} has lost records {where} that were read and went out; what stands there now was "
+            f"not read. To read it: {group_command(settings)}:{partition} --reset-offsets {to} --execute{effect}"
+        )
+    return (
+        f"{settings.topics.input} is not the log that was read: a broker was restored from an older copy, or a replica "
+        "that lacked records became the leader. With every member stopped, the other partitions stay as they are:\n  "
+        + "\n  ".join(lines)
     )
 
 

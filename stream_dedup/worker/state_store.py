@@ -58,7 +58,7 @@ class StateStore:
         self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
         self._caught_up_at = time.monotonic()  # when nothing was left to read
-        self._offsets_behind, self._lag_asked_at = 0, 0.0
+        self._offsets_behind, self._lag_asked_at = 0, 0.0  # 0.0: not yet
         self.reader = ChangelogReader(
             context, name, self.places, self.owner, self.dedup, self._builder, lambda: self.topic_id
         )
@@ -71,6 +71,12 @@ class StateStore:
     def lag(self) -> tuple[int, float]:
         """Offsets of the changelog that were not yet read when last asked, and the seconds since none were left."""
         return self._offsets_behind, time.monotonic() - self._caught_up_at
+
+    @property
+    def all_read(self) -> RestoreResult | None:
+        """What the changelog holds, if nothing was left to read when last asked."""
+        is_all = self._lag_asked_at and not self._offsets_behind and self.reader.has_no_gap
+        return self.reader.restored if is_all else None
 
     def check_topic(self, topic_id: str) -> None:
         """Set the id of the changelog topic. Raises Outdated if entries of another topic were read."""

@@ -47,6 +47,7 @@ from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_h
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import (
     ChangelogError,
+    Fenced,
     Interrupted,
     Outdated,
     RegistryAway,
@@ -57,6 +58,7 @@ from stream_dedup.errors import (
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.epochs import UNKNOWN
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.phrases import counted
@@ -82,8 +84,16 @@ class _InFlight:
 
     positions: dict[int, int]  # of the task's partitions once it is committed
     report: BatchReport  # without records: it commits positions only
+    took: float  # seconds of the work on it, before its transaction
     offsets_sent: Future[None]  # step 5
     done: Future[dict[CommitStep, float]]  # step 9; seconds of each step
+
+    def too_long(self, session: float) -> float:
+        """Seconds of the work on a failed batch, if they may have cost the membership: they are more than a session's,
+        and the offsets, which are the first that is sent, have failed. Otherwise 0.
+        """
+        has_failed = self.offsets_sent.done() and self.offsets_sent.exception() is not None
+        return self.took if has_failed and self.took > session else 0.0
 
 
 class PartitionTask:
@@ -108,6 +118,7 @@ class PartitionTask:
         self.is_lag_known = False  # and reported
         self.positions: dict[int, int] = {}
         self._committed: dict[int, int] = {}  # positions that the group has, or that are being committed
+        self._lag: Mapping[int, int] = {}  # as last reported
         self._context, self._store, self._failed = context, store, failed
         self._topics = context.settings.topics
         self._packer = context.thread(f"{name}-packer")
@@ -118,7 +129,6 @@ class PartitionTask:
         self._outgoing: OutgoingRecords
         self._judge: Judge
         self._in_flight: _InFlight | None = None
-        self.slow: tuple[Sequence[Any], float] | None = None  # a batch that is not committed, and the seconds of it
         try:
             self._open(group, check)
         except BaseException:
@@ -165,7 +175,7 @@ class PartitionTask:
         # Connecting takes some 60 ms. Done meanwhile, so that the store can read as soon as the fence stands.
         connected = self._packer.start("connecting to the changelog", self._store.reader.connect)
         try:
-            topics = self._fence(check)
+            topics = self._fence(group, check)
         finally:
             wait([connected])  # it has a time limit; no two threads may use the store
         connected.result()
@@ -184,6 +194,10 @@ class PartitionTask:
         facts = self._resume_facts(group, restored, topics)
         self.positions = resume.resume_offsets(settings, facts)
         self._committed = {partition: committed.offset for partition, committed in facts.committed.items()}
+        for partition, offset in self.positions.items():
+            at = facts.committed.get(partition)
+            epoch = at.epoch if at is not None and at.offset == offset else UNKNOWN
+            group.epochs.begin(TopicPartition(self._topics.input, partition), offset, epoch)
         loss = resume.state_loss(settings, facts)
         if loss is not None:
             log.error("%s", loss, extra={"task": self.name})
@@ -191,7 +205,7 @@ class PartitionTask:
         self._failed.committed(self.positions)
         self.opened_in = time.monotonic() - began
 
-    def _fence(self, check: Callable[[], None]) -> dict[str, Topic]:
+    def _fence(self, group: Group, check: Callable[[], None]) -> dict[str, Topic]:
         """Check the topics, and create the producer."""
         context, dedup = self._context, self._store.dedup
         topics = context.check_topics()
@@ -208,7 +222,7 @@ class PartitionTask:
             topics=list(topics),
         )
         self._close_producer = self._producer.close
-        self._producer.note = self._note
+        self._producer.note, self._producer.epoch_before = self._note, group.epochs.before
         return topics
 
     def _resume_facts(self, group: Group, restored: RestoreResult, topics: Mapping[str, Topic]) -> resume.ResumeFacts:
@@ -238,7 +252,8 @@ class PartitionTask:
         )
 
     def _note(self) -> str:
-        return resume.Note(self._input_id, self._changelog_id, self._context.now_ms(), self._topics.output).text()
+        topics, now = self._topics, self._context.now_ms()
+        return resume.Note(self._input_id, self._changelog_id, now, topics.output, topics.changelog).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
@@ -294,11 +309,9 @@ class PartitionTask:
             odd_times=odd_times,
             records=records,
             shapes=self._judge.take_shapes() if records else {},
-            lag={partition: max(0, end - positions[partition]) for partition, end in ends.items()},
+            lag=_lag(ends, positions),
         )
         took = time.monotonic() - began
-        if took > self._context.settings.worker.session_timeout.total_seconds():
-            self.slow = records, took
         # Beside the previous batch's commit, which `finish` waits for; there is one transaction at a time.
         producer = self._producer
         packed = self._packer.start("packing", lambda: (producer.pack(outgoing), producer.pack(changelog)))
@@ -311,7 +324,7 @@ class PartitionTask:
         self._committed = positions
         offsets_sent: Future[None] = Future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce))
-        self._in_flight = _InFlight(positions, report, offsets_sent, producer.start("committing", job))
+        self._in_flight = _InFlight(positions, report, took, offsets_sent, producer.start("committing", job))
         return finished
 
     def wait_for_offsets(self) -> None:
@@ -326,11 +339,10 @@ class PartitionTask:
         batch, self._in_flight = self._in_flight, None
         seconds = self._wait("committing", batch.done, batch)
         self.positions = batch.positions
-        if self.slow and self.slow[0] is batch.report.records:
-            self.slow = None
         self._store.confirm(self._producer.ends_in(self._store.topic))
         self._failed.committed(self.positions)
         self._outgoing.update_partitions(self._producer.partitions)
+        self._lag = batch.report.lag
         if batch.report.records:
             self._context.observer.batch(replace(batch.report, seconds={**batch.report.seconds, **seconds}))
         return bool(batch.report.records)
@@ -338,11 +350,12 @@ class PartitionTask:
     def _wait(self, what: str, step: Future[T], batch: _InFlight) -> T:
         try:
             return self._producer.wait(what, step)
-        except TransactionFailed as error:
+        except (TransactionFailed, Fenced) as error:
+            session = self._context.settings.worker.session_timeout.total_seconds()
             records = batch.report.records  # Kafka's error may blame some of them
-            if records and (failure := self._failed.failed(records, error)):
+            if records and (failure := self._failed.failed(records, error, batch.too_long(session))):
                 message, is_new = failure
-                blamed = [records[i] for i in error.sources] or records
+                blamed = [records[i] for i in getattr(error, "sources", ())] or records
                 trace = trace_fields(blamed[0]) if len(blamed) == 1 else {}
                 log.log(logging.ERROR if is_new else logging.DEBUG, message, extra={"task": self.name, **trace})
                 self._context.observer.batch_stuck(self.name)
@@ -350,19 +363,24 @@ class PartitionTask:
 
     def skip_to(self, consumer_positions: Mapping[int, int], ends: Mapping[int, int]) -> None:
         """Advance past control records and aborted records: the consumer stands here, and every record before was
-        processed. Otherwise the task would resume at offsets that retention may have deleted.
+        processed. Otherwise the task would resume at offsets that retention may have deleted. Report a new lag: records
+        of an open transaction are none that can be polled.
         """
-        positions = _advanced(self.positions, consumer_positions)
-        if self._in_flight is None and self.positions != positions:
-            self.positions = positions
+        if self._in_flight is None:
+            self.positions = _advanced(self.positions, consumer_positions)
             self.report_lag(ends)
 
     def report_lag(self, ends: Mapping[int, int]) -> None:
-        """Report how far the positions are from the ends of the partitions, as far as those are known."""
-        known = self.positions.keys() & ends
-        self.is_lag_known = known == self.positions.keys()
-        lag = {partition: max(0, ends[partition] - self.positions[partition]) for partition in known}
-        self._context.observer.positions_advanced(self.name, lag)
+        """Report how far the positions are from the ends of the partitions, as far as those are known, if it is new."""
+        lag = _lag(ends, self.positions)
+        self.is_lag_known = lag.keys() == self.positions.keys()
+        if lag != self._lag:
+            self._lag = lag
+            self._context.observer.positions_advanced(self.name, lag)
+
+
+def _lag(ends: Mapping[int, int], positions: Mapping[int, int]) -> dict[int, int]:
+    return {partition: max(0, end - positions[partition]) for partition, end in ends.items() if partition in positions}
 
 
 def _advanced(positions: Mapping[int, int], others: Mapping[int, int]) -> dict[int, int]:
@@ -492,6 +510,11 @@ class TaskSlot:
         return self._store.lag if self._store is not None and self._opening is None else None
 
     @property
+    def standby_has(self) -> RestoreResult | None:
+        """What the store has read of the changelog as a standby, once that is everything."""
+        return self._store.all_read if self._store is not None and self._opening is None else None
+
+    @property
     def is_quiet(self) -> bool:
         """Whether no batch is being committed, and no task has to be opened."""
         return not self.partitions if self.task is None else not self.task.is_busy
@@ -518,9 +541,6 @@ class TaskSlot:
         if self.task is None:
             return
         task, self.task = self.task, None
-        if task.slow and (message := self.failed.lost(*task.slow)):
-            log.error("%s", message, extra={"task": self.name})
-            self._context.observer.batch_stuck(self.name)
         task.close(wait=False)
         if self._store is not None:
             self._store.rollback()

@@ -41,6 +41,7 @@ from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
+from stream_dedup.worker.resume import check_changelog
 from stream_dedup.worker.task import PartitionTask, TaskSlot
 
 log = logging.getLogger(__name__)
@@ -141,6 +142,10 @@ class Worker:
         self._check_changelog()
         polled, failed = self._poll(self._group)
         self._last_poll = time.monotonic()
+        if is_member(self._membership):
+            self._watch.joining_since = None
+        elif self._watch.joining_since is None:
+            self._watch.joining_since = self._last_poll
         if not waiting:
             self._dispatch(self._group, polled, {} if failed is not None else self._group.positions())
         if failed is not None:
@@ -160,6 +165,10 @@ class Worker:
 
     def _check_changelog(self) -> None:
         """Report a changelog that was recreated. The index in memory is complete, and better than any restore."""
+        group = self._settings.kafka.group_id
+        self._watch.opening = [
+            f"{group}-{slot.name}" for slot in self._slots.values() if slot.partitions and slot.task is None
+        ]
         change = self._watch.poll()
         if change is None:
             return
@@ -339,6 +348,8 @@ class Worker:
             self._observer.error(error, slot.standby_retry.failed(error, self._last_poll))
         if slot.standby_lag is not None:
             self._observer.standby_progress(slot.name, *slot.standby_lag)
+        if slot.standby_has is not None:
+            check_changelog(self._settings, self._watch.committed, slot.standby_has)
 
     def _give_up(self, group: Group) -> None:
         """Leave the group for a while if this member cannot open any task, and others may do better."""

@@ -11,7 +11,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.demo.embedded import free_ports
-from stream_dedup.kafka.errors import Distrusted
+from stream_dedup.kafka.errors import RecentBrokers
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker import cluster_watch
 from stream_dedup.worker.cluster_watch import AWAY, BrokerProbe, BrokerWatch
@@ -136,7 +136,7 @@ def test_a_hung_probe_is_replaced(broker: Broker) -> None:
 def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
     broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brokers = Distrusted(clock=lambda: broker.now)
+    brokers = RecentBrokers(clock=lambda: broker.now)
     monkeypatch.setattr(cluster_watch, "DISTRUSTED", brokers)
     seen: list[dict[str, str]] = []
 

@@ -504,6 +504,12 @@ class Admin:
             found[place] = OffsetAndTimestamp(log.start if earliest else end, -1, -1)
         return found
 
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> None:
+        pass
+
+    def describe_producers(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        return {}
+
     def close(self) -> None:
         pass
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from stream_dedup.errors import RegistryAway, TransactionFailed
+from stream_dedup.kafka.cluster import Wait
 from stream_dedup.observe.health import Health, HealthState, Status, stall_seconds
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.commit import CommitStep
@@ -143,7 +144,8 @@ def test_failures_alone_are_a_stall(health: Health, clock: Clock) -> None:
         health.task_opened("global", [0], 1, 1.0)
         health.loop_completed(["global"])
         health.step(CommitStep.BEGIN, "global")
-    assert health.state() == HealthState(Status.STALLED, START + 5), "since the first failure"
+    expected = HealthState(Status.STALLED, START + 5, "the commit failed")
+    assert health.state() == expected, "since the first failure, and with the last one"
 
 
 def test_a_second_loop_without_failure_ends_the_stall(health: Health, clock: Clock) -> None:
@@ -297,3 +299,22 @@ def test_a_registry_that_is_away_degrades_until_the_next_batch_however_long_it_t
 
 def report(task: str) -> BatchReport:
     return BatchReport(task, [], [], {}, {}, 0, 0, {})
+
+
+def test_what_the_worker_waits_for_is_named_with_the_beginning_of_the_wait(health: Health, clock: Clock) -> None:
+    clock.passed = 7
+    health.error(TransactionFailed("no broker knows the topics"), 1.0)
+    assert health.state() == HealthState(Status.STARTING, START, "no broker knows the topics")
+    health.waiting(Wait.GROUP, 7.0, "for 7 s no coordinator")
+    assert health.state() == HealthState(Status.DEGRADED, START, "for 7 s no coordinator", worked=False)
+    assert not health.state().healthy
+    health.loop_completed(["global"])
+    clock.passed = 8
+    health.waiting(Wait.GROUP, 8.0, "for 8 s no coordinator")
+    health.rebalanced([0])
+    assert health.state() == HealthState(Status.DEGRADED, START, "for 8 s no coordinator")
+    assert health.state().healthy
+    health.waiting(Wait.GROUP, 0.0, "")
+    health.waiting(Wait.PRODUCERS, 3.0, "")
+    health.loop_completed(["global"])
+    assert health.state().status is Status.OK

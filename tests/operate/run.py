@@ -15,10 +15,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from kafka import KafkaProducer
 
 from stream_dedup.kafka.topics import create_topics
 from tests.broker import EmbeddedKafka, prepare
@@ -196,6 +198,19 @@ def recreated_changelog(stage: Stage) -> Iterator[None]:
             pass
 
 
+@contextmanager
+def open_transaction(stage: Stage) -> Iterator[None]:
+    """A producer leaves its transaction open in the input."""
+    stage.active()
+    config = {"bootstrap_servers": stage.kafka.bootstrap, "transactional_id": "hanging"}
+    with closing(KafkaProducer(**config, transaction_timeout_ms=600_000)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(stage.settings.topics.input, b"{}", partition=0).get(10)
+        yield
+        producer.abort_transaction()
+
+
 @dataclass(frozen=True)
 class Fault:
     """What goes wrong, and the alerts that say so.
@@ -243,6 +258,7 @@ FAULTS = [
     Fault("the broker refuses batches of several records", ("Stuck",), file="refused-batches"),
     Fault("the active member is killed", ("Down", "NoStandby"), more=killed),
     Fault("all members are stopped", ("NoActive", "MetricsMissing"), more=all_stopped),
+    Fault("a producer leaves a transaction open", ("Waiting",), more=open_transaction),
     Fault("the broker is killed", ("Stalled", "Failing"), more=no_broker),
     Fault("the broker freezes during a restore", ("RestoreLong",), more=frozen_restore),
     Fault("the changelog is recreated", ("StateLost",), more=recreated_changelog),

@@ -13,7 +13,8 @@ from kafka.errors import SaslAuthenticationFailedError
 from stream_dedup.errors import TopicError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
-from stream_dedup.kafka.errors import Distrusted
+from stream_dedup.kafka.cluster import Look
+from stream_dedup.kafka.errors import RecentBrokers
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import load_settings
@@ -45,7 +46,7 @@ def test_only_the_last_secrets_of_a_file_are_remembered(tmp_path: Path) -> None:
 
 def test_brokers_that_are_no_longer_distrusted_are_forgotten() -> None:
     clock = itertools.count(0, 10)
-    brokers = Distrusted(clock=lambda: float(next(clock)))
+    brokers = RecentBrokers(clock=lambda: float(next(clock)))
     for i in range(1000):
         brokers.add("client", f"10.0.0.{i}:9093", "expired")
     assert len(brokers._problems) < 10
@@ -69,13 +70,13 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     asked = threading.Semaphore(0)
     answers = [False]
 
-    def topics_and_notes(*_: object) -> tuple[dict[str, Topic], list[str]]:
+    def look(*_: object) -> Look:
         asked.release()
         if not answers[0]:
             release.wait(60)
-        return {"news.raw": Topic(1, {}, "b"), "news.dedup-changelog": Topic(1, {}, "c")}, []
+        return Look({"news.raw": Topic(1, {}, "b"), "news.dedup-changelog": Topic(1, {}, "c")})
 
-    monkeypatch.setattr(cluster_watch, "topics_and_notes", topics_and_notes)
+    monkeypatch.setattr(cluster_watch, "look", look)
     watch = TopicWatch(context(load_settings()))
     watch.expect({"news.raw": Topic(1, {}, "a"), "news.dedup-changelog": Topic(1, {}, "c")})
     for _ in range(4 * 3600):

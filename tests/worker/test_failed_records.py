@@ -1,6 +1,7 @@
 """Batches that fail again and again are halved until they go through or one record is found; outages do not count."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.errors import Refused, TransactionFailed
+from stream_dedup.errors import Fenced, Refused, TransactionFailed
 from stream_dedup.worker.judge import IN_A_ROW, FailedRecords
+from stream_dedup.worker.task import _InFlight
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")
+FENCED = Fenced("UnknownMemberIdError")
 Fails = Callable[[Sequence[Any]], TransactionFailed | None]
 
 
@@ -110,7 +113,7 @@ def test_one_slow_record_is_found_by_halves_and_all_others_go_through(count: int
         batch = some[: failed.batch_limit or len(some)]
         if any(record.offset == slow for record in batch) and (0, slow) not in failed.too_slow:
             losses += 1
-            message = failed.lost(batch, 400.0)
+            message = failed.failed(batch, FENCED, 400.0)
             assert (message is None) == (losses < IN_A_ROW)
         else:
             dead += [offset for _, offset in failed.too_slow]
@@ -122,9 +125,40 @@ def test_one_slow_record_is_found_by_halves_and_all_others_go_through(count: int
 
 def test_two_losses_say_nothing() -> None:
     failed = FailedRecords()
-    assert [failed.lost(records(7), 400.0) for _ in range(2)] == [None, None]
+    assert [failed.failed(records(7), FENCED, 400.0) for _ in range(2)] == [None, None]
     assert (failed.too_slow, failed.batch_limit) == ({}, None)
-    found = failed.lost(records(7), 400.0)
+    found = failed.failed(records(7), FENCED, 400.0)
     assert found is not None
-    assert "the record at offset 7 of input partition 0 took 400 s by itself" in found
+    assert "the record at offset 7 of input partition 0 took 400 s by itself" in found[0]
     assert failed.too_slow == {(0, 7): 400.0}
+
+
+@given(st.lists(st.tuples(st.sampled_from([(OUTAGE, 400.0), (OUTAGE, 0.0), (FENCED, 0.0)]), st.integers(1, 9))))
+def test_neither_an_outage_nor_a_fence_after_short_work_blames_a_record(
+    failures: list[tuple[tuple[TransactionFailed | Fenced, float], int]],
+) -> None:
+    failed = FailedRecords()
+    for (error, seconds), count in failures:
+        assert failed.failed(records(*range(count)), error, seconds) is None
+    assert (failed.too_slow, failed.refusals, failed.batch_limit) == ({}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("took", "offsets", "too_long"),
+    [
+        (30.0, FENCED, 30.0),
+        (5.0, FENCED, 0.0),  # within the session of 10 s
+        (30.0, None, 0.0),  # the group has taken the offsets: the member still had its place after the work
+        (30.0, "not yet", 0.0),
+    ],
+)
+def test_only_long_work_after_which_the_offsets_fail_may_have_cost_the_membership(
+    took: float, offsets: Fenced | str | None, too_long: float
+) -> None:
+    sent: Future[None] = Future()
+    if isinstance(offsets, Fenced):
+        sent.set_exception(offsets)
+    elif offsets is None:
+        sent.set_result(None)
+    batch: Any = _InFlight({}, SimpleNamespace(records=records(7)), took, sent, Future())  # type: ignore[arg-type]
+    assert batch.too_long(10.0) == too_long

@@ -16,6 +16,7 @@ from stream_dedup.worker.resume import (
     out_of_range_message,
     resume_offsets,
     state_loss,
+    truncated_message,
 )
 
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
@@ -201,3 +202,26 @@ def test_a_copy_of_the_changelog_is_complete_if_it_holds_every_commit() -> None:
 )
 def test_a_complete_state_is_not_reported(found: ResumeFacts) -> None:
     assert state_loss(SETTINGS, found) is None
+
+
+def test_offsets_of_the_group_that_are_older_than_the_changelogs_are_not_used() -> None:
+    """The cluster has lost the end of __consumer_offsets; what a person has set may go back."""
+    newer = written({0: 9, 1: 7})
+    assert resume_offsets(SETTINGS, facts({0: committed(5), 1: committed(7)}, restored=newer)) == {0: 9, 1: 7}
+    assert resume_offsets(SETTINGS, facts({0: Committed(5), 1: committed(7)}, restored=newer)) == {0: 5, 1: 7}
+    other = committed(5, changelog_id="changelog-0")
+    assert resume_offsets(SETTINGS, facts({0: other, 1: other}, restored=newer)) == {0: 5, 1: 5}
+
+
+def test_a_changelog_that_ends_before_what_was_committed_with_it_is_reported() -> None:
+    loss = state_loss(SETTINGS, facts(both, restored=written({0: 5, 1: 3})))
+    assert loss is not None
+    assert "ends at the offsets {1: 3}" in loss
+    assert state_loss(SETTINGS, facts({0: committed(5), 1: Committed(7)}, restored=written({0: 5, 1: 3}))) is None
+
+
+def test_a_cut_partition_has_a_command_of_its_own() -> None:
+    message = truncated_message(SETTINGS, {0: 10, 2: None})
+    assert "partition 0 has lost records from offset 10 on that were read and went out" in message
+    assert f"{COMMAND}:0 --reset-offsets --to-offset 10 --execute" in message
+    assert f"{COMMAND}:2 --reset-offsets --to-datetime TIME --execute" in message

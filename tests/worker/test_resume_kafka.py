@@ -154,6 +154,31 @@ def test_a_second_deployment_with_the_same_group_and_another_output_is_refused(
 
 
 @pytest.mark.usefixtures("quick_watch")
+@pytest.mark.slow
+def test_a_member_with_another_changelog_is_refused(settings: Settings, topic_name: Names, admin: Any) -> None:
+    """One member of a rolling update has it: as a standby it would wait in silence, and after a take-over copies of
+    everything would go out.
+    """
+    topics = settings.topics.model_copy(update={"changelog": topic_name("another-changelog")})
+    second = ready(settings.model_copy(update={"topics": topics}))
+    feed(settings, made_up(30))
+    expected = f"keeps its memory in {settings.topics.changelog}, and here .* is {topics.changelog}, which lacks"
+    with running(settings) as first:
+        first.wait_judged(30)
+        message = fails(second, expected, TopicError)
+        assert f"--topic {settings.topics.input} --reset-offsets --to-current --execute" in message
+        again = [(b"again-" + key, value) for key, value in made_up(30)]
+        feed(settings, again)
+        first.wait_judged(60)
+    fails(second, expected, TopicError)  # the role is free, and it does not take it
+    assert not [one for one in outcome(second).output if one.key.startswith(b"again-")]
+    reset_offsets(admin, settings, {0: end_of_topic(settings, admin, settings.topics.input)})
+    feed(second, others(5))
+    run_until(second, 5)  # as the message says
+    fails(settings, f"keeps its memory in {topics.changelog}, and here .* is {settings.topics.changelog}", TopicError)
+
+
+@pytest.mark.usefixtures("quick_watch")
 def test_an_input_topic_that_is_recreated_under_a_running_worker_ends_it(settings: Settings, admin: Any) -> None:
     feed(settings, made_up(30))
     with running(settings) as watching:

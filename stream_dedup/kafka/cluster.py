@@ -1,0 +1,171 @@
+"""One look at the cluster: what the topics are, what the group has committed, and what a worker may be waiting for.
+
+To a client a missing coordinator, a partition without a leader, and a producer that leaves its transaction open all
+look like a quiet topic: it tries again, and says nothing. So a look asks for each of them, and puts the answer into a
+sentence that names what is missing and what mends it.
+
+In: settings, and the transactional ids of the tasks that are not open. Out: a `Look`. Errors that say
+nothing about waiting, such as a missing right, are raised as a StreamError, or do not matter here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from kafka.admin import OffsetSpec
+from kafka.consumer.fetcher import IsolationLevel
+
+from stream_dedup.errors import TransactionFailed
+from stream_dedup.kafka import client, errors
+from stream_dedup.kafka.client import TopicPartition
+from stream_dedup.kafka.errors import KafkaError, error_text
+from stream_dedup.kafka.topics import Topic, administrator, as_they_are, topic_names
+from stream_dedup.settings import Settings
+
+# A broker that does not answer must not use up the ten seconds within which it is reported.
+_TIMEOUT_MS = 5000
+_LISTED = 5  # partitions in a sentence
+
+
+class Wait(StrEnum):
+    """What a worker may wait for."""
+
+    GROUP = "group"
+    TRANSACTIONS = "transactions"
+    LEADERS = "leaders"
+    PRODUCERS = "producers"
+    ANSWERS = "answers"
+
+
+@dataclass(slots=True)
+class Look:
+    """`topics`: those of the five that exist. `committed`: input partition -> the group's offset, and the note beside
+    it. `waits`: what is missing, in a sentence. `held`: (input partition, offset) from which on an open transaction
+    holds the partition -> a sentence.
+    """
+
+    topics: Mapping[str, Topic]
+    committed: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    waits: dict[Wait, str] = field(default_factory=dict)
+    held: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+
+def look(settings: Settings, transactional_ids: Iterable[str]) -> Look:
+    """Ask for all of it. Raises a StreamError if that fails."""
+    timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+    with administrator(settings, **timeouts) as admin:
+        seen = Look(as_they_are(admin, topic_names(settings)))
+        _look_for_leaders(settings, seen)
+        _look_for_group(admin, settings, seen)
+        for one in transactional_ids:
+            _look_for_transactions(admin, settings, one, seen)
+        source = settings.topics.input
+        if source in seen.topics and Wait.LEADERS not in seen.waits:
+            places = [TopicPartition(source, number) for number in range(seen.topics[source].partitions)]
+            _look_for_open_transactions(admin, settings, places, seen)
+    return seen
+
+
+def _look_for_leaders(settings: Settings, seen: Look) -> None:
+    missing = [f"{name}-{number}" for name, topic in seen.topics.items() for number in topic.leaderless]
+    if missing:
+        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+        seen.waits[Wait.LEADERS] = (
+            f"no broker leads {', '.join(missing[:_LISTED])}{more}: start the brokers that hold these partitions "
+            f"(kafka-topics.sh {_bootstrap(settings)} --describe --unavailable-partitions)"
+        )
+
+
+def _look_for_group(admin: Any, settings: Settings, seen: Look) -> None:
+    group = settings.kafka.group_id
+    try:
+        offsets = admin.list_group_offsets(group)[group]
+    except KafkaError as error:
+        if not _is_wait(error):
+            raise
+        seen.waits[Wait.GROUP] = _no_coordinator(
+            settings, error, f"group {group}", "__consumer_offsets", "offsets.topic.replication.factor"
+        )
+    else:
+        topic = settings.topics.input
+        own = {place.partition: at for place, at in offsets.items() if place.topic == topic}
+        seen.committed = {partition: (int(at.offset), str(at.metadata)) for partition, at in own.items()}
+
+
+def _look_for_transactions(admin: Any, settings: Settings, transactional_id: str, seen: Look) -> None:
+    try:
+        admin.describe_transactions([transactional_id])
+    except KafkaError as error:
+        if _is_wait(error):
+            seen.waits[Wait.TRANSACTIONS] = _no_coordinator(
+                settings, error, f"transactional id {transactional_id}", "__transaction_state",
+                "transaction.state.log.replication.factor",
+            )  # fmt: skip
+
+
+def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence[TopicPartition], seen: Look) -> None:
+    """Where the committed records end before the written ones."""
+    latest = dict.fromkeys(places, OffsetSpec.LATEST)
+    try:
+        stable = admin.list_partition_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
+        written = admin.list_partition_offsets(latest)
+    except KafkaError as error:
+        if not _is_wait(error):
+            raise
+        away = errors.unreached(client.client_id(settings))
+        seen.waits[Wait.LEADERS] = f"the leaders of {settings.topics.input} do not answer ({away or error_text(error)})"
+        return
+    open_places = [place for place in places if stable[place].offset < written[place].offset]
+    producers: Mapping[TopicPartition, Any] = {}
+    with suppress(KafkaError):  # the sentence then lacks the producer
+        producers = admin.describe_producers(open_places)
+    seen.held = {
+        (place.partition, int(stable[place].offset)): _held(
+            settings, place, int(stable[place].offset), int(written[place].offset), producers.get(place)
+        )
+        for place in open_places
+    }
+
+
+def _held(settings: Settings, place: TopicPartition, stable: int, written: int, producers: Any) -> str:
+    whose = "a producer"
+    for one in producers.active_producers if producers is not None else ():
+        if one.current_transaction_start_offset == stable:
+            last = datetime.fromtimestamp(one.last_timestamp / 1000, UTC).isoformat(timespec="seconds")
+            whose = f"the producer with the id {one.producer_id} (timestamp of its last record: {last})"
+    at = f"--topic {place.topic} --partition {place.partition}"
+    command = f"kafka-transactions.sh {_bootstrap(settings)}"
+    return (
+        f"an open transaction of {whose} holds partition {place.partition} of {place.topic}: {written - stable} "
+        f"offsets from {stable} on wait for its end. Look at that producer: `{command} describe-producers {at}`. Kafka "
+        "aborts it after the producer's transaction.timeout.ms, unless the brokers have lost track of it (`"
+        f"{command} find-hanging {at}` lists it): then end it by `{command} abort {at} --start-offset {stable}`"
+    )
+
+
+def _no_coordinator(settings: Settings, error: KafkaError, whose: str, topic: str, factor: str) -> str:
+    away = errors.unreached(client.client_id(settings))
+    cause = (
+        f": {away}"
+        if away
+        else (
+            f", whose state is in {topic}. Has each partition of that a leader (kafka-topics.sh {_bootstrap(settings)} "
+            f"--describe --topic {topic})? If it does not exist, the cluster has fewer brokers than {factor} (3 by "
+            "default) demands: start more, or lower that"
+        )
+    )
+    return f"no coordinator answers for the {whose} ({error_text(error).rstrip(': ')}){cause}"
+
+
+def _is_wait(error: KafkaError) -> bool:
+    """Whether something is missing that may come by itself, unlike a right."""
+    # The coordinator knows of no transaction yet, or the client waits by itself.
+    is_other = isinstance(error, errors.TransactionalIdNotFoundError) or errors.is_throttled(error)
+    return isinstance(errors.translate(error, ""), TransactionFailed) and not is_other
+
+
+def _bootstrap(settings: Settings) -> str:
+    return f"--bootstrap-server {settings.kafka.bootstrap_servers}"

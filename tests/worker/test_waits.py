@@ -1,0 +1,177 @@
+"""Whatever a worker waits for has a name: in its health, its log and its metrics, with what mends it."""
+
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import AbortTransactionSpec
+
+from stream_dedup.demo.embedded import free_ports
+from stream_dedup.kafka import cluster
+from stream_dedup.kafka.cluster import Wait, look
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker import waits
+from stream_dedup.worker.cluster_watch import BrokerWatch
+from stream_dedup.worker.waits import Waits
+from tests.broker import EmbeddedKafka, Listener
+from tests.worker.support import (
+    Watching,
+    administrator,
+    fails,
+    feed,
+    made_up,
+    make_settings,
+    ready,
+    running,
+    wait_until,
+)
+
+Names = Callable[[str], str]
+
+
+class Waiting(Watching):
+    """`reasons`: what is reported now; `ended`: what was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: dict[str, str] = {}
+        self.ended: set[str] = set()
+        self.seconds: dict[str, float] = {}
+
+    def waiting(self, wait: Wait, seconds: float, reason: str) -> None:
+        self.seconds[wait] = seconds
+        if reason:
+            self.reasons[wait] = reason
+        elif not seconds and self.reasons.pop(wait, None):
+            self.ended.add(wait)
+
+    def brokers_unreachable(self, seconds: float, reason: str) -> None:
+        self.reasons["brokers"] = reason
+
+
+def test_a_wait_is_reported_once_it_is_long_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    seen = Waiting()
+    reporter = Waits(seen)
+    for now in range(100, 105):
+        reporter.report(now, {Wait.GROUP: (100.0, "no coordinator"), Wait.PRODUCERS: (100.0, "an open transaction")})
+    assert seen.reasons == {}
+    assert seen.seconds == {Wait.GROUP: 4.0, Wait.PRODUCERS: 4.0}
+    for now in range(105, 170):
+        reporter.report(now, {Wait.GROUP: (100.0, "no coordinator"), Wait.PRODUCERS: (100.0, "an open transaction")})
+    assert seen.reasons == {Wait.GROUP: "for 69 s no coordinator", Wait.PRODUCERS: "for 69 s an open transaction"}
+    assert [one.getMessage().partition(". ")[0] for one in caplog.records] == [
+        "for 5 s no coordinator", "for 60 s an open transaction", "for 65 s no coordinator",
+    ]  # fmt: skip
+    reporter.report(171, {})
+    assert seen.reasons == {}
+    assert seen.ended == {Wait.GROUP, Wait.PRODUCERS}
+    assert caplog.text.count("is over") == 2
+
+
+def test_partitions_without_a_leader_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load_settings()
+
+    def described(names: list[str]) -> list[dict[str, Any]]:
+        partitions = [{"partition_index": number, "leader_id": -1 if number else 0} for number in range(9)]
+        return [{"name": name, "error_code": 0, "topic_id": "x", "partitions": partitions} for name in names]
+
+    admin = SimpleNamespace(
+        describe_topics=described,
+        describe_configs=lambda *_, **__: {"topic": {}},
+        list_group_offsets=lambda group: {group: {}},
+    )
+
+    @contextmanager
+    def administrator(*_: Any, **__: Any) -> Iterator[Any]:
+        yield admin
+
+    monkeypatch.setattr(cluster, "administrator", administrator)
+    seen = look(settings, [])
+    assert f"no broker leads {settings.topics.input}-1," in seen.waits[Wait.LEADERS]
+    assert "and 35 more: start the brokers" in seen.waits[Wait.LEADERS]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wait", "topic", "setting"),
+    [
+        (Wait.GROUP, "__consumer_offsets", "offsets.topic.replication.factor"),
+        (Wait.TRANSACTIONS, "__transaction_state", "transaction.state.log.replication.factor"),
+    ],
+)
+def test_a_missing_coordinator_is_named(
+    kafka_prepared: None, topic_name: Names, wait: Wait, topic: str, setting: str
+) -> None:
+    with EmbeddedKafka(settings={setting: "3"}) as kafka:
+        settings = ready(make_settings(kafka.bootstrap, topic_name))
+        with running(settings, Waiting()) as seen:
+            wait_until(lambda: wait in seen.reasons, "it is reported", 30)
+        assert f"--describe --topic {topic}" in seen.reasons[wait]
+        assert f"fewer brokers than {setting}" in seen.reasons[wait]
+        assert "CoordinatorNotAvailableError (Kafka error 15)" in seen.reasons[wait]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_transaction_timeout_that_the_brokers_refuse_ends_the_member(kafka_prepared: None, topic_name: Names) -> None:
+    with EmbeddedKafka(settings={"transaction.max.timeout.ms": "9000"}) as kafka:
+        message = fails(ready(make_settings(kafka.bootstrap, topic_name)), r"transaction\.max\.timeout\.ms")
+    assert "[worker] transaction_timeout is more than the brokers allow" in message
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_an_advertised_address_that_cannot_be_reached_is_named(kafka_prepared: None, topic_name: Names) -> None:
+    [nowhere] = free_ports(1)
+    with EmbeddedKafka(listeners={"OUTSIDE": Listener(advertised_port=nowhere)}) as kafka:
+        settings, seen = make_settings(kafka.addresses["OUTSIDE"], topic_name), Waiting()
+        with BrokerWatch(settings, seen), running(settings, seen):
+            wait_until(lambda: "brokers" in seen.reasons, "it is reported", 30)
+            reason = seen.reasons["brokers"]
+            assert f"{kafka.addresses['OUTSIDE']} answers, but what the brokers advertise" in reason
+            assert f"127.0.0.1:{nowhere} (KafkaConnectionError: 111 ECONNREFUSED)" in reason
+            assert "advertised.listeners" in reason
+            kafka.kill()  # now no broker answers at all
+            wait_until(lambda: "of the cluster" not in seen.reasons["brokers"], "and this is told apart", 30)
+    gc.collect()  # the client's refused connections, while their warnings are expected
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_an_open_transaction_upstream_is_named_and_its_records_count_as_lag(
+    make: Callable[..., Settings], topic_name: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "_PRODUCER_SECONDS", 1.0)
+    settings = make(2)
+    sent = feed(settings, made_up(5), partition=1)
+    place, name = TopicPartition(settings.topics.input, 1), topic_name("hanging")
+    config = {"bootstrap_servers": settings.kafka.bootstrap_servers, "transactional_id": name}
+    with running(settings, Waiting()) as seen, closing(KafkaProducer(**config)) as producer:
+        seen.wait_judged(5)
+        producer.init_transactions()
+        producer.begin_transaction()
+        for key, value in made_up(51, seed=3):
+            producer.send(settings.topics.input, value, key, partition=1)
+        producer.flush()
+        wait_until(lambda: Wait.PRODUCERS in seen.reasons, "it is reported", 30)
+        assert seen.lag[1] == 51
+        reason = seen.reasons[Wait.PRODUCERS]
+        with administrator(settings) as admin:
+            [one] = [one for one in admin.describe_producers([place])[place].active_producers if one.producer_id > 0]
+            assert f"an open transaction of the producer with the id {one.producer_id} " in reason
+            assert f"holds partition 1 of {settings.topics.input}: 51 offsets from 5 on" in reason
+            assert f"abort --topic {settings.topics.input} --partition 1 --start-offset 5" in reason
+            spec = AbortTransactionSpec(
+                topic_partition=place, producer_id=one.producer_id, producer_epoch=one.producer_epoch
+            )
+            admin.abort_transaction(spec)  # as the command in the message does
+        wait_until(lambda: Wait.PRODUCERS in seen.ended, "it is over", 30)
+        sent += feed(settings, made_up(5, seed=4), partition=1)
+        seen.wait_judged(10)
