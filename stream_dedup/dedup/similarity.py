@@ -35,6 +35,8 @@ _NAN = np.float32(np.nan)
 _SAME_WORDS = np.float32(0.999)
 _LOWEST_BITS = np.uint64(0x1111111111111111)
 _CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
+# Words of a correction's note that the known item lacks; a copy of the corrected item has the note, and so none.
+_NOTE = np.float32(3)
 _DOUBT = 2.0  # standard deviations of the number of bins that are equal by chance
 
 # In float32. Of a pair without a view, and of all that novelty needs where it is not asked, NaN.
@@ -72,7 +74,7 @@ _FLAGS = (
     # The headlines differ in numbers at most; the source is the same; so are the words in headline and body: one text
     # under two headlines is not the same text; the id is the same.
     *("same_form", "same_source", "same_text", "same_id"),
-    # The distance is at most the scheme's; the new headline marks a correction, and differs from the known one.
+    # The distance is at most the scheme's; the new item says that it corrects an earlier one, the known one does not.
     *("within_hamming", "corrects"),
 )
 SIMILARITY = np.dtype(
@@ -231,6 +233,7 @@ def measure(similar, first, news, item, i, left, right, slots):
             alike = compare_sketches(article.sketch, right.body[j], size, m)[2] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
         find_new(s, news, item, headline, right.words[j], right.figures[j], article)
+        s.corrects |= news.corrects[item] and s.new_words >= _NOTE
 
 
 @njit(nogil=True, cache=True, inline="always")

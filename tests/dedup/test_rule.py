@@ -51,7 +51,7 @@ ONE_SITE: dict[str, Any] = {"same_source": True}
 # Of these more never means less that is new, and of those more never means more.
 RISING = (
     *("new_sentences", "new_share", "new_words", "new_numbers", "lost_numbers", "headline_gains", "headline_losses"),
-    *("headline_figures", "new_headline", "reordered", "larger"),
+    *("headline_figures", "new_headline", "larger"),
 )
 FALLING = ("covered", "grounded")
 
@@ -91,8 +91,6 @@ def test_more_in_common_raises_the_kinship(name: str, less: dict[str, Any], more
         ("a figure more", {"new_numbers": 1.2, "lost_numbers": 0, "new_words": 3, "lost_words": 3}, False),
         ("furniture that has figures", {"new_numbers": 1.2, "lost_numbers": 1, "new_words": 30}, False),
         ("furniture that went", {"new_numbers": 1.2, "lost_numbers": 1, "new_words": 1, "lost_words": 20}, False),
-        ("who beat whom", {"reordered": True, "article_coverage": 0.9}, True),
-        ("a headline turned round over the same text", {"reordered": True, "article_coverage": 1.0}, False),
     ],
 )
 def test_a_new_fact_has_the_novelty_of_cautious_however_alike_the_rest_is(
@@ -168,7 +166,7 @@ BULLETIN = {"apart": 24.0, "same_source": True, "smaller_size": 200, "article_co
             True,
         ),
         ("one form, of two sources", {"same_form": True, "new_numbers_anywhere": 3, "same_source": False}, False),
-        ("a short form of a series", {"smaller_size": 60, "headline": 0.5, "new_headline_words": 2}, True),
+        ("a short form without a figure", {"smaller_size": 60, "headline": 0.5, "new_headline_words": 2}, False),
         ("the same words", {"smaller_size": 60, "same_text": True, "headline": 1.0}, False),
         ("the same few words of another day", {"smaller_size": 12, "same_text": True, "headline": 1.0}, True),
         ("no figure, but worded otherwise", {"article_coverage": 0.7, "same_source": False}, True),

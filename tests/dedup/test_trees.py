@@ -49,14 +49,10 @@ def test_the_log_odds_are_the_sum_of_the_leaves_and_of_what_each_feature_adds(se
 
 
 def test_a_value_at_the_threshold_goes_to_the_left() -> None:
-    tree = Trees(
-        *(np.array([row], kind) for row, kind in (([1], np.uint8), ([0.5], np.float32), ([0, -1, 1], np.float32)))
-    )
-    assert [sum_of(tree, np.array([9, value], np.float32)) for value in (0.4, 0.5, 0.6)] == [-1, -1, 1]
-
-
-def test_no_trees_have_log_odds_of_zero() -> None:
-    assert sum_of(Trees.nothing(), np.ones(5, np.float32)) == 0
+    inner = 2**DEPTH - 1
+    leaves = np.concatenate([np.zeros(inner), np.arange(inner + 1)]).astype(np.float32)
+    tree = Trees(np.ones((1, inner), np.uint8), np.full((1, inner), 0.5, np.float32), leaves[None])
+    assert [sum_of(tree, np.array([9, value], np.float32)) for value in (0.4, 0.5, 0.6)] == [0, 0, inner]
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
