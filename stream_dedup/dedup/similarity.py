@@ -74,7 +74,7 @@ _FLAGS = (
     # The headlines differ in numbers at most; the source is the same; so are the words in headline and body: one text
     # under two headlines is not the same text; the id is the same.
     *("same_form", "same_source", "same_text", "same_id"),
-    # The distance is at most the scheme's; the new item says that it corrects an earlier one, the known one does not.
+    # The distance is at most the scheme's; the new item says that it corrects an earlier one; no copy does.
     *("within_hamming", "corrects"),
 )
 SIMILARITY = np.dtype(
