@@ -31,9 +31,7 @@ _MARKED = re.compile(
     re.I,
 )
 # A note begins a sentence or a line.
-_NOTED = re.compile(
-    rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_NOTE}\s?[:：]", re.I
-)
+_NOTED = re.compile(rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_NOTE}\s?[:：]", re.I)
 # Characters at both ends of a text in which a note is looked for.
 _EDGE = 300
 

@@ -63,8 +63,6 @@ _NEW_TO_VERSION = np.float32(4)
 _SAME_ORDER = np.float32(0.93)
 # A figure has changed, and nothing else: more new or lost words are page furniture, in which figures come and go.
 _FEW_NEW, _FEW_LOST, _ONE_FIGURE = np.float32(4), np.float32(8), np.float32(0.9)
-# Shingles of a form with few words; Jaccard from which two headlines are of one series.
-_SHORT_FORM, _SERIES = 80, np.float32(0.35)
 
 
 def logit(share: float) -> float:
@@ -262,12 +260,7 @@ def is_bulletin(s):
     is_reworded = s.article_coverage < _SAME_WORDING and s.article_tokens < _FORM_TOKENS
     if is_reworded and s.apart > NEXT_DAY_HOURS:
         return True
-    if not s.same_source:
-        return False
-    if s.same_form and s.new_numbers_anywhere + s.new_headline_numbers >= (np.float32(0.9) if figures else 2):
-        return True
-    series = s.same_form or np.isnan(s.headline) or (s.headline >= _SERIES and s.new_headline_words >= 1)
-    return s.smaller_size < _SHORT_FORM and series
+    return s.same_source and s.same_form and s.new_numbers_anywhere + s.new_headline_numbers >= np.float32(0.9)
 
 
 @njit(nogil=True, cache=True, inline="always")

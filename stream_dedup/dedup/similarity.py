@@ -36,6 +36,8 @@ _NAN = np.float32(np.nan)
 _SAME_WORDS = np.float32(0.999)
 _LOWEST_BITS = np.uint64(0x1111111111111111)
 _CHANCE_EQUAL = 1.0 / 15.0  # probability that two different hashes have the same nibble, see kernel.sketch
+# Words of a correction's note that the known item lacks; a copy of the corrected item has the note, and so none.
+_NOTE = np.float32(3)
 _DOUBT = 2.0  # standard deviations of the number of bins that are equal by chance
 
 # In float32. Of a pair without a view, and of all that novelty needs where it is not asked, NaN.
@@ -233,7 +235,7 @@ def measure(similar, first, news, item, i, left, right, slots):
             alike = compare_sketches(article.sketch, right.body[j], size, m)[2] if m > 0 else 0.0
             s.article_coverage = _share_of_new(alike, size, m)
         find_new(s, news, item, headline, right.words[j], right.figures[j], article)
-        s.corrects |= news.corrects[item] == IN_TEXT and (s.new_words >= 1 or s.new_numbers > 0)
+        s.corrects |= news.corrects[item] == IN_TEXT and s.new_words >= _NOTE
 
 
 @njit(nogil=True, cache=True, inline="always")

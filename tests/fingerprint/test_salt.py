@@ -1,7 +1,7 @@
 """With a secret salt, items that were made to collide do not; without one, nothing is other than it was."""
 
-import itertools
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,9 @@ from stream_dedup.script import Deduplicator
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings, secrets_of
 
 SALT, OTHER = "correct horse battery staple", "Tr0ub4dor&3 Tr0ub4dor&3"
+
+
+_FOURS = ["".join(four) for four in product("abcdefghijklmnopqrs", repeat=4)]
 
 
 def salted(salt: str | None = SALT, **more: object) -> Scheme:
@@ -44,9 +47,9 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
     """n headlines that share a key of a band, although they have 12 of 15 words of their own.
 
     A band's key is a hash of the minima of three functions. Whoever has the code knows the functions: he takes the word
-    with the smallest value under each of them, of 90,000, and puts all three in every headline.
+    with the smallest value under each of them, of 130,000, and puts all three in every headline.
     """
-    words = [f"w{a}{b}" for a, b in itertools.product(range(300), range(300))]
+    words, own = ([first + four for four in _FOURS] for first in "wo")  # the first five letters of a word count
     make = Fingerprinter(scheme)
     hashes = np.concatenate(
         [make.tokens(" ".join(words[start : start + 10_000])).hashes for start in range(0, len(words), 10_000)]
@@ -56,7 +59,7 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
     multiply, offset = scheme.permutations(view, scheme.settings.headline_bands, rows)[:, :rows]
     values = (narrow[:, None] ^ offset) * multiply  # of the first band
     chosen = [words[i] for i in np.argmin(values, axis=0)]
-    return [item(str(k), "", " ".join([*chosen, *(f"own{k}word{j}" for j in range(12))])) for k in range(n)]
+    return [item(str(k), "", " ".join([*chosen, *own[12 * k : 12 * k + 12]])) for k in range(n)]
 
 
 def test_without_a_salt_nothing_changes() -> None:
@@ -98,13 +101,13 @@ def test_long_words_that_collide_under_every_seed_do_not_under_a_salt() -> None:
 
 def _top_bits_cancel(seed: int) -> bool:
     """Whether the hash of a word of 16 bytes survives a change of bit 63, and of bits 63 and 31 of the next word."""
-    from stream_dedup.fingerprint.tokens import SLACK, _hash_word
+    from stream_dedup.fingerprint.tokens import SLACK, hash_word
 
     first, second = 0x6867666564636261, 0x7877767574737271
     hashes = []
     for a, b in ((first, second), (first ^ 1 << 63, second ^ 1 << 63 ^ 1 << 31)):
         data = np.frombuffer(a.to_bytes(8, "little") + b.to_bytes(8, "little") + bytes(SLACK), np.uint8)
-        hashes.append(int(_hash_word(data, 0, 16, np.uint64(seed))))
+        hashes.append(int(hash_word(data, 0, 16, np.uint64(seed))))
     return hashes[0] == hashes[1]
 
 

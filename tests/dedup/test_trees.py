@@ -1,0 +1,83 @@
+"""Trees as a table: walked by hand, written and read, and what each feature adds."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from stream_dedup.dedup.rule import NOVELTY, TABLE, novelty_trees
+from stream_dedup.dedup.trees import Trees, parts_of, read_trees, sum_of, write_trees
+
+NAMES = ["words", "figures", "headline", "spread", "order"]
+DEPTH = 4
+
+
+def grown(seed: int, count: int) -> Trees:
+    """Random trees. The value of a node is the mean of its children's, as if each had half the pairs."""
+    random, inner = np.random.default_rng(seed), 2**DEPTH - 1
+    values = np.zeros((count, 2 * inner + 1), np.float32)
+    values[:, inner:] = random.normal(0, 1, (count, inner + 1))
+    for node in reversed(range(inner)):
+        values[:, node] = (values[:, 2 * node + 1] + values[:, 2 * node + 2]) / 2
+    features = random.integers(0, len(NAMES), (count, inner), np.uint8)
+    return Trees(features, random.normal(0, 1, (count, inner)).astype(np.float32), values)
+
+
+def walked(trees: Trees, x: NDArray[np.float32]) -> float:
+    """The sum of the leaves, by a path of questions."""
+    total, inner = 0.0, trees.features.shape[1]
+    for features, thresholds, values in zip(*trees, strict=True):
+        path = ""
+        while len(path) < DEPTH:
+            node = 2 ** len(path) - 1 + int(f"0{path}", 2)
+            path += "1" if x[features[node]] > thresholds[node] else "0"
+        total += float(values[inner + int(path, 2)])
+    return total
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.floats(-3, 3, width=32), min_size=5, max_size=5))
+def test_the_log_odds_are_the_sum_of_the_leaves_and_of_what_each_feature_adds(seed: int, given_: list[float]) -> None:
+    trees, x = grown(seed, 7), np.array(given_, np.float32)
+    assert sum_of(trees, x) == pytest.approx(walked(trees, x), abs=1e-5)
+    expected, adds = parts_of(trees, x)
+    assert expected == pytest.approx(float(trees.values[:, 0].sum()), abs=1e-5)
+    assert expected + adds.sum() == pytest.approx(walked(trees, x), abs=1e-5)
+    assert not adds[np.setdiff1d(np.arange(len(NAMES)), trees.features)].any(), "never asked for"
+
+
+def test_a_value_at_the_threshold_goes_to_the_left() -> None:
+    inner = 2**DEPTH - 1
+    leaves = np.concatenate([np.zeros(inner), np.arange(inner + 1)]).astype(np.float32)
+    tree = Trees(np.ones((1, inner), np.uint8), np.full((1, inner), 0.5, np.float32), leaves[None])
+    assert [sum_of(tree, np.array([9, value], np.float32)) for value in (0.4, 0.5, 0.6)] == [0, 0, inner]
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    trees = grown(1, 20)
+    write_trees(tmp_path / "table.json", trees, NAMES)
+    read = read_trees(tmp_path / "table.json", NAMES)
+    assert np.array_equal(read.features, trees.features)
+    assert read.thresholds == pytest.approx(trees.thresholds, abs=6e-5)
+    assert read.values == pytest.approx(trees.values, abs=6e-5)
+    write_trees(tmp_path / "again.json", read, NAMES)
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "table.json").read_bytes()
+    assert [part.dtype for part in read] == [part.dtype for part in trees]
+
+
+@pytest.mark.parametrize("names", [NAMES[:4], [*NAMES, "time"], NAMES[::-1]], ids=["fewer", "more", "another order"])
+def test_a_table_of_other_features_is_refused(tmp_path: Path, names: list[str]) -> None:
+    write_trees(tmp_path / "table.json", grown(1, 2), NAMES)
+    with pytest.raises(ValueError, match=r"table\.json was fitted to the features .*fit it again"):
+        read_trees(tmp_path / "table.json", names)
+
+
+def test_the_table_of_the_package_is_whole_and_written_by_this_writer(tmp_path: Path) -> None:
+    trees = novelty_trees()
+    count, inner = trees.features.shape
+    assert trees.values.shape == (count, 2 * inner + 1)
+    assert trees.features.max() < len(NOVELTY)
+    write_trees(tmp_path / "same.json", trees, list(NOVELTY))
+    assert (tmp_path / "same.json").read_bytes() == TABLE.read_bytes()
