@@ -1,4 +1,4 @@
-"""The fit recovers the weights that generated its data, and cross-validation does not reward overfitting to a group."""
+"""The f, and cross-validation does not reward overfitting to a group."""
 
 import json
 from pathlib import Path
@@ -15,13 +15,14 @@ from tests.labels import files
 from tests.labels.files import FRESH, MEASURED, READ_AGAIN, TAUGHT, as_read_again
 from tests.labels.fit import (
     Pairs,
+    boosted,
     compare_in_stream,
-    fit,
     log_loss,
     logits_by_others,
     measures,
     outcome_of,
     repeated_at,
+    tree_logits,
 )
 
 OWN_FILES = [path for path in (*MEASURED, *TAUGHT, *FRESH) if isinstance(path, Path)]
@@ -29,48 +30,48 @@ NOTICE = "Readers who want the whole story of the valley can buy our printed edi
 OPENED = "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all the builders."
 
 
-def drawn(coefficients: list[float], intercept: float, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Generate columns of different spread, and outcomes drawn from the model."""
+def drawn(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Generate the features of pairs, and outcomes: new words make news likely in short articles alone."""
     random = np.random.default_rng(7)
-    columns = random.normal(2.0, [1.0, 5.0, 0.2], (rows, 3))
-    return columns, random.random(rows) < rule.probability(columns @ np.array(coefficients) + intercept)
+    columns = random.uniform(0.0, 1.0, (rows, len(rule.NOVELTY)))
+    logits = 8 * column(columns, "new_words") * (column(columns, "tokens") < 0.5) - 2
+    return columns, random.random(rows) < rule.probability(logits)
 
 
-def test_the_fit_finds_the_weights_that_made_the_data() -> None:
-    columns, outcome = drawn([1.0, -0.5, 2.0], -5.0, 50_000)
-    found = fit(columns, outcome)
-    assert found.coefficients == pytest.approx([1.0, -0.5, 2.0], abs=0.15)
-    assert found.intercept == pytest.approx(-5.0, abs=0.3)
+def column(columns: np.ndarray, name: str) -> np.ndarray:
+    return np.asarray(columns[:, list(rule.NOVELTY).index(name)])
 
 
-def test_the_ridge_keeps_weights_finite_where_a_feature_tells_all() -> None:
-    columns = np.array([[0.0], [0.0], [1.0], [1.0]])
-    found = fit(columns, columns[:, 0] > 0)
-    assert 0 < found.coefficients[0] < 10
+def test_trees_find_what_no_straight_line_can() -> None:
+    columns, outcome = drawn(4000)
+    found, (fresh, truth) = boosted(columns[:3000], outcome[:3000]), (columns[3000:], outcome[3000:])
+    assert log_loss(tree_logits(found, fresh), truth) < 0.8 * log_loss(np.zeros(1000), truth)
 
 
-def test_a_feature_that_never_varies_weighs_nothing() -> None:
-    columns, outcome = drawn([1.0, 0.0, 0.0], 0.0, 500)
-    assert fit(np.column_stack([columns, np.ones(500)]), outcome).coefficients[3] == 0.0
+def test_more_that_is_new_never_lowers_the_novelty() -> None:
+    """Even if the data say so."""
+    columns, _ = drawn(2000)
+    outcome = column(columns, "new_words") < 0.5
+    more = columns.copy()
+    for name in ("new_words", "new_numbers", "new_sentences"):
+        more[:, list(rule.NOVELTY).index(name)] += 0.3
+    found = boosted(columns, outcome)
+    assert (tree_logits(found, more) >= tree_logits(found, columns)).all()
 
 
-def test_outcomes_that_are_all_the_same_cannot_be_fitted() -> None:
-    with pytest.raises(ValueError, match="something new"):
-        fit(np.ones((3, 1)), np.ones(3, np.bool_))
-
-
-def test_weights_that_know_the_group_are_not_praised_for_it() -> None:
-    # Every group has a mark of its own, and one outcome: whoever has seen the group knows all, the others nothing.
-    groups = np.repeat(np.arange(20), 30)
-    columns, outcome = np.eye(20)[groups], groups % 2 == 0
-    leaky = fit(columns, outcome, variance=100.0).logits(columns)
-    honest = logits_by_others(columns, outcome, np.ones(600, np.bool_), [str(group) for group in groups])
+def test_trees_that_know_the_group_are_not_praised_for_it() -> None:
+    # Every group has a value of its own, and one outcome: whoever has seen the group knows all, the others nothing.
+    groups = np.repeat(np.arange(20), 60)
+    columns, outcome = np.zeros((1200, len(rule.NOVELTY))), groups % 2 == 0
+    columns[:, list(rule.NOVELTY).index("tokens")] = groups
+    leaky = tree_logits(boosted(columns, outcome), columns)
+    honest = logits_by_others(columns, outcome, np.ones(1200, np.bool_), [str(group) for group in groups])
     assert log_loss(leaky, outcome) < 0.2
     assert log_loss(honest, outcome) > 0.6
 
 
 def test_rows_that_are_not_usable_teach_nothing() -> None:
-    columns, outcome = drawn([1.0, -0.5, 2.0], 0.3, 400)
+    columns, outcome = drawn(400)
     groups, usable = ["a", "b"] * 200, np.arange(400) < 300
     whole = logits_by_others(columns, outcome, usable, groups)
     assert whole == pytest.approx(logits_by_others(columns, outcome ^ ~usable, usable, groups))
@@ -134,7 +135,8 @@ def test_candidates_that_are_alike_in_nothing_are_added_as_other_articles() -> N
     pages = [line(name, text[:30], f"{text} {NOTICE}", 10, "c.example") for name, text in zip("pq", texts, strict=True)]
     labels = in_stream([*corpus(0), *pages]).labels
     assert [(one.later, one.sample, one.weight) for one in labels] == [("again", None, 1.0), ("q", "far", 0.0)]
-    assert (labels[1].earlier, labels[1].label, labels[1].new) == ("p", "different", "yes")
+    assert labels[1].earlier in ("p", "again"), "the nearer one, of two that have the notice"
+    assert (labels[1].label, labels[1].new) == ("different", "yes")
     assert not measures(labels[1])
 
 
