@@ -1,20 +1,19 @@
-"""Read whole documents: XML and JSON that holds many items, or one; one after another, or one a line.
+"""Read XML documents that hold many items, or one; one after another, or one a line.
 
-In: an open input (`Source`) of which lines.py has seen that it is no JSON Lines. Out: a row of JSON for each item, as
-in JSON Lines. A document is in memory as a whole, so its size is bounded (`MOST`); any number of XML documents may
-follow each other, as in the dump of a topic, and only one of them is in memory.
+In: an open input (`Source`). Out: a row of JSON for each item, as in JSON Lines. A document is in memory as a whole, so
+its size is bounded (`MOST`); any number of documents may follow each other, as in the dump of a topic, and only one of
+them is in memory.
 """
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, iterdecode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
 
 from stream_dedup.batch.tables import CutLine, Row, Source, limited
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.envelope import is_feed, items_of
 from stream_dedup.news.xml import OPML, entries
 
 MOST = 64 * 2**20
@@ -22,30 +21,10 @@ MOST = 64 * 2**20
 
 _LEAD = BOM_UTF8 + b" \t\r\n"
 _UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
-# A line of JSON that ends like this goes on in the next one.
-_OPEN = (b"{", b"[", b",")
 _BEGINS: tuple[bytes, ...] = (b"<?xml",)
 # The first tag of a document, or of a comment before it: then the document is read with those behind it.
 _ROOT = re.compile(rb"<([A-Za-z_][\w:.-]*)")
-_CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
 _HEAD = 1000  # bytes of a document that a bad item shows
-
-
-def rows_of(source: Source, head: bytes) -> Iterator[Row] | None:
-    """The rows of an input that begins with these bytes, up to the end of a line; None if it holds JSON Lines.
-
-    Raises InputError, as does the iterator, where a document is too large, no JSON, or a list of feeds (OPML).
-    """
-    first, end, more = head.lstrip(_LEAD).partition(b"\n")
-    first = first.rstrip()
-    if head.startswith(_UTF16) or first.startswith(b"<"):
-        return xml_rows(source)
-    is_list = first.startswith(b"[") and not (first.endswith(b"]") and more.strip())  # else it is a line of several
-    if is_list or (first.startswith(b"{") and end and first.endswith(_OPEN)):
-        return _json_rows(source, [_whole(source)])
-    if is_feed(first):
-        return _json_rows(source, source._replace(most=MOST).lines())
-    return None
 
 
 def xml_rows(source: Source) -> Iterator[Row]:
@@ -91,38 +70,3 @@ def _documents(source: Source) -> Iterator[bytes]:
             document, begins, ends = bytearray(), _BEGINS, b""
     if document:
         yield bytes(document)
-
-
-def _whole(source: Source) -> bytes:
-    parts, size = list[bytes](), 0
-    for chunk in source.chunks:
-        parts.append(chunk)
-        size += len(chunk)
-        if size > MOST:
-            raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
-    return b"".join(parts)
-
-
-def _json_rows(source: Source, documents: Iterable[bytes]) -> Iterator[Row]:
-    """The objects of JSON documents: a list, an object, or the items of a JSON Feed."""
-    for document in documents:
-        if isinstance(document, CutLine):
-            raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
-        try:
-            # In one line each, and otherwise as they were.
-            lines = [msgspec.json.format(value, indent=-1) for value in _objects(document.strip(_LEAD))]
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"{_what(source)}, and is none: {error}; if it holds several, {_CURE}") from None
-        for line in lines:
-            no_object = BadItem("type", "an element of the list is no JSON object")
-            yield limited(line, source.most) if line.startswith(b"{") else Row(line[:_HEAD], None, no_object)
-
-
-def _objects(document: bytes) -> Sequence[bytes | msgspec.Raw]:
-    if document.startswith(b"["):
-        return msgspec.json.decode(document, type=list[msgspec.Raw])
-    return items_of(document) if is_feed(document) else [document] if document else []
-
-
-def _what(source: Source) -> str:
-    return f"{source.name} looks like one JSON document"

@@ -220,7 +220,9 @@ class _FilterRun:
             first_number=self._begin.first,
             on_header=writers["output"].start_input,  # the header is in the output even if no row follows
             most=self._dedup.settings.worker.max_record_bytes,
+            path=self._dedup.settings.item.list,
         )
+        self.judge.survey.notes = reader.notes
         bytes_total = reader.bytes_total
         for lines in batched(reader, self._dedup.settings):
             announce(FilterStep.JUDGE)
@@ -319,18 +321,18 @@ class LineJudge:
         self._latest = dedup.settings.window.latest(now)
         self.items: Sequence[AnyItem] = ()
         """Those of the lines judged last."""
-        self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
+        self.survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
 
     def judge(self, lines: Sequence[Line]) -> Batch:
         """The verdicts in the order of the lines. Nothing is remembered before `Deduplicator.apply`."""
         self.items = [item_of(self._decode, line) for line in lines]
         for line, item in zip(lines, self.items, strict=True):
-            self._survey.add(item, line.value, line.input, line.number)
+            self.survey.add(item, line.value, line.input, line.number)
         return self._dedup.judge(self.items, self._latest, one_clock=True)
 
     def summary(self) -> Summary | None:
         """How the lines so far were understood; None if there were none."""
-        return summary if (summary := self._survey.summary()).items else None
+        return summary if (summary := self.survey.summary()).items else None
 
 
 def judge_batches(

@@ -119,6 +119,8 @@ class Source(NamedTuple):
     chunks: Iterator[bytes]  # unpacked
     most: int  # bytes of a row
     report: Callable[[float], None] = lambda _: None  # the share that was read, from a reader that leaves the chunks
+    note: Callable[[str], None] = lambda _: None  # what a person should know of how the input is read
+    path: str | None = None  # of the list of items in a document, if the user names it
 
     def lines(self) -> Iterator[bytes]:
         """Split the chunks into lines; too large ones come as `CutLine`.

@@ -15,8 +15,8 @@ from selectolax.lexbor import LexborHTMLParser
 from stream_dedup.errors import BadItem
 from stream_dedup.feeds.sources import public_url
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.fields import plain_value
 from stream_dedup.news.item import Item
+from stream_dedup.news.values import plain_value
 from stream_dedup.news.xml import entries as xml_entries
 from stream_dedup.settings import ItemSettings
 
