@@ -1,7 +1,7 @@
 """Read JSON documents that hold many items: a list, an envelope with a list, a table by columns; one, or one a line.
 
 In: an open input (`Source`) and its first bytes. Out: a row of JSON for each item, as in JSON Lines, or None if the
-input is JSON Lines. A document is in memory as a whole, so its size is bounded (`MOST`). What JavaScript and Python
+input is JSON Lines. A document is in memory as a whole, so its size is bounded. What JavaScript and Python
 write, and JSON does not allow, is repaired. The path of a list in an envelope is noted.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from stream_dedup.batch.documents import MOST
+from stream_dedup.batch import documents as whole
 from stream_dedup.batch.tables import CutLine, Row, Source, limited
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.lists import items_in, loads
@@ -34,7 +34,7 @@ def document_rows(source: Source, head: bytes) -> Iterator[Row] | None:
     if is_list or (first.startswith(b"{") and end and first.endswith(_OPEN)):
         return _rows(source, [_whole(source)])
     if first.startswith(b"{") and (not end or _is_envelope(source, first)):
-        return _rows(source, source._replace(most=MOST).lines(), is_line=True)
+        return _rows(source, source._replace(most=whole.MOST).lines(), is_line=True)
     return None
 
 
@@ -50,15 +50,15 @@ def _whole(source: Source) -> bytes:
     for chunk in source.chunks:
         parts.append(chunk)
         size += len(chunk)
-        if size > MOST:
-            raise InputError(f"{source.name} looks like one JSON document of more than {MOST:,} bytes; {_CURE}")
+        if size > whole.MOST:
+            raise InputError(f"{source.name} looks like one JSON document of more than {whole.MOST:,} bytes; {_CURE}")
     return b"".join(parts)
 
 
 def _rows(source: Source, documents: Iterable[bytes], *, is_line: bool = False) -> Iterator[Row]:
     for document in documents:
         if isinstance(document, CutLine):
-            raise InputError(f"{source.name} looks like one JSON document of more than {MOST:,} bytes; {_CURE}")
+            raise InputError(f"{source.name} looks like one JSON document of more than {whole.MOST:,} bytes; {_CURE}")
         try:
             values = _items(source, document.strip(_LEAD))
         except _MALFORMED as error:

@@ -10,7 +10,7 @@ caller says which format the lines have, and `READERS` which function reads it.
 import re
 import sys
 import zlib
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, iterdecode, iterencode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -23,6 +23,7 @@ import xxhash
 import zstandard
 
 from stream_dedup.batch.avro import MAGIC, avro_rows
+from stream_dedup.batch.dialects import wide_encoding
 from stream_dedup.batch.documents import xml_rows
 from stream_dedup.batch.json_documents import document_rows
 from stream_dedup.batch.packing import CHUNK, Packing, recognise, unpacked
@@ -194,7 +195,13 @@ class LineReader:
 
         def chunks() -> Iterator[bytes]:
             nonlocal taken
-            for chunk in self._unpacked(name, file, head, packing):
+            unpacked = self._unpacked(name, file, head, packing)
+            first = next(unpacked, b"")
+            encoding = "" if b"<" in first[:_HEAD_BYTES] else wide_encoding(first)  # XML is decoded as it declares
+            if encoding:
+                self._note(name, f" is {encoding.upper()}, and read as UTF-8")
+                unpacked, first = iterencode(iterdecode(chain([first], unpacked), encoding, "replace"), "utf-8"), b""
+            for chunk in chain([first], unpacked):
                 taken += len(chunk)
                 yield chunk
 

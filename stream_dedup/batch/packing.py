@@ -33,8 +33,6 @@ _UNREADABLE = {
         "a zip archive or a spreadsheet",
         "unpack it (unzip -p FILE | stream-dedup ... -) or save it as CSV (UTF-8)",
     ),
-    b"\xff\xfe": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER"),
-    b"\xfe\xff": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > OTHER"),
 }
 
 
@@ -58,7 +56,7 @@ def packing_of(path: str | Path) -> Packing | None:
 def recognise(path: str, head: bytes) -> Packing | None:
     """The packing that the first bytes show. Raises InputError if the name differs or nothing here can unpack it."""
     for magic, (what, cure) in _UNREADABLE.items():
-        if head.startswith(magic) and b"<" not in head[2:4]:  # XML is decoded as it declares
+        if head.startswith(magic):
             raise InputError(f"{path} is {what}, which cannot be read; {cure}")
     if head.startswith(GZIP):
         return Packing.GZIP

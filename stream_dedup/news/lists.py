@@ -136,10 +136,10 @@ def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def loads(text: bytes) -> list[Any]:
-    """Decode JSON documents, one after another, as JavaScript and Python write them: with NaN, a comma before a closing
-    bracket, \\' and control characters. Raises ValueError, RecursionError.
+    r"""Decode JSON documents, one after another, as JavaScript and Python write them: with NaN, a comma before a
+    closing bracket, needless escapes and control characters. Raises ValueError, RecursionError.
 
-    >>> loads(b'[{"title": "It\\\\\'s open", "text": NaN},] {}')
+    >>> loads(rb'[{"title": "It\'s open", "text": NaN},] {}')
     [[{'title': "It's open", 'text': None}], {}]
     """
     found, at, plain = [], 0, _NO_JSON.sub(_repaired, text.decode()).strip()

@@ -474,12 +474,15 @@ def _warnings(
         yield "nothing", "The input is empty: there are no records."
         return
     first = f" The first: {found.reasons[0]}." if found.reasons else ""
-    if "not UTF-8" in first:
-        first += " If it is Latin-1, as old exports are: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER"
     if found.bad and found.all_bad:
         yield "all-bad", f"All {items:,} items are bad: nothing can be judged.{first}"
     elif items >= _FEW and found.bad >= _MANY_BAD * items:
         yield "many-bad", f"{found.bad:,} of {items:,} items are bad.{first}"
+    if any("not UTF-8" in reason for reason in found.reasons):
+        yield (
+            "not-utf-8",
+            "Items are not UTF-8. If it is Latin-1, as in old exports: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER",
+        )
     if found.looked:
         yield from _absent(found, settings, paths)
     if not found.all_bad:  # they have no dates that count, and another cause comes first
