@@ -4,6 +4,7 @@ Takes two items (JSON, files, ids); prints the numbers behind the verdict and th
 evaluate/explain.py computes the explanation.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table
+from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table, warn
 from stream_dedup.errors import BadItem, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def explain_command(
         )
     settings = load_settings(config)
     decode = Decoder(settings.item)
-    items = _items([first, second], corpus or [], decode)
+    items = _items([first, second], corpus or [], decode, settings.item.list)
     explanation = explain(items[0], items[1], settings)
     if as_json:
         print_json(explanation.as_json())
@@ -78,30 +79,34 @@ def explain_command(
         _print(items, explanation)
 
 
-def _items(names: list[str], corpus: list[str], decode: "Decoder") -> "list[Item]":
+def _items(names: list[str], corpus: list[str], decode: "Decoder", path: str | None) -> "list[Item]":
     from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.batch.outputs import check_inputs, files_of
     from stream_dedup.news.item import Item
 
     inputs = files_of(corpus)
     check_inputs(inputs)
-    items: dict[str, Item] = {}
+    found: dict[str, list[tuple[Item, str]]] = {name: [] for name in names}
+    counts: Counter[str] = Counter()
     last: Item | Tombstone | BadItem | None = None
-    for line in LineReader(inputs):
+    for line in LineReader(inputs, path=path):
         # The id of an item without one is its position, as in the output of `filter` and `pairs` for the same inputs.
         last = item_of(decode, line)
-        if isinstance(last, Item) and last.id in names:
-            items[last.id] = last
-        if len(items) == len(set(names)):
-            break
+        if isinstance(last, Item) and last.id in found:
+            found[last.id][1:] = [(last, f"{inputs[line.input]}:{line.number}")]
+            counts[last.id] += 1
+    for name, each in found.items():
+        if counts[name] > 1:
+            text = f"the id {one_line(name)} occurs {counts[name]} times, from {each[0][1]} to {each[-1][1]}"
+            warn(CleanConsole(stderr=True), f"{text}; the earlier item is its first, the later item its last")
     place = f"in {', '.join(corpus)}" if corpus else "and no such file; to look up an id, name its corpus with --in"
     if isinstance(last, BadItem):
         place += f"; its last item cannot be judged: {last}. --config FILE names the fields"
     elif last is not None:
         place += f", whose last item has the id {last.id[:60]!r}"
     return [
-        items.get(name) or _item(name, place, decode, default_id, is_id=bool(corpus))
-        for name, default_id in zip(names, _DEFAULT_IDS, strict=True)
+        found[name][at][0] if found[name] else _item(name, place, decode, default_id, is_id=bool(corpus))
+        for name, default_id, at in zip(names, _DEFAULT_IDS, (0, -1), strict=True)
     ]
 
 
