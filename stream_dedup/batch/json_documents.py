@@ -7,6 +7,7 @@ write, and JSON does not allow, is repaired. The path of a list in an envelope i
 
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -33,16 +34,21 @@ def document_rows(source: Source, head: bytes) -> Iterator[Row] | None:
     is_list = first.startswith(b"[") and not (first.endswith(b"]") and more.strip())  # else it is a line of several
     if is_list or (first.startswith(b"{") and end and first.endswith(_OPEN)):
         return _rows(source, [_whole(source)])
-    if first.startswith(b"{") and (not end or _is_envelope(source, first)):
+    if first.startswith(b"{") and (not end or _has_several(source, first)):
         return _rows(source, source._replace(most=whole.MOST).lines(), is_line=True)
     return None
 
 
-def _is_envelope(source: Source, line: bytes) -> bool:
+def _has_several(source: Source, line: bytes) -> bool:
+    """Whether a line is an envelope, or several documents."""
     try:
         return items_in(msgspec.json.decode(line, type=dict), source.path) is not None
+    except msgspec.DecodeError:
+        with suppress(*_MALFORMED):
+            return len(loads(line)) > 1
     except _MALFORMED:
-        return False
+        pass
+    return False
 
 
 def _whole(source: Source) -> bytes:

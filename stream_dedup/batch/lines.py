@@ -201,7 +201,7 @@ class LineReader:
             if encoding:
                 self._note(name, f" is {encoding.upper()}, and read as UTF-8")
                 unpacked, first = iterencode(iterdecode(chain([first], unpacked), encoding, "replace"), "utf-8"), b""
-            for chunk in chain([first], unpacked):
+            for chunk in chain([first] if first else [], unpacked):
                 taken += len(chunk)
                 yield chunk
 

@@ -104,8 +104,9 @@ class FieldReader:
         self._mapped = frozenset((*settings.fields, "fingerprint"))
         # Who maps a field to one of these names has records of another kind.
         mapped = {path[0] for name in self._mapped & {*self.fields} for path in self._maps[shapes[0]][name]}
-        self._special = frozenset() if _SPECIAL & mapped else _SPECIAL
         self._list = settings.list
+        special = _SPECIAL | {self._list.partition(".")[0]} if self._list else _SPECIAL
+        self._special = frozenset() if special & mapped else special
         # A feed has a few shapes; the bound keeps memory finite if a producer sends random names.
         self._places = lru_cache(256)(self._find_places)
 

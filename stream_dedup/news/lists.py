@@ -15,10 +15,7 @@ import msgspec
 from stream_dedup.news.names import LISTS, WRAPPERS, is_text_name, meant_by
 from stream_dedup.news.values import plain_value
 
-# What else comes as a list of objects with a title or a text.
-_PARTS = re.compile(
-    "image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies"
-)
+PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies")
 _DEEPEST = 4
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
@@ -83,13 +80,12 @@ def is_item(record: dict[str, Any]) -> bool:
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
     """Return the record with the members of what wraps them as its own, under names with a dot."""
-    inner = {
-        f"{name}.{each}": value
-        for name in WRAPPERS & record.keys()
-        if isinstance(record[name], dict)
-        for each, value in record[name].items()
-    }
-    return record | inner if inner else record
+    found = [name for name in WRAPPERS & record.keys() if isinstance(record[name], dict)]
+    for name in found:
+        inner = {f"{name}.{each}": value for each, value in record[name].items()}
+        if meant_by(inner, "title") or meant_by(inner, "text"):
+            record = {each: value for each, value in record.items() if each != name} | inner
+    return record
 
 
 def _longest(record: Any) -> int:
@@ -106,7 +102,7 @@ def _lists(value: dict[str, Any], path: str, depth: int) -> Iterator[Listing]:
             inner = [inner]
         if (
             isinstance(inner, list)
-            and not _PARTS.search(name.lower())
+            and not PARTS.search(name.lower())
             and (_are_items(inner) or (not inner and name in LISTS))
         ):
             yield Listing(where, inner, site if isinstance(site, str) else "")
@@ -126,7 +122,8 @@ def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
     if len(columns) > 1 and all(isinstance(each, dict) and each for each in columns):
         if all(key.isdigit() for key in columns[0]):
             return [{name: column.get(key) for name, column in value.items()} for key in columns[0]]
-        return [row if meant_by(row, "id") else {"id": name} | row for name, row in value.items()]
+        is_counted = list(value) == [str(number) for number in range(len(value))]  # which is no id
+        return [row if is_counted or meant_by(row, "id") else {"id": name} | row for name, row in value.items()]
     if len(columns) > 1 and all(isinstance(each, list) and len(each) == len(columns[0]) > 1 for each in columns):
         return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
     names, rows = value.get("columns"), value.get("data")

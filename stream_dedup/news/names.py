@@ -75,9 +75,10 @@ _MEANINGS = {
     "url": "url link weburl articleurl newsurl storyurl posturl fullurl sourcelink permalink canonical canonicalurl "
     "alternate href pageurl lien enlace collegamento",
     "published": "published publishedat publisheddate publishedon publishdate publishtime pubdate datepublished "
-    "datetimepub webpublicationdate firstpublicationdate publicationdate publicationtime publicationdatetime isodate "
-    "datetime date dategmt posted postedat createdat created creationdate createdutc timestamp time datum "
-    "veroffentlicht veroeffentlicht veroffentlichtam veroeffentlichtam erscheinungsdatum datepublication dateparution "
+    "datepublish datetimepub webpublicationdate firstpublicationdate publicationdate publicationtime "
+    "publicationdatetime isodate datetime date dategmt posted postedat createdat created creationdate createdutc "
+    "timestamp time datum veroffentlicht veroeffentlicht veroffentlichtam veroeffentlichtam erscheinungsdatum "
+    "datepublication dateparution "
     "datedepublication fecha fechapublicacion fechadepublicacion data datapubblicazione datadipubblicazione "
     "datapublicacao updated updatedat modified",
 }  # fmt: skip

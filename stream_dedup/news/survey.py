@@ -25,6 +25,7 @@ from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.decode import TEXT, DecodedRecord
 from stream_dedup.news.envelope import Headers
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
+from stream_dedup.news.lists import PARTS
 from stream_dedup.news.names import FIELDS
 from stream_dedup.news.values import is_filled
 from stream_dedup.phrases import counted, moment, span
@@ -422,7 +423,8 @@ def conclusion(summary: Summary) -> str:
     read = ", ".join(f"{name} from {next(iter(origins))}" for name, origins in named if origins)
     shape = f" as {', '.join(summary.shapes)}" if summary.shapes and not summary.all_bad else ""
     text = f"read {items - summary.bad:,} of {items:,}{shape}" + (f": {read}" if read and not summary.all_bad else "")
-    return text + (f". To do first: {summary.warnings[0].text}" if summary.all_bad and summary.warnings else "")
+    first = sorted(summary.warnings, key=lambda warned: warned.kind == "all-bad")[:1] if summary.all_bad else []
+    return text + "".join(f". To do first: {warned.text}" for warned in first)
 
 
 def share(summary: Summary, field: str) -> str:
@@ -549,11 +551,12 @@ def _cure(paths: Mapping[str, float], missing: Sequence[str]) -> str:
     """List the fields that the records have, the probable ones as a setting."""
     if not paths:
         return "."
-    likely = {name: [path for path in paths if pattern.search(path)] for name, pattern in _LIKELY.items()}
+    own = [path for path in paths if not PARTS.search(path)]
+    likely = {name: [path for path in own if pattern.search(path)] for name, pattern in _LIKELY.items()}
     guesses = {name: min(likely[name], key=len, default=None) for name in missing if name in likely}
     # The longest fields of names that say nothing: of a table without a header, too.
     known = {path for each in likely.values() for path in each}
-    rest = iter([path for path in paths if path not in known])
+    rest = iter([path for path in own if path not in known])
     if "text" in missing:
         guesses["text"] = next((path for path in rest if paths[path] >= _PROSE or "title" in missing), None)
     if "text" in missing and "title" in missing and not guesses["title"]:

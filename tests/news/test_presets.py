@@ -115,6 +115,55 @@ def test_a_shape_is_found_and_read_as_by_its_preset(name: str, shape: str, recor
     assert item_of(dict.fromkeys(others, "") | record) == item_of(record)
 
 
+# What is the article in records of other names: the longest text that is one.
+PAGE = f"<!DOCTYPE html><html><body>{'<a href=/x>A menu item</a>' * 40}<p>{BODY}</p></body></html>"
+TEXTS: list[tuple[str, dict[str, Any]]] = [
+    ("text", {"description": LEAD, "publishedAt": ISO, "content": f"{LEAD} [+99 chars]", "text": BODY}),
+    ("maintext", {"description": LEAD, "date_publish": ISO, "maintext": BODY, "text": None}),
+    ("raw_text", {"excerpt": LEAD, "date": ISO, "raw_text": BODY, "comments": BODY * 3}),
+    ("yandex:full-text", {"description": LEAD, "pubDate": RFC, "yandex:full-text": BODY}),
+    ("full_text", {"description": LEAD, "pubDate": RFC, "full_text": BODY}),
+    ("body", {"description": LEAD, "published_at": ISO, "body": BODY}),
+    ("Text", {"Date": ISO, "Text": BODY}),
+    ("text", {"published": ISO, "text": BODY, "html": PAGE}),
+    ("html", {"published": ISO, "description": "More.", "html": f"<html><body><p>{BODY}</p>"}),
+    ("text", {"published": ISO, "text": BODY, "content": "<a href='https://elm.example'>Another story</a>" * 9}),
+    ("text", {"published": ISO, "text": BODY, "image_description": BODY * 2}),
+    ("paragraphs", {"date": ISO, "paragraphs": [LEAD, BODY.removeprefix(LEAD)]}),
+    ("content", {"published": ISO, "content": {"content": BODY, "direction": "ltr"}}),
+    ("content", {"published": ISO, "content": {"blocks": [{"type": "paragraph", "data": {"text": BODY}}]}}),
+    ("content.text", {"published": ISO, "content.text": BODY}),
+    ("fields.bodyText", {"webPublicationDate": ISO, "fields": {"trailText": LEAD, "bodyText": BODY}}),
+    ("Inhalt", {"Datum": ISO, "Inhalt": BODY}),
+    ("contenu", {"date de publication": ISO, "contenu": BODY}),
+    ("contenido", {"fecha": ISO, "contenido": BODY}),
+    ("testo", {"data": ISO, "testo": BODY}),
+]
+
+
+@pytest.mark.parametrize("title", ["title", "headline", "Titel", "titre", "título", "titolo"])
+@pytest.mark.parametrize(("name", "record"), TEXTS, ids=[name for name, _ in TEXTS])
+def test_the_longest_text_is_the_article_whatever_the_names(name: str, record: dict[str, Any], title: str) -> None:
+    record = record | {title: "T", "url": URL, "id": 7.0}
+    for ordered in (record, dict(reversed(record.items()))):
+        item = item_of(ordered)
+        assert " ".join(item.text.split()) == BODY
+        assert (item.id, item.title, item.source, item.time) == ("7", "T", "elm.example", MONDAY)
+        assert AUTOMATIC.read(json.dumps(ordered).encode()).names["text"] == name
+
+
+def test_of_several_dates_the_first_that_can_be_read_counts() -> None:
+    assert item_of({"title": "T", "description": BODY, "pubDate": "soon", "dc:date": ISO, "link": URL}).time == MONDAY
+
+
+@pytest.mark.parametrize("score", ["NaN", "-Infinity"])
+def test_what_python_and_javascript_write_is_read(score: str) -> None:
+    value = '{"id": "7", "title": "It\\\'s open", "text": "' + BODY + '", "score": ' + score + ",}"
+    item = AUTOMATIC(value.encode(), None, 5)
+    assert isinstance(item, Item)
+    assert (item.title, item.text) == ("It's open", BODY)
+
+
 def test_the_article_list_of_gdelt_has_headlines_alone() -> None:
     record = {"url": URL, "url_mobile": "", "title": "T", "seendate": "20240101T000000Z", "socialimage": "",
               "domain": "elm.example", "language": "English", "sourcecountry": "Elmland"}  # fmt: skip
