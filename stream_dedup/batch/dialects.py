@@ -28,19 +28,22 @@ _WIDE = ((re.compile(rb"[^\0]\0\0\0"), "utf-32-le"), (re.compile(rb"\0\0\0[^\0]"
 _USUAL = re.compile(r"(?i)windows-125|koi8|gb18030|big5|euc|cp9|shift")
 # Rows that fit, of all, from which on a dialect counts that is not the usual one.
 _MOST_FIT = 0.9
-# A cell that is a number, a date or an address, or as long as a sentence, names no column.
-_DATA = re.compile(r"[\d\s.,:/+-]*\d[\d\s.,:/+-]*|https?://.*|.{60,}", re.DOTALL)
+# A cell that is an address, or as long as a sentence, names no column; a number or date may, beside known names.
+_SENTENCE = re.compile(r"https?://.*|.{60,}", re.DOTALL)
+_NUMBER = re.compile(r"[\d\s.,:/+-]*\d[\d\s.,:/+-]*")
+_MOST_WORDS = 3  # of a column's name
 
 
 class Quoting(NamedTuple):
-    """How cells are quoted: with doubled quotes, quotes behind a backslash, or not at all."""
+    """How cells are quoted: with doubled quotes, quotes behind a backslash, apostrophes, or not at all."""
 
+    quotechar: str = '"'
     doublequote: bool = True
     escapechar: str | None = None
     quoting: int = csv.QUOTE_MINIMAL
 
 
-_QUOTINGS = (Quoting(), Quoting(doublequote=False, escapechar="\\"), Quoting(quoting=csv.QUOTE_NONE))
+_QUOTINGS = (Quoting(), Quoting(doublequote=False, escapechar="\\"), Quoting("'"), Quoting(quoting=csv.QUOTE_NONE))
 
 
 def wide_encoding(head: bytes) -> str:
@@ -116,5 +119,7 @@ def names_columns(cells: Sequence[str]) -> bool:
     (True, False)
     """
     names = [cell.strip() for cell in cells]
-    is_known = any(meant_by(names, field) for field in FIELDS)
-    return is_known or not any(_DATA.fullmatch(name) for name in names)
+    if any(_SENTENCE.fullmatch(name) for name in names):
+        return False
+    short = [name for name in names if len(name.split()) <= _MOST_WORDS]
+    return any(meant_by(short, field) for field in FIELDS) or not any(_NUMBER.fullmatch(name) for name in names)

@@ -68,7 +68,7 @@ _MEANINGS = {
     "id": "id guid uuid identifier uri articleid newsid postid storyid docid documentid itemid artikelid artikelnr "
     "artikelnummer identifiant identificador identificativo",
     "title": "title headline headlinemain headlinetext heading webtitle articletitle newstitle posttitle storytitle "
-    "maintitle subject titel uberschrift ueberschrift schlagzeile titre titulo titular encabezado titolo manchete",
+    "maintitle subject titel uberschrift ueberschrift schlagzeile titre titulo titular encabezado titolo manchete name",
     "source": "source sourceurl sourcedomain sourcename cleanurl domain hostname host site sitename website origin "
     "publisher publishername publication newspaper newssource outlet mediaurl medianame provider agency quelle zeitung "
     "medium fuente medio periodico fonte giornale journal veiculo",
@@ -85,7 +85,7 @@ _MEANINGS = {
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
 # How the name of a text ends, and what tells that it is the text of something else.
 _TEXT_NAME = re.compile(
-    "(text|content|body|story|article|description|summary|excerpt|abstract|snippet|teaser|lead|paragraph|encoded|html|"
+    "(text|content|body|story|article|document|description|summary|excerpt|abstract|snippet|teaser|lead|paragraph|encoded|html|"
     "message|transcript|intro|inhalt|artikel|beschreibung|zusammenfassung|texte|contenu|corps|chapo|texto|contenido|"
     "cuerpo|articulo|descripcion|resumen|testo|contenuto|corpo|articolo|descrizione|riassunto|sommario|conteudo|"
     "descricao|sentence|bodie)s?\\Z"
@@ -94,9 +94,10 @@ _OTHER_TEXT = re.compile(
     "image|photo|author|comment|licen[cs]e|copyright|disclaimer|headline|title|titel|translat|caption|video|"
     "^(source|feed|channel|site|publisher|link|alt|query|search)"
 )
+_TRANSLATED = re.compile(r"[a-z]{2}[-_]|.*[-_][a-z]{2}\Z")  # such as en-content, beside the content of the publisher
 WRAPPERS = frozenset(
     ("article", "attributes", "data", "doc", "document", "entry", "fields", "item", "news", "node", "payload", "post",
-    "record", "_source", "story")
+    "properties", "record", "_source", "story")
 )  # fmt: skip
 """Members that may hold the fields of an item as an object; such a field is named `data.title`, nested or flat."""
 LISTS = frozenset(
@@ -154,7 +155,7 @@ def plain_name(name: str) -> str:
     ('pubdate', 'date', 'uberschrift', 'bodytext')
     """
     wrapper, _, inner = name.partition(".")
-    last = (inner if wrapper in WRAPPERS and inner else name).rpartition(":")[2]
+    last = re.split("[:/#]", inner if wrapper in WRAPPERS and inner else name)[-1]
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKD", last).casefold())
 
 
@@ -180,7 +181,8 @@ def meant_by(names: Collection[str], field: str) -> list[str]:
     (['dc:title', 'Titel'], ['body'])
     """
     if field == "text":
-        return sorted(filter(is_text_name, names), key=len)
+        texts = sorted(filter(is_text_name, names), key=len)
+        return [name for name in texts if not _TRANSLATED.match(name)] or texts
     ranks = _RANKS[field]
     found = [(ranks[plain], len(name), name) for name in names if (plain := plain_name(name)) in ranks]
     return [name for _, _, name in sorted(found)]

@@ -551,7 +551,7 @@ def _cure(paths: Mapping[str, float], missing: Sequence[str]) -> str:
     """List the fields that the records have, the probable ones as a setting."""
     if not paths:
         return "."
-    own = [path for path in paths if not PARTS.search(path)]
+    own = [path for path in paths if not PARTS.search(path.rpartition(".")[0])]
     likely = {name: [path for path in own if pattern.search(path)] for name, pattern in _LIKELY.items()}
     guesses = {name: min(likely[name], key=len, default=None) for name in missing if name in likely}
     # The longest fields of names that say nothing: of a table without a header, too.
@@ -572,9 +572,9 @@ def _such_as(guesses: Mapping[str, str | None]) -> str:
 
 
 def _leaves(value: Any, path: str = "", depth: int = 4) -> Iterator[tuple[str, int]]:
-    """Yield (dotted path, characters) of each string or number in a record; elements have the path of their list."""
+    """Yield (dotted path, characters but of addresses) of each string or number; elements have their list's path."""
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        yield path, len(str(value))
+        yield path, 0 if str(value).startswith(("http://", "https://")) else len(str(value))
     elif isinstance(value, list) and depth:
         for child in value[:20]:
             yield from _leaves(child, path, depth - 1)

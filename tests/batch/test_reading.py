@@ -115,6 +115,18 @@ def test_rows_are_numbered_as_a_spreadsheet_does_and_keep_their_bytes(tmp_path: 
         ("a.csv", b"id,title\r1,Open\r2,Shut\r", [["1", "Open"], ["2", "Shut"]], ""),
         ("a.csv", b"id,title\n1,Op\0en\n", [["1", "Op\0en"]], ""),
         ("a.csv", b'"3","Bridge opens"\n"1","Ferry stops"\n', [["3", "Bridge opens"], ["1", "Ferry stops"]], "column2"),
+        (
+            "a.tsv",
+            b"N1\tThe story\thttps://elm.example/1.html\n",
+            [["N1", "The story", "https://elm.example/1.html"]],
+            "n3",
+        ),
+        (
+            "a.csv",
+            b"id;title\n1;'Open; at last'\n2;'Shut; it is; so'\n",
+            [["1", "Open; at last"], ["2", "Shut; it is; so"]],
+            "",
+        ),
         ("a.csv", b"id,text,text\n1,Open,Shut\n", [["1", "Open", "Shut"]], "text_2"),
         (
             "a.csv",
