@@ -48,12 +48,14 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
     "atom": {  # RFC 4287, and the entries of feedparser
         "id": "id|link", "title": "title", "text": "content|summary", "source": "source", "url": "link|links",
-        "published": "published|updated",
+        "published": "published|issued|updated|modified|created",
     },
     "rss": {  # RSS 2.0 and 1.0 items, from whatever turned their XML into JSON
         "id": "guid|id|link", "title": "title",
         "text": "content:encoded|content_encoded|encoded|content|description|summary|text", "source": "source",
-        "url": "feedburner:origLink|link|url", "published": "pubDate|pubdate|isoDate|dc:date|published|date",
+        "url": "feedburner:origLink|link|url",
+        "published": "pubDate|pubdate|isoDate|dc:date|published|date|dcterms:issued|dcterms:created|atom:published"
+        "|atom:updated",
     },
     "gdelt": {  # article lists and contexts of the GDELT DOC and Context APIs: headlines, few with a sentence
         "id": "url", "title": "title", "text": "context|sentence", "source": "domain", "url": "url|url_mobile",
@@ -80,7 +82,7 @@ _MEANINGS = {
     "timestamp time datum veroffentlicht veroeffentlicht veroffentlichtam veroeffentlichtam erscheinungsdatum "
     "datepublication dateparution "
     "datedepublication fecha fechapublicacion fechadepublicacion data datapubblicazione datadipubblicazione "
-    "datapublicacao updated updatedat modified",
+    "datapublicacao issued updated updatedat modified",
 }  # fmt: skip
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
 # How the name of a text ends, and what tells that it is the text of something else.

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from stream_dedup.news.dates import NO_TIME, milliseconds_of
+
 _TEXT = ("#text", "_", "$t", "__text", "#cdata-section", "#cdata", "__cdata", "$", "rendered", "@value", "value")
 _LINK = ("@href", "href", "@_href", "@url", "url", "@_url", "$", "@id", *_TEXT)
 _KEYS = {
@@ -51,6 +53,8 @@ def plain_value(field: str, value: Any) -> Any:
     '/1'
     """
     if isinstance(value, dict):
+        if field == "url" and _relation(value) not in ("", "alternate"):
+            return ""
         keys = [key for key in _KEYS.get(field, _TEXT) if key in value]
         filled = [value[key] for key in keys if is_filled(value[key])]
         inner = (plain_value(field, each) for each in filled)
@@ -64,10 +68,14 @@ def plain_value(field: str, value: Any) -> Any:
 
 def _one_of(field: str, values: list[Any]) -> Any:
     if field == "url":
-        alternate = [link for link in values if _relation(link) in ("", "alternate")]
-        return plain_value(field, alternate[0]) if alternate else values
+        values = [link for link in values if _relation(link) in ("", "alternate")]
+        return plain_value(field, values[0]) if values else ""
     if len(values) == 1:
         return plain_value(field, values[0])
+    if field in ("id", "source", "published"):  # an element that stands there twice
+        plain = [value for value in (plain_value(field, each) for each in values) if is_filled(value)]
+        plain = [value for value in plain if not isinstance(value, (dict, list))]
+        return (first_readable(plain) if field == "published" else plain[0]) if plain else values
     if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text":
@@ -91,6 +99,15 @@ def _relation(link: Any) -> str:
                     if isinstance(at.get(key), str):
                         return str(at[key])
     return ""
+
+
+def first_readable(dates: Sequence[Any]) -> Any:
+    """Return the first date that can be read, or else the first one.
+
+    >>> first_readable(["soon", "2024-01-01"])
+    '2024-01-01'
+    """
+    return next((date for date in dates if milliseconds_of(date) != NO_TIME), dates[0]) if len(dates) > 1 else dates[0]
 
 
 def article(texts: Sequence[str]) -> str:
