@@ -10,7 +10,7 @@ caller says which format the lines have, and `READERS` which function reads it.
 import re
 import sys
 import zlib
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, iterdecode, iterencode
+from codecs import BOM_UTF8, iterdecode, iterencode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -41,11 +41,11 @@ from stream_dedup.batch.tables import (
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.repair import wide_encoding as wide_xml
 from stream_dedup.settings.memory import LARGEST_RECORD
 
 STDIN = "-"
 _LEAD = BOM_UTF8 + b" \t\r\n"
-_UTF16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 # The longest magic number that is recognised.
 _HEAD_BYTES = 8
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
@@ -266,10 +266,14 @@ def json_rows(source: Source) -> Iterator[Row]:
     """The lines of JSON Lines, or what a document holds that the first line shows, in place of them."""
     if not source.is_declared:
         head = b""
-        while len(head) < CHUNK and b"\n" not in head.lstrip() and (chunk := next(source.chunks, b"")):
+        while (
+            len(head) < CHUNK
+            and b"\n" not in head.lstrip(BOM_UTF8 + b" \t\r\n")
+            and (chunk := next(source.chunks, b""))
+        ):
             head += chunk
         source = source._replace(chunks=chain([head], source.chunks))
-        if head.startswith(_UTF16) or head.lstrip(_LEAD).startswith(b"<"):
+        if wide_xml(head.lstrip()) or head.lstrip(_LEAD).startswith(b"<"):
             return xml_rows(source)
         if (rows := document_rows(source, head)) is not None:
             return rows

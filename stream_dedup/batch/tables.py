@@ -188,18 +188,16 @@ def csv_rows(source: Source) -> Iterator[Row]:
         yield Row(b"")
         sample = sample.partition(b"\n")[2]
     delimiter, quoting = dialect_of(sample.decode("utf-8", "replace"), delimiters)
-    raw: list[bytes] = []  # the lines of the row that is read
+    raw = bytearray()  # the lines of the row that is read; a list of them takes a hundred bytes a line to join
     cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
 
     def texts() -> Iterator[str]:
         nonlocal cut
-        size = 0
         for line in chain([first], lines):
             cut = line if isinstance(line, CutLine) else None
-            size = len(line) + 1 + (size if raw else 0)
-            if size > source.most or (cut and (raw or cut.quotes % 2)):
+            if len(raw) + len(line) >= source.most or (cut and (raw or cut.quotes % 2)):
                 raise csv.Error(f"it has more than {source.most} bytes, [worker] max_record_bytes, in several lines")
-            raw.append(line)
+            raw.extend(line + b"\n")
             # Bytes that are not UTF-8 are reported with the row that holds them, and cost only that row.
             yield "\n" if cut else line.decode("utf-8", "surrogateescape") + "\n"
 
@@ -208,7 +206,7 @@ def csv_rows(source: Source) -> Iterator[Row]:
     names, header, at = list[str](), b"", start
     try:
         for cells in reader:
-            bytes_of_row = b"\n".join(raw)
+            bytes_of_row = bytes(raw[:-1])
             raw.clear()
             if not names and names_columns(cells):
                 names, header = _header(source, start, cells), bytes_of_row
@@ -239,7 +237,7 @@ def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
             return Row(msgspec.json.encode(fields), source_row)
         except UnicodeEncodeError:
             pass
-    readable = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in cells]
+    readable = [cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for cell in cells[:_KEPT]]
     return Row(msgspec.json.encode(readable), source_row, fault)
 
 

@@ -5,7 +5,9 @@ with a stable id, the feed's address, and a digest of what a reader sees. The pr
 """
 
 import re
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,8 +15,9 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
+from stream_dedup.feeds.fetch import MOST_BYTES
 from stream_dedup.feeds.sources import public_url
-from stream_dedup.news.decode import Decoder
+from stream_dedup.news.decode import GZIP, Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.news.values import plain_value
 from stream_dedup.news.xml import entries as xml_entries
@@ -85,6 +88,12 @@ def read_document(body: bytes, url: str, charset: str = "") -> Document:
 
 def _values(body: bytes, charset: str) -> tuple[list[dict[str, Any]], str]:
     """The entries as dicts, and the home page that a JSON Feed names."""
+    if body.startswith(GZIP):  # of a server that does not say so
+        unpack = zlib.decompressobj(zlib.MAX_WBITS + 16)
+        with suppress(zlib.error):
+            body = unpack.decompress(body, MOST_BYTES)
+        if not unpack.eof:
+            raise BadItem("xml", f"it is packed with gzip, and damaged or of more than {MOST_BYTES // 2**20} MiB")
     if not body.strip():
         raise BadItem("xml", "the answer is empty")
     if body.lstrip()[:1] == b"{":

@@ -64,7 +64,7 @@ class Opener:
         self.frames = frames_of(registry or RegistrySettings())
         # A further format is a function from a value to the bytes of a JSON object, and a row.
         self._by_first_bytes: dict[bytes, Callable[[bytes], bytes]] = {b"\0": self.frames}
-        self._by_first_bytes |= dict.fromkeys((b"<", BOM_UTF16_LE, BOM_UTF16_BE), _of_xml)
+        self._by_first_bytes |= dict.fromkeys((b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), _of_xml)
 
     def __call__(self, value: bytes, headers: Headers = ()) -> Opened:
         """Open a value by its first bytes, with the attributes of a CloudEvent in binary mode. O(bytes).

@@ -6,13 +6,15 @@ formats gets those of ninjs. Texts are HTML or plain, as in the JSON that publis
 """
 
 import re
-from html import escape
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
 from lxml import etree
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.repair import documents_of, local_name
+from stream_dedup.news.values import plain_value
 
 Entry = dict[str, Any]
 
@@ -21,10 +23,16 @@ _PREFIXES = {
     "http://www.w3.org/2005/Atom": "atom:",
     "http://purl.org/rss/1.0/modules/content/": "content:",
     "http://purl.org/dc/elements/1.1/": "dc:",
+    "http://purl.org/dc/terms/": "dcterms:",
     "http://rssnamespace.org/feedburner/ext/1.0": "feedburner:",
+    "http://news.yandex.ru": "yandex:",
+    "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
 }
 # Elements that hold a text, in which tags are markup and no structure. Of several the longest counts.
-_TEXTS = frozenset(("title", "description", "summary", "content", "content:encoded"))
+_TEXTS = frozenset(
+    ("title", "description", "summary", "content", "content:encoded", "yandex:full-text", "itunes:summary")
+)
+_XHTML = "{http://www.w3.org/1999/xhtml}body"
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _MEDIA = ".//{http://search.yahoo.com/mrss/}description"
 # Elements of NITF that stand by themselves, and no element of HTML does: as div, words before and after do not join,
@@ -60,13 +68,20 @@ _IPTC = {
 }  # fmt: skip
 _FEEDS = frozenset(("rss", "RDF", "feed"))
 _OUTERMOST = ("{*}item", "{*}entry", *(f"{{*}}{name}" for name in _IPTC))
-# The namespaces of the document, which lxml writes into each tag that it takes out.
+_XML = "{http://www.w3.org/XML/1998/namespace}"  # of xml:base and xml:lang, which make no object of a text
+_CHANNELS = frozenset(("channel", "feed"))
+_LINKS = frozenset(("link", "source", "feedburner:origLink", "enclosure"))
+_ADDRESSES = frozenset(("@href", "@url"))
+_URL = re.compile(r"https?://", re.I)
+_MOST_ENTRIES = 200_000  # of a document; they take half a kilobyte each
+_MISMATCH = "ERR_TAG_NAME_MISMATCH"
+# Namespaces that an element declares itself.
 _DECLARATIONS = re.compile(r'(<[\w.-]+)(?: xmlns(?::[\w.-]+)?="[^"<>]*")+')
 OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
 
 
-def entries(value: bytes, charset: str = "") -> list[Entry]:
-    """Return the entries of the documents in their order. O(bytes). `charset`: see `text_of`.
+def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambda _: None) -> list[Entry]:
+    """Return the entries of the documents in their order. O(bytes). `charset`, `note`: see `text_of`.
 
     >>> entries(b"<rss><channel><item><title>A &amp; B & C</title><guid>7</guid></item></channel></rss>")
     [{'title': 'A & B & C', 'guid': '7'}]
@@ -74,24 +89,35 @@ def entries(value: bytes, charset: str = "") -> list[Entry]:
     Raises BadItem (reason `xml`) for what is neither a feed nor a document of a known format, for declared entities,
     and for what would lose an entry.
     """
-    tree, documents = documents_of(value, charset)
+    found, site, nested = list[Entry](), "", ""
+
+    def take(element: Any) -> bool:
+        nonlocal site, nested
+        is_entry = next(element.iterancestors(*_OUTERMOST), None) is None and local_name(element) != "link"
+        if local_name(element) == "link":
+            if not site and local_name(element.getparent()) in _CHANNELS:
+                site = plain_value("url", _value(element, "")) or ""
+        elif is_entry:
+            found.append(_entry(element))
+            element.clear(keep_tail=True)
+            if len(found) > _MOST_ENTRIES:
+                raise BadItem("xml", f"it has more than {_MOST_ENTRIES:,} entries; split it")
+        elif local_name(element) not in _IPTC and next(element.iterancestors(element.tag), None) is not None:
+            nested = local_name(element)
+        return is_entry
+
+    errors, documents = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take, note)
     kinds = [local_name(each) for each in documents]
     if kinds and kinds[0].lower() == "opml":
         raise BadItem("xml", OPML)
-    found = []
-    for each in tree.iter(*_OUTERMOST):
-        if next(each.iterancestors(*_OUTERMOST), None) is None:
-            found.append(each)
-        elif next(each.iterancestors(each.tag), None) is not None and local_name(each) not in _IPTC:
-            raise BadItem("xml", f"a <{local_name(each)}> stands within another: one of its tags is not closed")
+    if nested and _MISMATCH in errors:
+        raise BadItem("xml", f"a <{nested}> stands within another: one of its tags is not closed")
     if kinds and not found and not _FEEDS & {*kinds}:
         raise BadItem("xml", f"<{kinds[0]}> is neither a feed (RSS, Atom) nor NITF or NewsML")
-    links = (each.text for each in tree.iterfind(".//{*}channel/{*}link"))
-    link = next((each.strip() for each in links if each and each.strip()), None)
-    return [_entry(each, link) for each in found]
+    return [_located(each, site) for each in found]
 
 
-def _entry(element: Any, channel: str | None) -> Entry:
+def _entry(element: Any) -> Entry:
     paths = _IPTC.get(local_name(element))
     if paths is not None:
         return {field: _first(element, field, each.split("|")) for field, each in paths.items()}
@@ -100,9 +126,36 @@ def _entry(element: Any, channel: str | None) -> Entry:
         entry["id"] = element.get(_ABOUT)
     if not any(entry.get(name) for name in _TEXTS - {"title"}) and (media := element.find(_MEDIA)) is not None:
         entry["summary"] = _markup(media)
-    if channel and not {"link", "source"} & entry.keys():
-        entry["source"] = channel
     return entry
+
+
+def _located(entry: Entry, site: str) -> Entry:
+    """Make the links of an entry absolute; one without a link has its permanent id, or else the site of its feed."""
+    link, guid = plain_value("url", entry.get("link")), entry.get("guid")
+    is_permanent = not isinstance(guid, dict) or str(guid.get("@isPermaLink", "true")).lower() != "false"
+    if not link and is_permanent and _URL.match(str(guid := plain_value("id", guid))):
+        entry["link"] = link = guid
+    for name in _LINKS & entry.keys() if site else ():
+        entry[name] = _absolute(entry[name], site)
+    if site and not link and not entry.get("source"):
+        entry["source"] = site
+    return entry
+
+
+def _absolute(value: Any, base: str) -> Any:
+    """A link, or each of several, behind this address."""
+    if isinstance(value, list):
+        return [_absolute(each, base) for each in value]
+    if isinstance(value, dict):
+        return value | {name: _joined(base, value[name]) for name in _ADDRESSES & value.keys()}
+    return _joined(base, value)
+
+
+def _joined(base: str, link: str) -> str:
+    try:
+        return urljoin(base, link) if base and link and not _URL.match(link) else link
+    except ValueError:  # a malformed address
+        return link
 
 
 def _members(element: Any, own: str) -> Entry:
@@ -110,7 +163,10 @@ def _members(element: Any, own: str) -> Entry:
     found: dict[str, list[Any]] = {}
     for child in element.iterchildren(etree.Element):
         name = _name(child, own)
-        found.setdefault(name, []).append(_markup(child) if name in _TEXTS else _value(child, own))
+        value = _markup(child) if name in _TEXTS else _value(child, own)
+        if name in _LINKS and (base := child.base):  # xml:base
+            value = _absolute(value, base)
+        found.setdefault(name, []).append(value)
     return {
         name: max(each, key=len) if name in _TEXTS else each if len(each) > 1 else each[0]
         for name, each in found.items()
@@ -125,14 +181,17 @@ def _name(element: Any, own: str) -> str:
     namespace, _, local = element.tag.rpartition("}")
     if namespace in ("", own):
         return str(local)
-    prefix = _PREFIXES.get(namespace[1:])
-    return str(local) if prefix is None and not element.prefix else f"{prefix or element.prefix + ':'}{local}"
+    if element.tag == _XHTML:
+        return "content"
+    prefix = _PREFIXES.get(namespace[1:], f"{element.prefix}:" if element.prefix else "")
+    return f"{prefix}{local}"
 
 
 def _value(element: Any, own: str) -> Any:
     """An element as JSON: a text, or an object of its attributes (`@name`), children and text (`#text`)."""
     text = (element.text or "").strip()
-    value = {f"@{name.rpartition('}')[2]}": one for name, one in element.attrib.items()} | _members(element, own)
+    attributes = {f"@{name.rpartition('}')[2]}": one for name, one in element.attrib.items() if _XML not in name}
+    value = attributes | _members(element, own)
     return value | {"#text": text} if value and text else value or text
 
 
@@ -140,12 +199,19 @@ def _markup(element: Any) -> str:
     """The content of an element: its text as it is, or, if it has tags, HTML."""
     if not len(element):
         return (element.text or "").strip()
-    for child in element.iterdescendants(etree.Element):
+    # As HTML, not as XML: a browser reads `<script/>` as a script without an end. In a tree of its own, and without
+    # prefixes: lxml writes all declarations of the document into each element that it takes out.
+    alone = etree.Element("div")
+    alone.text = element.text
+    alone.extend(element)
+    for child in alone.iterdescendants(etree.Element):
         local = local_name(child)
         child.tag = "div" if _BLOCK.fullmatch(local) else local
-    # As HTML, not as XML: a browser reads `<script/>` as a script without an end.
-    inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
-    return (escape(element.text or "", quote=False) + _DECLARATIONS.sub(r"\1", inner)).strip()
+        for name in child.attrib if child.attrib else ():
+            if name[0] == "{":
+                del child.attrib[name]
+    inner = etree.tostring(alone, encoding="unicode", method="html")[len("<div>") : -len("</div>")]
+    return _DECLARATIONS.sub(r"\1", inner).strip()
 
 
 def _first(element: Any, field: str, paths: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -58,12 +59,33 @@ def titles(lines: list[Line]) -> list[str]:
         (b'{\n"title": "a"\n}\n{\n"title": "b"\n}\n', ["a", "b"]),
         (b'[\n{"title": "a"}\n][\n{"title": "b", "n": NaN},\n]', ["a", "b"]),
         (rss("x" * 20_000, "b"), ["too-large", "b"]),
+        # Tags in comments and sections of CDATA, on lines of their own.
+        (b"<!-- <p> -->\n" + rss("<![CDATA[\n<p>a</p>\n</rss>\n]]>", "b"), ["\n<p>a</p>\n</rss>\n".strip(), "b"]),
+        (rss("<![CDATA[\n<?xml version='1.0'?>\n<rss>\n]]>", "b"), ["<?xml version='1.0'?>\n<rss>", "b"]),
+        (rss("a") + b"<!--\n<rss>\n<?xml version='1.0'?>\n-->" + rss("b"), ["a", "b"]),
+        (rss("a<?xml version='1.0'?>c", "b"), ["ac", "b"]),
+        # What servers write before and behind.
+        (b"<br />\n<b>Deprecated</b>: x() in <b>/a.php</b><br />\n" + PROLOG + rss("a"), ["a"]),
+        (b"\xef\xbb\xbf\xef\xbb\xbf\n " + PROLOG + rss("a"), ["a"]),
+        (rss("a") + b"\n</body>\n<script>\na < b</script>\n" + rss("b"), ["a", "b"]),
+        # Documents that are cut short, and others behind them.
+        (
+            PROLOG + rss("a")[:20] + PROLOG + rss("b")[:-5] + PROLOG + b"<feed><entry><title>c</title></entry></feed>",
+            ["xml", "xml", "c"],
+        ),
+        (b"<item><title>a</title><r><item/></r></item><item><title>b</title></item>", ["a", "b"]),
+        (rss("a").decode().encode("utf-16-le"), ["a"]),
+        (rss("a").decode().encode("utf-16-be"), ["a"]),
+        (rss("a").decode().encode("utf-32"), ["a"]),
+        (rss("a").decode().encode("utf-32-be"), ["a"]),
         (b'[{"title": "' + b"x" * 20_000 + b'"}, {"title": "b"}]', ["too-large", "b"]),
     ],
 )
 @pytest.mark.parametrize("name", ["a.txt", "a.json"])
 def test_each_entry_is_an_item(tmp_path: Path, name: str, data: bytes, found: list[str]) -> None:
     assert titles(read(tmp_path / name, data)) == found
+    pieces = (data[at : at + 1] for at in range(len(data)))
+    assert [*documents._documents("a", pieces)] == [*documents._documents("a", [data])], "wherever chunks end"
 
 
 def test_a_document_of_json_feed_gives_its_items_in_one_line_or_many(tmp_path: Path) -> None:
@@ -122,3 +144,30 @@ def test_the_demo_gives_the_same_items_in_xml_as_in_json(tmp_path: Path) -> None
     for data in (whole, lines):
         found = [item_of(decode, line) for line in read(tmp_path / "b", data)]
         assert found == expected
+
+
+@pytest.mark.parametrize("name", ["UTF-16", "UTF-16LE", "UTF-16BE", "UTF-32", "UTF-32LE", "UTF-32BE"])
+@pytest.mark.parametrize("text", ['{"title": "a"}', "id,title\\n1,a"])
+def test_other_encodings_of_unicode_are_named(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(InputError, match=f"is {name}, not UTF-8.*iconv -f {name} -t UTF-8"):
+        read(tmp_path / "a.csv", text.encode(name))
+
+
+@pytest.mark.parametrize("kind", ["text behind a root", "PHP's text before it"])
+def test_text_around_xml_costs_nothing(tmp_path: Path, kind: str) -> None:
+    data = rss("a") + b"\nServed in 3 ms" if kind.startswith("text") else b"Notice: x in /a.php\n" + PROLOG + rss("a")
+    assert titles(read(tmp_path / "a.xml", data)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "part", [b"<![CDATA[", b"<!--", b"<?xml ", b"<rss", b"<rss>", b"</rss>", b"<p>", b"<", b"<item>"]
+)
+def test_any_markup_is_split_in_linear_time(part: bytes) -> None:
+    def seconds(count: int) -> float:
+        data, start = part * count, time.process_time()
+        chunks = [data[at : at + 2**12] for at in range(0, len(data), 2**12)]
+        assert b"".join(documents._documents("a", chunks)) == data
+        return time.process_time() - start
+
+    count = 100_000 // len(part)
+    assert seconds(4 * count) < 40 * seconds(count) + 1

@@ -9,6 +9,7 @@ import lzma
 import os
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -248,3 +249,17 @@ def test_a_directory_stands_for_its_files_in_the_order_of_their_paths(tmp_path: 
     ]
     with pytest.raises(InputError, match="empty is a directory without files"):
         files_of([empty])
+
+
+@pytest.mark.parametrize(
+    "cell", [b"\n" * 10**6, b"a\n" * 500_000, b'","' * 300_000], ids=["lines", "short lines", "cells"]
+)
+def test_a_row_of_many_lines_or_cells_takes_a_small_multiple_of_its_bytes(tmp_path: Path, cell: bytes) -> None:
+    """The lines of a cell of 12 MB were kept one by one: it took 1.1 GB."""
+    (tmp_path / "a.csv").write_bytes(b'id,title,text\n1,T,"' + cell + b'"\n')
+    tracemalloc.start()
+    try:
+        assert len(list(LineReader([str(tmp_path / "a.csv")]))) == 1
+        assert tracemalloc.get_traced_memory()[1] < 25 * len(cell)
+    finally:
+        tracemalloc.stop()

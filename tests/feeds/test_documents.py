@@ -1,5 +1,6 @@
 """Entries of documents: stable ids, what counts as a change, and that the presets read what is emitted."""
 
+import gzip
 import json
 from typing import Any
 
@@ -117,11 +118,23 @@ def test_an_entry_that_says_nothing_is_left_out() -> None:
     assert [bad.reason for bad in document.left_out] == ["entry-empty"]
 
 
-def test_a_charset_in_the_header_is_that_of_a_body_that_declares_none() -> None:
+def test_a_charset_in_the_header_counts_before_a_declaration_and_after_valid_utf_8() -> None:
     text = "<rss><channel><item><title>Паром</title></item></channel></rss>"
     declared = f'<?xml version="1.0" encoding="utf-8"?>{text}'.encode()
-    for body, charset in ((text.encode("cp1251"), "windows-1251"), (declared, "iso-8859-1"), (declared, "no-such")):
+    says_otherwise = declared.replace(b"utf-8", b"koi8-r").decode().encode("cp1251")
+    for body, charset in (
+        (text.encode("cp1251"), "windows-1251"), (declared, "iso-8859-1"), (declared, "no-such"),
+        (says_otherwise, "windows-1251"),
+    ):  # fmt: skip
         assert read_document(body, FEED, charset).entries[0].value["title"] == "Паром"
+
+
+def test_a_body_that_is_packed_without_a_word_is_unpacked_within_its_limit() -> None:
+    packed = gzip.compress(rss(entry(7)))
+    assert [one.value["title"] for one in read(packed)] == ["Story 7"]
+    for damaged in (packed[:-9], gzip.compress(bytes(11 * 2**20)), packed[:20] + b"x" * 20):
+        with pytest.raises(BadItem, match="damaged or of more than 10 MiB"):
+            read(damaged)
 
 
 def test_a_page_that_names_no_feed_is_reported_as_a_page() -> None:

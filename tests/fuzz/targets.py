@@ -46,6 +46,8 @@ _MARKUP = [
 _DATES = [
     b"2024-01-01", b"T00:00:00", b"Z", b"+00:00", b"+9999", b"-2400", b"20240101", b"000000", b"1704067200", b"Mon, ",
     b"Jan", b" am", b" pm", b"12:", b"GMT", b"/", b".", b"e9", b"e400", b"9" * 30, b"0000", b"9999-12-31", b"24:00",
+    b"Europe/Berlin", b"ET", b"-05", b" - ", b"/Date(", b")/", b"[UTC]", b"janv.", b" de ", "年".encode(),
+    "月".encode(), "يناير".encode(), "오후".encode(), "٢".encode(), b"mar", b" m=+1",
 ]  # fmt: skip
 
 
@@ -211,7 +213,9 @@ def targets() -> list[Target]:
         "<rss><item><title>Ä</title></item></rss>".encode("utf-16"),
     ]
     xml = [b"<?xml ", b'encoding="', b"UTF-16", b"gb18030", b"<!DOCTYPE x [", b"<!ENTITY a 'b'>", b"&a;", b"<item>",
-           b"</item>", b"<entry>", b"</rss>", b"xmlns:a='b'", b"xmlns='b'", b"<a:b>", *_MARKUP]  # fmt: skip
+           b"</item>", b"<entry>", b"</rss>", b"<rss>", b"<!ENTITY nbsp 'x'>", b"xml:base='http://[/'",
+           b"<link href='/7'/>", b"<link>//a</link>", b"<guid>http://a/7</guid>", b"<source url='b'>",
+           "Паром".encode("cp1251"), b"<\0", b"xmlns:a='b'", b"xmlns='b'", b"<a:b>", *_MARKUP]  # fmt: skip
     events = [
         b'{"specversion": "1.0", "id": "7", "source": "/wire", "time": "2024-01-01T00:00:00Z", "data": {"title": "T"}}',
         b'{"specversion": "1.0", "id": "7", "data_base64": "eyJ0aXRsZSI6ICJUIn0="}',

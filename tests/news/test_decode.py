@@ -6,6 +6,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import lz4.frame
 import pytest
@@ -207,3 +208,67 @@ def test_a_large_record_is_read_as_a_small_one(record: dict[str, str]) -> None:
     assert small == large
     words = "[word] " * 100_000 + "."
     assert item_of(record | {"text": words}).text == words
+
+
+@pytest.mark.parametrize(
+    ("fields", "source"),
+    [
+        ({"url": "/news/7.html"}, ""),
+        ({"url": "news/7"}, ""),
+        ({"url": "7.html?a=b.com"}, ""),
+        ({"url": "../7"}, ""),
+        ({"url": "//www.elm.example/7"}, "elm.example"),
+        ({"url": "www.elm.example/7"}, "elm.example"),
+        ({"url": "bbc.co.uk/news/7?x"}, "bbc.co.uk"),
+        ({"url": "https://u:p@elm.example:8080/7"}, "elm.example"),
+        ({"source": "/wire", "url": "https://elm.example/7"}, "elm.example"),
+        ({"source": "elm.example/news"}, "elm.example"),
+        ({"source": "AFP/dpa"}, "afp/dpa"),
+        ({"source": "U.S. Wire / AP"}, "u.s. wire / ap"),
+    ],
+)
+def test_a_source_is_a_host_or_a_name_and_never_a_path(fields: dict[str, str], source: str) -> None:
+    assert item_of({"title": "T", "id": "7", **fields}).source == source
+
+
+DAY = 1704067200000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pubDate": "Someday", "dc:date": "2024-01-01"},
+        {"pubDate": ["Someday", "Mon, 01 Jan 2024 00:00:00 GMT"]},
+        {"pubDate": "Someday", "isoDate": DAY},
+        {"atom:updated": "2024-01-01T00:00:00Z"},
+        {"dcterms:created": "2024-01-01"},
+        {"pubDate": "", "published": {"#text": "2024-01-01"}},
+    ],
+)
+def test_of_several_dates_the_first_that_can_be_read_counts(fields: dict[str, Any]) -> None:
+    record = {"guid": "7", "title": "T", "description": "x", "link": "https://elm.example/7", **fields}
+    item = PLAIN(json.dumps(record).encode(), None, None)
+    assert isinstance(item, Item)
+    assert item.time == DAY
+
+
+API, AUDIO = "https://api.example/7", {"@rel": "enclosure", "@href": "https://cdn.example/7.mp3"}
+
+
+@pytest.mark.parametrize(
+    ("link", "source"),
+    [
+        ([{"@rel": "self", "@href": API}, {"@rel": "edit", "@href": API}], ""),
+        (AUDIO, ""),
+        ([AUDIO, {"@href": "https://elm.example/7"}], "elm.example"),
+    ],
+)
+def test_a_link_to_something_else_is_no_url(link: Any, source: str) -> None:
+    assert (
+        item_of({"id": "urn:7", "title": "T", "content": "x", "updated": "2024-01-01", "link": link}).source == source
+    )
+
+
+def test_an_element_that_stands_there_twice_costs_no_item() -> None:
+    item = item_of({"guid": ["7", "8"], "title": "T", "description": "x", "source": ["", "Elm", "Oak"]})
+    assert (item.id, item.source) == ("7", "elm")

@@ -110,6 +110,39 @@ def test_no_encoding_costs_a_letter(prolog: str, encoding: str) -> None:
     assert item.title == "Café “é”"
 
 
+FERRY, CAFE = "Паром не ходит до понедельника, сообщил мэр города", "L'été à Noël, déjà vu: café"
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "charset", "encoding", "said"),
+    [
+        (FERRY, "windows-1251", "", "utf-8", "says that it is in windows-1251, and is in UTF-8"),
+        (FERRY, "iso-8859-1", "", "utf-8", "says that it is in iso-8859-1, and is in UTF-8"),
+        (CAFE, "iso-8859-1", "", "utf-8", "says that it is in iso-8859-1, and is in UTF-8"),
+        (FERRY, "utf-8", "iso-8859-1", "utf-8", "says that it is in iso-8859-1, and is in UTF-8"),
+        (FERRY, "utf-8", "windows-1251", "cp1251", ""),
+        (FERRY, "windows-1251", "koi8-r", "koi8-r", ""),
+        (FERRY, "windows-1251", "iso-8859-1", "cp1251", ""),
+        (FERRY, "windows-1251", "utf-8", "cp1251", ""),
+        (FERRY, "utf-8", "", "cp1251", "is not in UTF-8: what does not fit is read as Windows-1251"),
+        (FERRY, "", "", "koi8-r", "is not in UTF-8: what does not fit is read as KOI8-R"),
+        ("Το νέο πλοίο φεύγει την Δευτέρα από το λιμάνι", "", "", "cp1253", "read as Windows-1253"),
+        ("新桥经过两年的施工后于周一通车，市长在仪式上表示。", "", "", "gb18030", "read as GB18030"),
+        ("Nový most přes řeku byl v pondělí otevřen po dvou letech práce", "", "", "cp1250", "read as Windows-1250"),
+        (CAFE, "utf-8", "", "cp1252", "is not in UTF-8: what does not fit is read as cp1252"),
+    ],
+)
+def test_a_document_is_read_as_what_it_is_and_that_is_said(
+    text: str, declared: str, charset: str, encoding: str, said: str
+) -> None:
+    prolog = f"<?xml version='1.0' encoding='{declared}'?>" if declared else ""
+    document = (prolog + RSS.format(f"<item><title>{text}</title></item>")).encode(encoding)
+    notes: list[str] = []
+    assert entries(document, charset, notes.append)[0]["title"] == text
+    assert said in "".join(notes)
+    assert bool(notes) == bool(said)
+
+
 def test_utf_8_with_a_broken_letter_keeps_the_others() -> None:
     assert entries(RSS.format("<item><title>Café \udce9té</title></item>").encode("utf-8", "surrogateescape"))[0][
         "title"
@@ -130,8 +163,11 @@ def test_names_that_lxml_cannot_tell_end_no_reader(broken: str) -> None:
     [
         (RSS.format("<item><title>A</item><item><title>B</title></item>"), "stands within another"),
         (RSS.format(ITEM)[:-8], "cut short"),
-        (RSS.format("<item><title>A</title>" + "<a>" * 300 + "</a>" * 300 + "</item>" + ITEM), "Excessive depth"),
-        (RSS.format("<item><title><![CDATA[A</title></item>"), "to its end"),
+        (RSS.format("<item><title>A</title>" + "<a>" * 300 + "</a>" * 300 + "</item>" + ITEM), "256 deep"),
+        (RSS.format("<item><title><![CDATA[A</title></item>"), "CDATA section is not closed$"),
+        (RSS.format("<item>" + 150_000 * "<a></a>" + "</item>"), "200,000 tags$"),
+        (RSS.format(200_001 * "<item/>"), "200,000 entries"),
+        (RSS.format("<item><title>A</title>" + 1_000_001 * "&" + "</item>"), "1,000,000 characters"),
         ("<!DOCTYPE rss [<!ENTITY a 'b'>]>" + RSS.format("<item><title>&a;</title></item>"), "declares entities"),
         ("<opml><body><outline xmlUrl='https://a.example/'/></body></opml>", "stream-dedup feeds FILE"),
         ("<!DOCTYPE html><html><body>502</body></html>", "<html> is neither a feed"),
@@ -194,3 +230,138 @@ def test_a_block_of_nitf_is_no_word(block: str, text: str) -> None:
     item = DECODE(NITF.format(f"<block>{block}</block>").encode(), None, 0)
     assert isinstance(item, Item)
     assert (item.title, item.text) == ("T", text)
+
+
+NAMESPACES = " ".join(f"xmlns:a{number}='urn:{number}'" for number in range(2500))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "<description>"
+        + "".join(f"<a{number}:p a{number}:x='y'>z</a{number}:p>" for number in range(2500))
+        + "</description>",
+        "".join(f"<item><description><a{number}:p>z</a{number}:p></description></item>" for number in range(2500)),
+    ],
+)
+def test_namespaces_are_not_repeated_for_each_tag(item: str) -> None:
+    """58 KB took 70 s: each tag of a text was written with all 2,500 declarations."""
+    item = item if item.startswith("<item>") else f"<item>{item}</item>"
+    text = "".join(
+        entry["description"] for entry in entries(f"<rss {NAMESPACES}><channel>{item}</channel></rss>".encode())
+    )
+    assert (text.count("z"), "xmlns" in text) == (2500, False)
+    assert len(text) < 20 * 2500
+
+
+def test_an_item_within_another_is_none_where_each_tag_is_closed() -> None:
+    related = "<related><item><title>R</title></item></related>"
+    found = entries(RSS.format(f"<item><title>A</title>{related}</item><item><title>B</title></item>").encode())
+    assert [entry["title"] for entry in found] == ["A", "B"]
+
+
+@pytest.mark.parametrize("name", ["nbsp", "euro"])
+def test_entities_of_html_may_be_declared(name: str) -> None:
+    document = f"<!DOCTYPE rss [<!ENTITY nbsp '&#160;'> <!ENTITY {name} SYSTEM 'file:///etc/passwd'>]>"
+    [entry] = entries((document + RSS.format(f"<item><title>4&{name};m</title></item>")).encode())
+    assert entry["title"] in ("4\xa0m", "4€m")
+
+
+def source_of(document: str) -> str:
+    item = DECODE(document.encode(), None, 0)
+    assert isinstance(item, Item), item
+    return item.source
+
+
+FULL = "<item><title>T</title><description>Body</description>{}</item>"
+
+
+@pytest.mark.parametrize(
+    ("members", "link"),
+    [
+        ("<link>/7</link>", "https://elm.example/7"),
+        ("<link>news/7?a</link>", "https://elm.example/news/7?a"),
+        ("<link>//oak.example/7</link>", "https://oak.example/7"),
+        ("<link xml:base='https://oak.example/a/'>7</link>", "https://oak.example/a/7"),
+        ("<link/><guid>https://oak.example/7</guid>", "https://oak.example/7"),
+        ("<link></link><guid isPermaLink='true'>https://oak.example/7</guid>", "https://oak.example/7"),
+        ("<link>http://[</link>", "http://["),
+    ],
+)
+def test_links_are_absolute(members: str, link: str) -> None:
+    document = RSS.format(FULL.format(members))
+    assert entries(document.encode())[0]["link"] == link
+    assert source_of(document) == (link.split("/")[2] if link[-1] != "[" else "")
+
+
+@pytest.mark.parametrize(
+    ("members", "source"),
+    [
+        ("", "elm.example"),
+        ("<guid isPermaLink='false'>https://cdn.example/7</guid>", "elm.example"),
+        ("<enclosure url='https://cdn.example/7.mp3'/>", "elm.example"),
+        ("<source url='https://oak.example/rss'>Oak</source><source>Ash</source>", "oak.example"),
+        ("<source url='/rss'>Oak</source>", "elm.example"),
+    ],
+)
+def test_an_item_without_a_link_has_the_site_of_its_channel(members: str, source: str) -> None:
+    assert source_of(RSS.format(FULL.format(members))) == source
+
+
+@pytest.mark.parametrize(
+    ("links", "source"),
+    [
+        (
+            "<link rel='self' href='https://api.example/7'/><link rel='edit' href='https://api.example/7'/>",
+            "elm.example",
+        ),
+        ("<link rel='enclosure' href='https://cdn.example/7.mp3'/>", "elm.example"),
+        ("<link rel='enclosure' href='https://cdn.example/7.mp3'/><link href='https://oak.example/7'/>", "oak.example"),
+        ("<link rel='alternate' href='/7'/>", "elm.example"),
+        ("<link xml:base='https://oak.example/' href='7'/>", "oak.example"),
+    ],
+)
+@pytest.mark.parametrize("site", ["<link rel='self' href='https://x.example/'/><link href='https://elm.example/'/>{}",
+                                  "{}<link rel='alternate' href='https://elm.example/'/>"])  # fmt: skip
+def test_the_site_of_an_atom_entry_is_neither_its_enclosure_nor_its_editor(links: str, source: str, site: str) -> None:
+    entry = f"<entry><id>urn:7</id><title>T</title>{links}<content>Body</content><updated>{DATE}</updated></entry>"
+    assert source_of(ATOM.format(site.format(entry))) == source
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        f"<a10:updated xmlns:a10='http://www.w3.org/2005/Atom'>{DATE}</a10:updated>",
+        f"<pubDate>Someday</pubDate><dc:date>{DATE}</dc:date>",
+        f"<pubDate/><pubDate>Someday</pubDate><pubDate>{DATE}</pubDate>",
+        f"<d:created xmlns:d='http://purl.org/dc/terms/'>{DATE}</d:created>",
+    ],
+)
+def test_the_first_date_that_can_be_read_counts(dates: str) -> None:
+    item = DECODE(RSS.format(FULL.format(f"<link>/7</link>{dates}")).encode(), None, None)
+    assert isinstance(item, Item)
+    assert item.time == MONDAY
+
+
+@pytest.mark.parametrize("name", ["issued", "modified", "created", "published", "updated"])
+def test_dates_of_atom_0_3_are_read(name: str) -> None:
+    entry = f"<entry><id>7</id><title>T</title><link href='/7'/><{name}>{DATE}</{name}><content>x</content></entry>"
+    item = DECODE(f"<feed xmlns='http://purl.org/atom/ns#'>{entry}</feed>".encode(), None, None)
+    assert isinstance(item, Item)
+    assert item.time == MONDAY
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<body xmlns='http://www.w3.org/1999/xhtml'><p>{}</p></body>",
+        "<h:body xmlns:h='http://www.w3.org/1999/xhtml'><h:p>{}</h:p></h:body>",
+        "<content:encoded>{}</content:encoded>",
+        "<y:full-text xmlns:y='http://news.yandex.ru'>{}</y:full-text>",
+    ],
+)
+def test_the_fullest_text_of_an_item_counts(body: str) -> None:
+    text = "The bridge over the Elm opened to traffic on Monday after two years of work."
+    item = DECODE(RSS.format(FULL.format(f"<guid>7</guid>{body.format(text)}")).encode(), None, 0)
+    assert isinstance(item, Item)
+    assert item.text == text
