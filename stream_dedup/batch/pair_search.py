@@ -173,9 +173,12 @@ class BatchMaker:
         self._empty_reason = str(scheme.empty_item)
         self._survey = Survey(self._decode.read, settings, in_order=False, place=place) if place else None
         self._survey_lock = threading.Lock()
+        self.notes: Sequence[str] = ()  # how the inputs were read, for the summary
 
     def summary(self) -> Summary | None:
         """How the lines so far were understood; None if there were none. Call it when no batch is in the making."""
+        if self._survey:
+            self._survey.notes = self.notes
         summary = self._survey.summary() if self._survey else None
         return summary if summary and summary.items else None
 

@@ -289,7 +289,7 @@ def print_summary(console: Console, summary: "Summary", *, short: bool = False) 
 
     `short`: as other commands than `check` end: a line each on preset, fields, dates and sources; then the warnings.
     """
-    from stream_dedup.news.fields import FIELDS
+    from stream_dedup.news.names import FIELDS
     from stream_dedup.news.survey import rows_of, share
 
     rows = dict(rows_of(summary))
@@ -310,6 +310,8 @@ def print_summary(console: Console, summary: "Summary", *, short: bool = False) 
     print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows.items()])
     if not short:
         print_reasons(console, summary)
+    for note in summary.notes:
+        console.print(f"note: {one_line(note)}", soft_wrap=True)
     print_warnings(console, summary)
 
 

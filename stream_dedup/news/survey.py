@@ -12,7 +12,7 @@ fields, shapes, sources) covers the first `FIRST` items and then one in `every`,
 import re
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from itertools import chain
@@ -24,9 +24,11 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.dates import milliseconds_of
 from stream_dedup.news.decode import TEXT, DecodedRecord
 from stream_dedup.news.envelope import Headers
-from stream_dedup.news.fields import FIELDS, is_filled
 from stream_dedup.news.ids import SharedIds
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
+from stream_dedup.news.lists import PARTS
+from stream_dedup.news.names import FIELDS
+from stream_dedup.news.values import is_filled
 from stream_dedup.phrases import counted, moment, span
 from stream_dedup.settings import ItemSettings, Settings
 from stream_dedup.surrogates import tolerant
@@ -43,6 +45,7 @@ _DECODE = tolerant(msgspec.json.Decoder().decode)
 _MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
 # Records whose fields are listed, distinct fields that are counted, and shown.
 _LISTED_RECORDS, _PATHS, _SHOWN_PATHS = 100, 200, 12
+_PROSE = 40  # mean characters of a field that may be a text
 # With fewer items a share means nothing. From this share on, bad items are more than slips in single records.
 _FEW, _MANY_BAD = 10, 0.05
 # Three times as many steps back as forward are more than jitter: in a reversed feed nearly all steps go back.
@@ -64,6 +67,7 @@ _LIKELY = {
     "url": re.compile(r"url|link|href", re.I),
     "published": re.compile(r"date|time|publish|created", re.I),
 }
+_CONCLUDED = {"title": "title", "text": "text", "id": "id", "source": "source", "url": "url", "dates": "published"}
 # The fields whose lack gives wrong results without an error, and what is lost.
 _LACKS = {
     "title": "No item has a title, by which many duplicates are found",
@@ -127,6 +131,8 @@ class Summary(msgspec.Struct):
     with two places. `sources`: their number, counted up to 4,096; `largest`: those with the most items. `lent`: field
     -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct reasons of bad items,
     each with its first position. `paths`: the fields of the first records, those with the longest values first.
+    `origins`: field -> name that was read -> items; `left`: name of a further text, which was not -> items. `notes`:
+    what a person should know of how files were read.
     """
 
     dates: Dates
@@ -146,6 +152,9 @@ class Summary(msgspec.Struct):
     lent: dict[str, int] = {}
     reasons: list[str] = []
     paths: list[str] = []
+    origins: dict[str, dict[str, int]] = {}
+    left: dict[str, int] = {}
+    notes: list[str] = []
     warnings: list[Warned] = []
 
     @property
@@ -208,6 +217,10 @@ class Survey:
         self._lent: Counter[str] = Counter()  # field -> items that have it from their envelope only
         self._paths: Counter[str] = Counter()  # field of a record -> characters in all
         self._ids = SharedIds()
+        self._origins: dict[str, Counter[str]] = {name: Counter() for name in FIELDS}
+        self._left: Counter[str] = Counter()
+        self._urls: set[str] = set()
+        self.notes: Sequence[str] = ()
 
     @property
     def items(self) -> int:
@@ -245,7 +258,8 @@ class Survey:
 
     def summary(self) -> Summary:
         """Return the summary so far. O(values kept)."""
-        paths = [path for path, _ in self._paths.most_common()]
+        listed = max(1, min(self._found.looked, _LISTED_RECORDS))
+        paths = {path: length / listed for path, length in self._paths.most_common()}
         found = deepcopy(self._found)
         if dated := self._dated:
             dates, tenth = found.dates, len(dated) // 10
@@ -262,9 +276,43 @@ class Survey:
         found.lent = dict(self._lent)
         if self._ids.ids:
             found.shared_ids, found.shared_id = self._ids.shared, self._ids.example
-        found.paths = paths[:_SHOWN_PATHS]
-        found.warnings = [Warned(*each) for each in _warnings(found, self._settings, self._window, paths)]
+        found.paths = list(paths)[:_SHOWN_PATHS]
+        found.origins = {name: dict(each.most_common(_LARGEST)) for name, each in self._origins.items() if each}
+        found.left, found.notes = dict(self._left.most_common(_LARGEST)), list(self.notes)
+        found.warnings = [
+            Warned(*each)
+            for each in chain(_warnings(found, self._settings, self._window, paths), self._shared_ids(), self._longer(paths))
+        ]
         return found
+
+    def _shared_ids(self) -> Iterator[tuple[str, str]]:
+        """Warn of ids that name no articles; the addresses may tell them apart, if nearly all differ."""
+        if self._ids.ids:
+            is_apart = _FEW * len(self._urls) >= (_FEW - 1) * min(self._found.looked, _MOST_SOURCES)
+            other = next(iter(self._origins["url"]), None) if is_apart else None
+            yield (
+                "shared-ids",
+                f"{self._ids.shared:,} items share their id with an item of another text, such as "
+                f"{self._ids.example}: their ids name no articles. In files such items are judged by their texts "
+                "alone, as if they had no id; on Kafka each counts as a new version of the one before it, if the "
+                "source is the same. Let the producer give each its own, or name a field that tells them apart"
+                f"{_such_as({'id': other})}.",
+            )
+
+    def _longer(self, paths: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+        """Warn of a field that is longer than what was read as the text, and has no name of a text."""
+        read = max((self._paths[path] for path in self._origins["text"]), default=0)
+        others = [
+            path
+            for path in paths
+            if path not in self._left and not any(path in each for each in self._origins.values())
+        ]
+        if read and others and self._paths[others[0]] > 2 * read and paths[others[0]] >= _PROSE:
+            yield (
+                "longer-field",
+                f"The longest field, {others[0]}, is not read; the text is {', '.join(self._origins['text'])}. If "
+                f"it has the article, name it{_such_as({'text': others[0]})}.",
+            )
 
     def _count_bad(self, reason: str, part: int, number: int) -> None:
         self._found.bad += 1
@@ -313,12 +361,17 @@ class Survey:
         found = self._found
         found.looked += 1
         self._shapes[record.shape] += 1
+        self._left.update(record.left)
+        for name, origin in record.names.items():
+            self._origins[name][origin] += 1
         self._lent.update(record.around)
         if record.schema:
             self._schemas[record.schema] += 1
         for name, content in record.fields.items():
             if is_filled(content):
                 found.filled[name] += 1
+                if name == "url" and len(self._urls) < _MOST_SOURCES:
+                    self._urls.add(str(content)[:_REASON])
                 if name not in found.samples:
                     found.samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
         if record.shape == TEXT or found.looked > _LISTED_RECORDS:
@@ -342,6 +395,10 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
         if summary.schemas:
             rows.append(("schemas", _counted(summary.schemas.items())))
         rows.append(("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)))
+        if texts := summary.origins.get("text"):
+            rows.append(("text from", _shares(texts, summary.looked)))
+        if summary.left:
+            rows.append(("shorter texts", _shares(summary.left, summary.looked)))
         dates = summary.dates
         if dates.latest is not None or dates.missing or dates.unreadable or dates.future:
             rows.append(("record times" if dates.origin == "timestamp" else "dates", _dates(dates)))
@@ -355,6 +412,21 @@ def summary_line(summary: Summary) -> str:
     """Format the summary as one line for the log."""
     rows = rows_of(summary)
     return "; ".join([rows[0][1], *(f"{name}: {text}" for name, text in rows[1:])])
+
+
+def conclusion(summary: Summary) -> str:
+    """Say in a line how the items were read, or what to do first.
+
+    >>> conclusion(Summary(Dates("published", True), items=1, looked=1, origins={"text": {"body": 1}}))
+    'read 1 of 1: text from body'
+    """
+    items = summary.items - summary.tombstones
+    named = ((name, summary.origins.get(field)) for name, field in _CONCLUDED.items())
+    read = ", ".join(f"{name} from {next(iter(origins))}" for name, origins in named if origins)
+    shape = f" as {', '.join(summary.shapes)}" if summary.shapes and not summary.all_bad else ""
+    text = f"read {items - summary.bad:,} of {items:,}{shape}" + (f": {read}" if read and not summary.all_bad else "")
+    first = sorted(summary.warnings, key=lambda warned: warned.kind == "all-bad")[:1] if summary.all_bad else []
+    return text + "".join(f". To do first: {warned.text}" for warned in first)
 
 
 def share(summary: Summary, field: str) -> str:
@@ -388,34 +460,37 @@ def _dates(dates: Dates) -> str:
     return "; ".join([text, ", ".join(remarks)]) if remarks else text
 
 
+def _shares(counts: Mapping[str, int], of: int) -> str:
+    return ", ".join(f"{name} {100 * count / of:.0f} %" for name, count in counts.items())
+
+
 def _counted(pairs: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} ({count:,})" for name, count in pairs)
 
 
-def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) of each warning, the most serious first. `window` in ms; `paths`: fields of the records."""
+def _warnings(
+    found: Summary, settings: ItemSettings, window: int, paths: Mapping[str, float]
+) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of each warning, the most serious first. `window` in ms; `paths`: mean
+    characters of the fields of the records."""
     items = found.items - found.tombstones
     if not found.items:
         yield "nothing", "The input is empty: there are no records."
         return
     first = f" The first: {found.reasons[0]}." if found.reasons else ""
-    if "not UTF-8" in first:
-        first += " If it is Latin-1, as old exports are: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER"
     if found.bad and found.all_bad:
         yield "all-bad", f"All {items:,} items are bad: nothing can be judged.{first}"
     elif items >= _FEW and found.bad >= _MANY_BAD * items:
         yield "many-bad", f"{found.bad:,} of {items:,} items are bad.{first}"
+    if any("not UTF-8" in reason for reason in found.reasons):
+        yield (
+            "not-utf-8",
+            "Items are not UTF-8. If it is Latin-1, as in old exports: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER",
+        )
     if found.looked:
         yield from _absent(found, settings, paths)
     if not found.all_bad:  # they have no dates that count, and another cause comes first
         yield from _lent(found, paths)
-    if found.shared_ids:
-        yield (
-            "shared-ids",
-            f"{found.shared_ids:,} items share their id with an item of another text, such as {found.shared_id}: their "
-            "ids name no articles. In files such items are judged by their texts alone, as if they had no id; on Kafka "
-            f"each counts as a new version of the one before it, if the source is the same{_cure(paths, [])}",
-        )
     dates = found.dates
     if dates.unreadable:
         count = counted(dates.unreadable, "date")
@@ -450,7 +525,7 @@ def _warnings(found: Summary, settings: ItemSettings, window: int, paths: Sequen
         )
 
 
-def _absent(found: Summary, settings: ItemSettings, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _absent(found: Summary, settings: ItemSettings, paths: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """Warn of fields that no item has, and propose fields of the records for them."""
     has = {name: bool(count) for name, count in found.filled.items()}
     has |= {"id": bool(found.names), "source": bool(found.largest)}
@@ -466,7 +541,7 @@ def _absent(found: Summary, settings: ItemSettings, paths: Sequence[str]) -> Ite
         yield f"no-{name}", f"{_LACKS[name]}{_cure(paths, ['source', 'url'] if name == 'source' else [name])}"
 
 
-def _lent(found: Summary, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _lent(found: Summary, paths: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """Warn of what an envelope says of all items alike, or of each record and not of its article."""
     alike = {"id": True, "source": found.sources == 1, "published": found.dates.earliest == found.dates.latest}
     for name, text in _LENT.items():
@@ -474,29 +549,39 @@ def _lent(found: Summary, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield f"envelope-{name}", f"{text}{_cure(paths, ['source', 'url'] if name == 'source' else [name])}"
 
 
-def _cure(paths: Sequence[str], missing: Sequence[str]) -> str:
+def _cure(paths: Mapping[str, float], missing: Sequence[str]) -> str:
     """List the fields that the records have, the probable ones as a setting."""
     if not paths:
         return "."
-    likely = {name: [path for path in paths if pattern.search(path)] for name, pattern in _LIKELY.items()}
+    own = [path for path in paths if not PARTS.search(path.rpartition(".")[0])]
+    likely = {name: [path for path in own if pattern.search(path)] for name, pattern in _LIKELY.items()}
     guesses = {name: min(likely[name], key=len, default=None) for name in missing if name in likely}
+    # The longest fields of names that say nothing: of a table without a header, too.
+    known = {path for each in likely.values() for path in each}
+    rest = iter([path for path in own if path not in known])
     if "text" in missing:
-        known = {path for each in likely.values() for path in each}
-        guesses["text"] = next((path for path in paths if path not in known), None)
+        guesses["text"] = next((path for path in rest if paths[path] >= _PROSE or "title" in missing), None)
+    if "text" in missing and "title" in missing and not guesses["title"]:
+        guesses["title"] = next(rest, None)
+    present = f"{', '.join([*paths][:_SHOWN_PATHS])}{', …' if len(paths) > _SHOWN_PATHS else ''}"
+    return f". The records have {present}: if one of them is the field, name it{_such_as(guesses)}."
+
+
+def _such_as(guesses: Mapping[str, str | None]) -> str:
+    """How to name fields in the settings, as two lines of a file in one."""
     examples = ", ".join(f'{name} = "{path}"' for name, path in guesses.items() if path)
-    present = f"{', '.join(paths[:_SHOWN_PATHS])}{', …' if len(paths) > _SHOWN_PATHS else ''}"
-    return (
-        f". The records have {present}: if one of them is the field, name it under [item.fields] in the settings "
-        f"(--config FILE){', such as ' if examples else ''}{examples}."
-    )
+    return f" under [item.fields] in the settings (--config FILE){f', such as {examples}' if examples else ''}"
 
 
 def _leaves(value: Any, path: str = "", depth: int = 4) -> Iterator[tuple[str, int]]:
-    """Yield (dotted path, characters) of each string or number in a decoded record, with the first element of lists."""
+    """Yield (dotted path, characters but of addresses) of each string or number; elements have their list's path."""
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        yield path, len(str(value))
-    elif isinstance(value, (dict, list)) and depth:
-        for name, child in value.items() if isinstance(value, dict) else enumerate(value[:1]):
+        yield path, 0 if str(value).startswith(("http://", "https://")) else len(str(value))
+    elif isinstance(value, list) and depth:
+        for child in value[:20]:
+            yield from _leaves(child, path, depth - 1)
+    elif isinstance(value, dict) and depth:
+        for name, child in value.items():
             yield from _leaves(child, f"{path}.{_short(str(name), 60)}".removeprefix("."), depth - 1)
 
 

@@ -13,8 +13,8 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from stream_dedup.errors import BadItem
-from stream_dedup.news.fields import plain_value
 from stream_dedup.news.repair import documents_of, local_name
+from stream_dedup.news.values import plain_value
 
 Entry = dict[str, Any]
 
