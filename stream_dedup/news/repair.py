@@ -141,7 +141,7 @@ def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
     r"""Decode a document as what it is: UTF-8 if it can be, or else as its server said (`charset`), or it declares.
 
     What is none of them is decoded as chardet finds out (it knew 29 of 29 short feeds, charset-normalizer 20), single
-    bytes as Windows-1252. `note` is told where a document is not what it declares.
+    bytes as Windows-1252. `note` gets a sentence where a document is not what it declares.
 
     >>> text_of("Паром".encode("cp1251"), "windows-1251"), text_of(b"caf\xe9"), text_of(b"x", "no-such-charset")
     ('Паром', 'café', 'x')
@@ -150,7 +150,7 @@ def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
         return value.decode(wide, "replace").lstrip("\ufeff")
     found = _DECLARED.match(value.lstrip(_LEAD))
     declared = found[1].decode() if found else ""
-    # Where a server has not been told, it says ISO 8859-1.
+    # Where a server has not been configured, it says ISO 8859-1.
     names = [declared, charset] if _WINDOWS.match(charset) else [charset, declared]
     name = next((name for name in names if _ENCODINGS.match(name)), "")
     with suppress(UnicodeDecodeError):

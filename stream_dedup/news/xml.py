@@ -182,7 +182,7 @@ def _name(element: Any, own: str) -> str:
     if namespace in ("", own):
         return str(local)
     if element.tag == _XHTML:
-        return "content"
+        return "content:encoded"
     prefix = _PREFIXES.get(namespace[1:], f"{element.prefix}:" if element.prefix else "")
     return f"{prefix}{local}"
 
