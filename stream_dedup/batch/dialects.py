@@ -6,12 +6,11 @@ and gives no row back as it was. The encoding of what is no UTF-8 is found by ch
 encodings it reads 18 right, charset-normalizer 11.
 """
 
-import codecs
 import csv
 import re
 from collections.abc import Sequence
 from io import StringIO
-from itertools import chain, islice, product
+from itertools import islice, product
 from typing import NamedTuple
 
 import chardet
@@ -20,10 +19,6 @@ from stream_dedup.news.names import FIELDS, meant_by
 
 DELIMITERS = ",;\t|"
 """Those of tables that are no TSV, the usual one first."""
-_BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
-         (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
-_WIDE = ((re.compile(rb"[^\0]\0\0\0"), "utf-32-le"), (re.compile(rb"\0\0\0[^\0]"), "utf-32-be"),
-         (re.compile(rb"(?:[^\0]\0){2}"), "utf-16-le"), (re.compile(rb"(?:\0[^\0]){2}"), "utf-16-be"))  # fmt: skip
 # Encodings of exports; of short texts others are guesses, and most are of Windows.
 _USUAL = re.compile(r"(?i)windows-125|koi8|gb18030|big5|euc|cp9|shift")
 # Rows that fit, of all, from which on a dialect counts that is not the usual one.
@@ -45,16 +40,6 @@ class Quoting(NamedTuple):
 
 
 _QUOTINGS = (Quoting(), Quoting(doublequote=False, escapechar="\\"), Quoting("'"), Quoting(quoting=csv.QUOTE_NONE))
-
-
-def wide_encoding(head: bytes) -> str:
-    """The encoding of more than a byte a character that the first bytes show, or "".
-
-    >>> [wide_encoding("id,x".encode(name)) for name in ("utf-16", "utf-16-le", "utf-32-be", "utf-8")]
-    ['utf-16', 'utf-16-le', 'utf-32-be', '']
-    """
-    of_mark = (name for mark, name in _BOMS if head.startswith(mark))
-    return next(chain(of_mark, (name for pattern, name in _WIDE if pattern.match(head))), "")
 
 
 def encoding_of(sample: bytes) -> str:

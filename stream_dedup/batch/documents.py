@@ -6,7 +6,7 @@ them is in memory.
 """
 
 import re
-from codecs import BOM_UTF8, iterdecode
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
@@ -14,9 +14,7 @@ import msgspec
 
 from stream_dedup.batch.tables import Row, Source, limited
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.repair import wide_encoding
 from stream_dedup.news.xml import OPML, entries
-from stream_dedup.surrogates import lone_in, without_lone
 
 MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes three times as much memory (XML of 54 MiB: 165)."""
@@ -36,11 +34,7 @@ _HEAD = 1000  # bytes of a document that a bad item shows
 
 def xml_rows(source: Source) -> Iterator[Row]:
     """The entries of XML documents. A document that cannot be read is one bad item, and JSON between them is a row."""
-    first = next(source.chunks, b"")
-    chunks: Iterable[bytes] = chain([first], source.chunks)
-    if wide := wide_encoding(first):
-        chunks = (text.encode() for text in iterdecode(chunks, wide, "replace"))
-    for document in _documents(source.name, chunks):
+    for document in _documents(source.name, source.chunks):
         if document.lstrip(_LEAD).startswith(b"{"):
             yield Row(document)
             continue

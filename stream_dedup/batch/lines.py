@@ -23,7 +23,6 @@ import xxhash
 import zstandard
 
 from stream_dedup.batch.avro import MAGIC, avro_rows
-from stream_dedup.batch.dialects import wide_encoding
 from stream_dedup.batch.documents import xml_rows
 from stream_dedup.batch.json_documents import document_rows
 from stream_dedup.batch.packing import CHUNK, Packing, recognise, unpacked
@@ -41,7 +40,7 @@ from stream_dedup.batch.tables import (
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.repair import wide_encoding as wide_xml
+from stream_dedup.news.repair import wide_encoding
 from stream_dedup.settings.memory import LARGEST_RECORD
 
 STDIN = "-"
@@ -197,8 +196,7 @@ class LineReader:
             nonlocal taken
             unpacked = self._unpacked(name, file, head, packing)
             first = next(unpacked, b"")
-            encoding = "" if b"<" in first[:_HEAD_BYTES] else wide_encoding(first)  # XML is decoded as it declares
-            if encoding:
+            if encoding := wide_encoding(first):
                 self._note(name, f" is {encoding.upper()}, and read as UTF-8")
                 unpacked, first = iterencode(iterdecode(chain([first], unpacked), encoding, "replace"), "utf-8"), b""
             for chunk in chain([first] if first else [], unpacked):
@@ -266,14 +264,10 @@ def json_rows(source: Source) -> Iterator[Row]:
     """The lines of JSON Lines, or what a document holds that the first line shows, in place of them."""
     if not source.is_declared:
         head = b""
-        while (
-            len(head) < CHUNK
-            and b"\n" not in head.lstrip(BOM_UTF8 + b" \t\r\n")
-            and (chunk := next(source.chunks, b""))
-        ):
+        while len(head) < CHUNK and b"\n" not in head.lstrip(_LEAD) and (chunk := next(source.chunks, b"")):
             head += chunk
         source = source._replace(chunks=chain([head], source.chunks))
-        if wide_xml(head.lstrip()) or head.lstrip(_LEAD).startswith(b"<"):
+        if head.lstrip(_LEAD).startswith(b"<"):
             return xml_rows(source)
         if (rows := document_rows(source, head)) is not None:
             return rows

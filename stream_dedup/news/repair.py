@@ -34,9 +34,8 @@ _SURE = 0.15  # of nine phrases in Latin script, chardet was wrong about four, w
 _TAG, _NOT_ASCII, _SAMPLE = re.compile(rb"<[^<>]*>"), re.compile(rb"[^\x00-\x7f]+"), 2**16
 _LEAD = codecs.BOM_UTF8 + b" \t\r\n"
 _WIDE = {
-    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16", b"<\0\0\0": "utf-32-le", b"\0\0\0<": "utf-32-be", b"<\0": "utf-16-le",
-    b"\0<": "utf-16-be",
+    "utf-32": rb"\xff\xfe\0\0|\0\0\xfe\xff", "utf-16": rb"\xff\xfe|\xfe\xff", "utf-32-le": rb"[^\0]\0\0\0",
+    "utf-32-be": rb"\0\0\0[^\0]", "utf-16-le": rb"(?:[^\0]\0){2}", "utf-16-be": rb"(?:\0[^\0]){2}",
 }  # fmt: skip
 _CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
 # What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities; and what has
@@ -129,12 +128,12 @@ def local_name(element: Any) -> str:
 
 
 def wide_encoding(head: bytes) -> str:
-    """The encoding of two or four bytes a character in which XML begins so, with a byte order mark or without; else "".
+    """The encoding of more than a byte a character that the first bytes show, with a byte order mark or without; or "".
 
-    >>> wide_encoding("<rss/>".encode("utf-16")), wide_encoding(b"<\\0r\\0"), wide_encoding(b"<rss/>")
-    ('utf-16', 'utf-16-le', '')
+    >>> [wide_encoding("id,x".encode(name)) for name in ("utf-16", "utf-16-le", "utf-32-be", "utf-8")]
+    ['utf-16', 'utf-16-le', 'utf-32-be', '']
     """
-    return next((name for start, name in _WIDE.items() if head.startswith(start)), "")
+    return next((name for name, start in _WIDE.items() if re.match(start, head)), "")
 
 
 def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambda _: None) -> str:

@@ -281,7 +281,9 @@ class Survey:
         found.left, found.notes = dict(self._left.most_common(_LARGEST)), list(self.notes)
         found.warnings = [
             Warned(*each)
-            for each in chain(_warnings(found, self._settings, self._window, paths), self._shared_ids(), self._longer(paths))
+            for each in chain(
+                _warnings(found, self._settings, self._window, paths), self._shared_ids(), self._longer(paths)
+            )
         ]
         return found
 

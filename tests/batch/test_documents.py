@@ -146,13 +146,6 @@ def test_the_demo_gives_the_same_items_in_xml_as_in_json(tmp_path: Path) -> None
         assert found == expected
 
 
-@pytest.mark.parametrize("name", ["UTF-16", "UTF-16LE", "UTF-16BE", "UTF-32", "UTF-32LE", "UTF-32BE"])
-@pytest.mark.parametrize("text", ['{"title": "a"}', "id,title\\n1,a"])
-def test_other_encodings_of_unicode_are_named(tmp_path: Path, name: str, text: str) -> None:
-    with pytest.raises(InputError, match=f"is {name}, not UTF-8.*iconv -f {name} -t UTF-8"):
-        read(tmp_path / "a.csv", text.encode(name))
-
-
 @pytest.mark.parametrize("kind", ["text behind a root", "PHP's text before it"])
 def test_text_around_xml_costs_nothing(tmp_path: Path, kind: str) -> None:
     data = rss("a") + b"\nServed in 3 ms" if kind.startswith("text") else b"Notice: x in /a.php\n" + PROLOG + rss("a")
