@@ -37,8 +37,9 @@ CASES: list[tuple[str, str, bytes, str, str]] = [
     ("longer-field", "a.jsonl", lines([KNOWN[0] | {"text": "Short.", "tekst": TEXT * 2}]), "text", "tekst"),
     (
         "shared-ids", "a.jsonl",
-        lines([{"id": "x", "title": title, "text": TEXT, "url": f"https://elm.example/{title}"}
-               for title in ("Elm bridge opens", "Ferry strike enters third day")]), "id", "url",
+        lines([{"id": "x", "title": title, "text": text, "url": f"https://elm.example/{title}"}
+               for title, text in (("Elm bridge opens", TEXT), ("Ferry strike goes on", "Crews stayed ashore again."))]),
+        "id", "url",
     ),
     ("all-bad", "a.jsonl", lines([{"title": "T", "content": {"lang": "en", "plain": TEXT}}]), "text", "content.plain"),
 ]  # fmt: skip
