@@ -2,8 +2,7 @@
 
 In: the first bytes of a table. Out: a dialect of Python's csv, the one under which the rows fit their header best. On
 twelve dialects of public reports this reads as many as DuckDB's sniffer (12; clevercsv 9, polars 3), which weighs 66 MB
-and gives no row back as it was. The encoding of what is no UTF-8 is found by chardet: of 21 short texts in nine
-encodings it reads 18 right, charset-normalizer 11.
+and gives no row back as it was. The encoding of what is no UTF-8 is found by chardet.
 """
 
 import csv

@@ -57,7 +57,8 @@ from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.ids import FIRST, SharedIds
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.survey import Summary, Survey
+from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 
 AnyItem = Item | Tombstone | BadItem

@@ -43,7 +43,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.survey import Summary, Survey
+from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import DecisionSettings, Settings
 
 In = TypeVar("In")

@@ -61,7 +61,7 @@ from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import site_of
-from stream_dedup.news.survey import Summary
+from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
 # A whole corpus has larger families of copies than a window, and no reader waits for a single item.

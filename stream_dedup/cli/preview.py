@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stream_dedup.batch.tables import FileFormat
     from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.survey import Summary
+    from stream_dedup.news.summary import Summary
     from stream_dedup.settings import Settings
     from stream_dedup.worker.trial import Ended, TrialResult
 
@@ -59,7 +59,7 @@ def check_command(
     Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
-    from stream_dedup.news.survey import conclusion
+    from stream_dedup.news.summary import conclusion
     from stream_dedup.settings import load_settings
 
     common.refuse_all(

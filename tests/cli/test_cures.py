@@ -38,7 +38,7 @@ CASES: list[tuple[str, str, bytes, str, str]] = [
     (
         "shared-ids", "a.jsonl",
         lines([{"id": "x", "title": title, "text": text, "url": f"https://elm.example/{title}"}
-               for title, text in (("Elm bridge opens", TEXT), ("Ferry strike goes on", "Crews stayed ashore again."))]),
+               for title, text in (("Elm bridge opens", TEXT), ("Ferry strike goes on", "Crews stayed ashore."))]),
         "id", "url",
     ),
     ("all-bad", "a.jsonl", lines([{"title": "T", "content": {"lang": "en", "plain": TEXT}}]), "text", "content.plain"),
