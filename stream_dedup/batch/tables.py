@@ -21,9 +21,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from stream_dedup.batch.dialects import DELIMITERS, dialect_of, encoding_of, names_columns
+from stream_dedup.batch.dialects import DELIMITERS, dialect_of, names_columns
 from stream_dedup.batch.packing import CHUNK
 from stream_dedup.errors import BadItem, ConfigError, InputError
+from stream_dedup.news.repair import guessed_encoding
 from stream_dedup.phrases import install_command
 
 _SEPARATOR = re.compile(rb"\s*\"?sep=(.)\"?\s*")
@@ -249,9 +250,9 @@ def _as_utf8(source: Source) -> tuple[bytes, Iterator[bytes]]:
         if not (chunk := next(source.chunks, b"")):
             break
         first += chunk
-    name = encoding_of(first)
+    name = guessed_encoding(first)
     chunks: Iterator[bytes] = chain([first], source.chunks)
-    if name != "utf-8":
+    if name:
         source.note(f"is not UTF-8; it is read as {name}. If words look wrong: iconv -f ENCODING -t UTF-8 FILE > OTHER")
         chunks = (text.encode() for text in iterdecode(chunks, name, "replace"))
     if b"\r" in first and b"\n" not in first:

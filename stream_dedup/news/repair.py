@@ -159,19 +159,23 @@ def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
         return text
     name = "gb18030" if _CHINESE.match(name) else "cp1252" if _WINDOWS.match(name) else name
     if not name:
-        name = _guess(value)
+        name = guessed_encoding(value)
         note(f"is not in UTF-8: what does not fit is read as {name or 'Windows-1252'}")
     with suppress(LookupError, ValueError):  # a name that is none
         return value.decode(name or "utf-8-sig", _BARE)
     return value.decode("utf-8", _BARE)
 
 
-def _guess(value: bytes) -> str:
-    """The encoding of what is hardly UTF-8; "" where a few bytes are broken."""
+def guessed_encoding(value: bytes) -> str:
+    """The encoding of what is hardly UTF-8; "" for UTF-8, and where few bytes are broken.
+
+    >>> guessed_encoding("Brücke".encode()), guessed_encoding("1;Die Brücke über die Elm ist geöffnet".encode("cp1252"))
+    ('', 'cp1252')
+    """
     words = _TAG.sub(b" ", value[: 16 * _SAMPLE])[:_SAMPLE]
     runs = _NOT_ASCII.findall(words)
     text = b" ".join(runs).decode("utf-8", "surrogateescape")
-    if 2 * sum("\udc80" <= letter <= "\udcff" for letter in text) < len(text.replace(" ", "")):
+    if 2 * sum("\udc80" <= letter <= "\udcff" for letter in text) <= len(text.replace(" ", "")):
         return ""
     guess = chardet.detect(words)
     name = guess["encoding"] or "cp1252"

@@ -68,10 +68,10 @@ class Summary(msgspec.Struct):
     `samples`: its first value. `names`: items whose id comes from the record or its key. `shared_ids`: of the first
     thousand items, those whose id an unlike one has, too, if these are half of them or more; `shared_id`: such an id
     with two places. `addresses`, `sources`: their numbers, counted up to 4,096; `largest`: those with the most items.
-    `lent`: field -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct reasons of bad items,
-    each with its first position. `paths`: the fields of the first records, those with the longest values first.
-    `origins`: field -> name that was read -> items; `left`: name of a further text, which was not -> items. `notes`:
-    what a person should know of how files were read.
+    `lent`: field -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct reasons
+    of bad items, each with its first position. `paths`: the fields of the first records, those with the longest values
+    first. `origins`: field -> name that was read -> items; `left`: name of a further text, which was not -> items.
+    `notes`: what a person should know of how files were read.
     """
 
     dates: Dates
