@@ -92,3 +92,10 @@ def rows_of(frame: Any) -> list[dict[str, Any]]:
 def chosen(frame: Any, numbers: Sequence[int]) -> Any:
     """Return a frame of the rows with these numbers, in this order. pandas keeps their index."""
     return getattr(frame, "iloc", frame)[list(numbers)]
+
+
+def widened(frame: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
+    """Return a frame with further columns. Raises UsageError if it has one of them."""
+    if clash := [name for name in columns if name in frame.columns]:
+        raise UsageError(f"the frame has a column {clash[0]!r} already; rename it")
+    return frame.assign(**columns) if hasattr(frame, "assign") else frame.hstack(type(frame)(columns, strict=False))

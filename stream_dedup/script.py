@@ -5,6 +5,7 @@ dedup/deduplicator.py makes the decisions; the worker uses it directly, without 
 """
 
 import asyncio
+import inspect
 import os
 import warnings
 from collections import Counter
@@ -20,11 +21,11 @@ from stream_dedup.changelog import saved
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.batch import Batch, Delta, Prepared
 from stream_dedup.dedup.clocks import FAR_FUTURE
-from stream_dedup.dedup.verdict import Kind
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupWarning, UsageError
 from stream_dedup.news.item import DECODED, NO_POSITION, SURE, Item, Tombstone, fitting, looks_like
 from stream_dedup.phrases import counted
-from stream_dedup.rows import RowReader, chosen, rows_of
+from stream_dedup.rows import RowReader, chosen, rows_of, widened
 from stream_dedup.settings import Settings
 
 Given = TypeVar("Given", bound=Item | Tombstone | BadItem | Mapping[str, Any])
@@ -76,12 +77,28 @@ class Deduplicator(deduplicator.Deduplicator):
         that waits for each item use batch=1 (1.7 ms an item instead of .02). A batch is remembered once
         you have consumed it; if you stop earlier, only the items that you consumed are remembered. Do not judge or
         filter anything else meanwhile, in this thread or another one. Items that cannot be judged (without a letter or
-        digit) are left out with a warning. Raises UsageError as `judge` does.
+        digit) are left out with a warning. `decide` tells which are updates. Raises UsageError as `judge` does.
         """
         bad: Counter[str] = Counter()
         for given in _batches(_iterable(items), _checked_size(batch)):
-            yield from self._let_through(given, *self._read_and_judged(given), bad)
+            with closing(self._decided(given, *self._read_and_judged(given))) as decided:
+                for item, verdict in decided:
+                    _count(verdict, bad)
+                    if verdict.forward:
+                        yield item
         _sum_up(bad)
+
+    def decide(self, items: Iterable[Given], *, batch: int = _BATCH) -> Iterator[tuple[Given, Verdict]]:
+        """Yield every item with its verdict, as `filter` reads, judges and remembers them: what it lets through, the
+        updates among it and their originals, what is held back and what is bad.
+
+        >>> rows = [{"id": n, "title": "Elm bridge opens", "text": "It opened on Monday."} for n in (1, 2)]
+        >>> with Deduplicator() as dedup:
+        ...     [(str(verdict.kind), verdict.original and verdict.original.id) for _, verdict in dedup.decide(rows)]
+        [('unique', None), ('duplicate', '1')]
+        """
+        for given in _batches(_iterable(items), _checked_size(batch)):
+            yield from self._decided(given, *self._read_and_judged(given))
 
     async def afilter(self, items: AsyncIterable[Given], *, batch: int = _BATCH) -> AsyncIterator[Given]:
         """Yield the items to let through of an asynchronous source, as `filter` does.
@@ -102,17 +119,37 @@ class Deduplicator(deduplicator.Deduplicator):
         async with aclosing(_async_batches(items, _checked_size(batch))) as batches:
             async for given in batches:
                 read, judged = await asyncio.to_thread(self._read_and_judged, given)
-                with closing(self._let_through(given, read, judged, bad)) as passing:
-                    for item in passing:
-                        yield item
+                with closing(self._decided(given, read, judged)) as decided:
+                    for item, verdict in decided:
+                        _count(verdict, bad)
+                        if verdict.forward:
+                            yield item
         _sum_up(bad)
 
-    def filter_frame(self, frame: Frame) -> Frame:
+    def filter_frame(self, frame: Frame, *, verdicts: bool = False) -> Frame:
         """Return the rows of a pandas or Polars data frame to let through; they are read as `filter` reads dicts.
 
-        Takes the memory of a dict for each row. Raises UsageError for what is no such frame, and as `filter` does.
+        `verdicts`: return all rows, with the columns `verdict`, `original` (its id) and `novelty`. Takes the memory of
+        a dict for each row. Raises UsageError for what is no such frame, for columns of which none is a title or text,
+        and as `filter` does.
         """
         rows = rows_of(frame)
+        unread = [read for row in rows[:_BATCH] if isinstance(read := self._read_row(row), BadItem)]
+        if rows and len(unread) == len(rows[:_BATCH]):
+            columns = ", ".join(map(str, rows[0]))
+            raise UsageError(
+                f"no row of the frame can be judged: {unread[0].detail}. Its columns are {columns}: rename them, or "
+                'give load_settings(item={"fields": {"title": "COLUMN", "text": "COLUMN"}})'
+            )
+        if verdicts:
+            found = [verdict for _, verdict in self.decide(rows)]
+            columns_of: dict[str, list[Any]] = {
+                "verdict": [str(each.kind) for each in found],
+                "original": [each.original.id if each.original else None for each in found],
+                "novelty": [each.evidence.novelty if each.evidence else None for each in found],
+            }
+            judged: Frame = widened(frame, columns_of)
+            return judged
         number = {id(row): n for n, row in enumerate(rows)}
         kept: Frame = chosen(frame, [number[id(row)] for row in self.filter(rows)])
         return kept
@@ -125,22 +162,15 @@ class Deduplicator(deduplicator.Deduplicator):
         read: list[Any] = [self._read_row(item) if isinstance(item, Mapping) else item for item in given]
         return read, self.judge(read)
 
-    def _let_through(
-        self, given: list[Given], read: list[Any], judged: Batch, bad: Counter[str]
-    ) -> Generator[Given, None, None]:
-        """Yield what a batch lets through, then remember it, or the part of it that was consumed."""
+    def _decided(
+        self, given: list[Given], read: list[Any], judged: Batch
+    ) -> Generator[tuple[Given, Verdict], None, None]:
+        """Yield the items of a batch with their verdicts, then remember it, or the part of it that was consumed."""
         consumed = 0
         try:
             for item, verdict in zip(given, judged.verdicts, strict=True):
                 consumed += 1
-                if verdict.kind is Kind.BAD:
-                    if not bad:
-                        name = "an item without an id" if verdict.id == NO_POSITION else f"item {verdict.id!r}"
-                        reason = f"{name} is left out, it cannot be judged: {verdict.reason}"
-                        warnings.warn(reason, StreamDedupWarning, stacklevel=3)
-                    bad["items"] += 1
-                if verdict.forward:
-                    yield item
+                yield item, verdict
         finally:
             self.apply(judged if consumed == len(read) else self.judge(read[:consumed]))
 
@@ -256,7 +286,7 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
                 problem = "" if self._warned or isinstance(item, BadItem) else looks_like(item.time)
                 if problem:
                     self._warned = True
-                    warnings.warn(f"item {item.id!r}: {problem}", StreamDedupWarning, stacklevel=3)
+                    _warn(f"item {item.id!r}: {problem}")
             checked.append(item)
         return checked
 
@@ -363,7 +393,23 @@ def _checked_size(batch: int) -> int:
     return batch
 
 
+def _count(verdict: Verdict, bad: Counter[str]) -> None:
+    """Count an item that is bad, and warn of the first."""
+    if verdict.kind is Kind.BAD:
+        if not bad:
+            name = "an item without an id" if verdict.id == NO_POSITION else f"item {verdict.id!r}"
+            _warn(f"{name} is left out, it cannot be judged: {verdict.reason}")
+        bad["items"] += 1
+
+
 def _sum_up(bad: Counter[str]) -> None:
     if bad.total() > 1:
-        text = f"{counted(bad.total(), 'item')} left out, which cannot be judged"
-        warnings.warn(text, StreamDedupWarning, stacklevel=3)
+        _warn(f"{counted(bad.total(), 'item')} left out, which cannot be judged")
+
+
+def _warn(text: str) -> None:
+    """Warn at the line of the caller's script."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("stream_dedup."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, StreamDedupWarning, stacklevel=level + 1)

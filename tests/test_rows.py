@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,6 +116,48 @@ def test_a_pandas_frame_keeps_its_index_and_columns(dedup: Deduplicator) -> None
 def test_a_polars_frame_keeps_its_columns(dedup: Deduplicator) -> None:
     frame = polars.DataFrame(ROWS)
     assert dedup.filter_frame(frame).equals(frame[[0, 2]])
+
+
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame])
+def test_a_frame_gets_its_verdicts_as_columns(dedup: Deduplicator, make: Any) -> None:
+    names = {"id": "article_id", "title": "headline", "text": "body"}
+    frame = make([{names.get(name, name): value for name, value in row.items()} for row in ROWS])
+    judged = dedup.filter_frame(frame, verdicts=True)
+    assert list(judged["verdict"]) == ["unique", "duplicate", "unique"]
+    assert list(judged["original"]) == [None, "1", None]
+    assert list(judged.columns) == [*frame.columns, "verdict", "original", "novelty"]
+    with pytest.raises(UsageError, match="has a column 'verdict' already"):
+        dedup.filter_frame(judged, verdicts=True)
+
+
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame])
+def test_a_frame_of_unknown_columns_is_refused_and_the_cure_works(make: Any) -> None:
+    frame = make([{"nr": f"a{n}", "kop": f"Brug {n} open", "tekst": TEXT} for n in range(2)])
+    with Deduplicator() as dedup, pytest.raises(UsageError, match="columns are nr, kop, tekst: rename"):
+        dedup.filter_frame(frame)
+    with Deduplicator(load_settings(item={"fields": {"title": "kop", "text": "tekst", "id": "nr"}})) as dedup:
+        assert len(dedup.filter_frame(frame)) == 1
+
+
+def test_updates_are_told(dedup: Deduplicator) -> None:
+    more = (
+        TEXT + " The council voted on Friday to close the old ferry at the end of June, 212 days earlier than planned."
+    )
+    rows = [
+        {"id": "1", "title": "Elm bridge opens", "text": TEXT},
+        {"id": "1", "title": "Elm bridge opens", "text": more},
+    ]
+    assert [str(verdict.kind) for _, verdict in dedup.decide(rows)] == ["unique", "update"]
+    assert list(dedup.filter(rows)) == [], "decide remembers as filter does"
+
+
+def test_warnings_point_at_the_line_of_the_caller(dedup: Deduplicator) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        list(dedup.filter([{"id": "1", "title": ""}, {"id": "2", "title": ""}]))
+        dedup.judge([Item("3", "Elm bridge opens", TEXT, "", START // 1000)])
+    assert {Path(each.filename).name for each in warned} == {"test_rows.py"}
+    assert len(warned) == 3
 
 
 @pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame])

@@ -1,30 +1,25 @@
-"""Read whole documents: XML and JSON that holds many items, or one; one after another, or one a line.
+"""Read XML documents that hold many items, or one; one after another, or one a line.
 
-In: an open input (`Source`) of which lines.py has seen that it is no JSON Lines. Out: a row of JSON for each item, as
-in JSON Lines. A document is in memory as a whole, so its size is bounded (`MOST`); any number of XML documents may
-follow each other, as in the dump of a topic, and only one of them is in memory.
+In: an open input (`Source`). Out: a row of JSON for each item, as in JSON Lines. A document is in memory as a whole, so
+its size is bounded (`MOST`); any number of documents may follow each other, as in the dump of a topic, and only one of
+them is in memory.
 """
 
 import re
-from codecs import BOM_UTF8, iterdecode
-from collections.abc import Iterable, Iterator, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import msgspec
 
-from stream_dedup.batch.tables import CutLine, Row, Source, limited
+from stream_dedup.batch.tables import Row, Source, limited
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.envelope import is_feed, items_of
-from stream_dedup.news.repair import wide_encoding
 from stream_dedup.news.xml import OPML, entries
-from stream_dedup.surrogates import lone_in, without_lone
 
 MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes three times as much memory (XML of 54 MiB: 165)."""
 
 _LEAD = BOM_UTF8 + b" \t\r\n"
-# A line of JSON that ends like this goes on in the next one.
-_OPEN = (b"{", b"[", b",")
 # Texts in which a tag is none, and what ends them; XML declarations; the elements that may be the root of a document.
 _TEXTS = {b"<![CDATA[": b"]]>", b"<!--": b"-->"}
 _MAY_NEST = frozenset((b"item", b"entry", b"newsItem", b"NewsItem"))
@@ -34,34 +29,12 @@ _MARK = re.compile(
 )
 _LONGEST_TAG = 2**16
 _GAP = re.compile(rb"(?:\s|\xef\xbb\xbf)*+")
-_CURE = "convert it to JSON Lines: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
 _HEAD = 1000  # bytes of a document that a bad item shows
-
-
-def rows_of(source: Source, head: bytes) -> Iterator[Row] | None:
-    """The rows of an input that begins with these bytes, up to the end of a line; None if it holds JSON Lines.
-
-    Raises InputError, as does the iterator, where a document is too large, no JSON, or a list of feeds (OPML).
-    """
-    first, end, more = head.lstrip(_LEAD).partition(b"\n")
-    first = first.rstrip()
-    if wide_encoding(head.lstrip()) or first.startswith(b"<"):
-        return xml_rows(source)
-    is_list = first.startswith(b"[") and not (first.endswith(b"]") and more.strip())  # else it is a line of several
-    if is_list or (first.startswith(b"{") and end and first.endswith(_OPEN)):
-        return _json_rows(source, [_whole(source)])
-    if is_feed(first):
-        return _json_rows(source, source._replace(most=MOST).lines())
-    return None
 
 
 def xml_rows(source: Source) -> Iterator[Row]:
     """The entries of XML documents. A document that cannot be read is one bad item, and JSON between them is a row."""
-    first = next(source.chunks, b"")
-    chunks: Iterable[bytes] = chain([first], source.chunks)
-    if wide := wide_encoding(first):
-        chunks = (text.encode() for text in iterdecode(chunks, wide, "replace"))
-    for document in _documents(source.name, chunks):
+    for document in _documents(source.name, source.chunks):
         if document.lstrip(_LEAD).startswith(b"{"):
             yield Row(document)
             continue
@@ -154,47 +127,3 @@ class _Splitter:
         if not is_end and mark[0].endswith(b"/>") and name == self._root:
             self._depth -= 1
         return 0
-
-
-def _whole(source: Source) -> bytes:
-    parts, size = list[bytes](), 0
-    for chunk in source.chunks:
-        parts.append(chunk)
-        size += len(chunk)
-        if size > MOST:
-            raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
-    return b"".join(parts)
-
-
-def _json_rows(source: Source, documents: Iterable[bytes]) -> Iterator[Row]:
-    """The objects of JSON documents: a list, an object, or the items of a JSON Feed."""
-    for document in documents:
-        if isinstance(document, CutLine):
-            raise InputError(f"{_what(source)} of more than {MOST:,} bytes; {_CURE}")
-        try:
-            lines = _lines(document.strip(_LEAD))
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"{_what(source)}, and is none: {error}; if it holds several, {_CURE}") from None
-        for line in lines:
-            no_object = BadItem("type", "an element of the list is no JSON object")
-            yield limited(line, source.most) if line.startswith(b"{") else Row(line[:_HEAD], None, no_object)
-
-
-def _lines(document: bytes) -> Sequence[bytes]:
-    """The objects of a document in one line each, and otherwise as they were."""
-    if is_feed(document):
-        return items_of(document)
-    lone = lone_in(document)
-    if lone:  # msgspec refuses them, so an escape that the document lacks stands in
-        stand_in = next(escape for code in range(0xE000, 0xF900) if (escape := rb"\u%04x" % code) not in document)
-        document = without_lone(document, stand_in)
-    values = msgspec.json.decode(document, type=list[msgspec.Raw]) if document.startswith(b"[") else [document]
-    lines = [msgspec.json.format(value, indent=-1) for value in values if value]
-    if lone:
-        each = iter(lone)
-        lines = [re.sub(re.escape(stand_in), lambda _: next(each), line) for line in lines]
-    return lines
-
-
-def _what(source: Source) -> str:
-    return f"{source.name} looks like one JSON document"

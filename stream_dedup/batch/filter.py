@@ -57,7 +57,8 @@ from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.ids import FIRST, SharedIds
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.news.survey import Summary, Survey
+from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import Settings
 
 AnyItem = Item | Tombstone | BadItem
@@ -223,7 +224,9 @@ class _FilterRun:
             first_number=self._begin.first,
             on_header=writers["output"].start_input,  # the header is in the output even if no row follows
             most=self._dedup.settings.worker.max_record_bytes,
+            path=self._dedup.settings.item.list,
         )
+        self.judge.survey.notes = reader.notes
         bytes_total = reader.bytes_total
         for lines in batched(reader, self._dedup.settings):
             announce(FilterStep.JUDGE)
@@ -325,7 +328,7 @@ class LineJudge:
         self._latest = dedup.settings.window.latest(now)
         self.items: Sequence[AnyItem] = ()
         """Those of the lines judged last."""
-        self._survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
+        self.survey = Survey(self._decode.read, dedup.settings, latest=self._latest, place=place)
         self._shared_ids: dict[int, frozenset[str]] = {}  # by the number of an input
 
     def look_ahead(self, inputs: Sequence[str], file_format: FileFormat | None = None, first_number: int = 0) -> None:
@@ -333,9 +336,11 @@ class LineJudge:
 
         An input that cannot be read is left to the run, which will say why.
         """
+        settings = self._dedup.settings
+        most, path = settings.worker.max_record_bytes, settings.item.list
         for number, name in enumerate(inputs, first_number):
             if size_of(name) is not None:
-                reader = LineReader([name], file_format, most=self._dedup.settings.worker.max_record_bytes)
+                reader = LineReader([name], file_format, most=most, path=path)
                 with suppress(InputError):
                     self._look_at(number, islice(reader, FIRST))
 
@@ -359,13 +364,13 @@ class LineJudge:
                 self._look_at(number, (line for line in lines if line.input == number))
         items = [item_of(self._decode, line) for line in lines]
         for line, item in zip(lines, items, strict=True):
-            self._survey.add(item, line.value, line.input, line.number)
+            self.survey.add(item, line.value, line.input, line.number)
         self.items = [self._named(*each) for each in zip(lines, items, strict=True)]
         return self._dedup.judge(self.items, self._latest, one_clock=True)
 
     def summary(self) -> Summary | None:
         """How the lines so far were understood; None if there were none."""
-        return summary if (summary := self._survey.summary()).items else None
+        return summary if (summary := self.survey.summary()).items else None
 
 
 def judge_batches(

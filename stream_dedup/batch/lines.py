@@ -10,10 +10,11 @@ caller says which format the lines have, and `READERS` which function reads it.
 import re
 import sys
 import zlib
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, iterdecode, iterencode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -22,7 +23,8 @@ import xxhash
 import zstandard
 
 from stream_dedup.batch.avro import MAGIC, avro_rows
-from stream_dedup.batch.documents import rows_of, xml_rows
+from stream_dedup.batch.documents import xml_rows
+from stream_dedup.batch.json_documents import document_rows
 from stream_dedup.batch.packing import CHUNK, Packing, recognise, unpacked
 from stream_dedup.batch.tables import (
     TOO_LARGE,
@@ -38,9 +40,11 @@ from stream_dedup.batch.tables import (
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.repair import wide_encoding
 from stream_dedup.settings.memory import LARGEST_RECORD
 
 STDIN = "-"
+_LEAD = BOM_UTF8 + b" \t\r\n"
 # The longest magic number that is recognised.
 _HEAD_BYTES = 8
 # A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
@@ -98,8 +102,8 @@ class LineReader:
     """An iterator over the lines that hold items, behind `start`.
 
     `file_format` overrides what the names say. Input i has the number `first_number` + i in the lines. `on_header`
-    receives the header line of each table. Raises InputError where an input cannot be opened, read or unpacked, or
-    where the skipped lines are not the former ones.
+    receives the header line of each table. `path`: [item] list. Raises InputError where the only input cannot be
+    opened, read or unpacked (one of several is a bad item), or where the skipped lines are not the former ones.
     """
 
     inputs: Sequence[str]
@@ -109,8 +113,11 @@ class LineReader:
     first_number: int = 0
     on_header: Callable[[Line], None] = lambda _: None
     most: int = LARGEST_RECORD
+    path: str | None = None
 
     def __post_init__(self) -> None:
+        self.notes: list[str] = []
+        """What a person should know of how the inputs were read, up to the position."""
         self._input, self._number, self._digest = self.start.input, 0, xxhash.xxh3_128()
         self._bytes_before = sum(size_of(name) or 0 for name in self.inputs[: self.start.input])
         self._bytes_of_input: Callable[[], int] = lambda: 0
@@ -135,7 +142,7 @@ class LineReader:
         for index, name in list(enumerate(self.inputs))[self.start.input :]:
             self._input, self._number, self._digest = index, 0, xxhash.xxh3_128()
             with _opened(name) as (file, head):
-                rows = self._numbered(self._rows(name, file, head))
+                rows = self._numbered(self._until_fault(name, file, head))
                 if index == self.start.input and self.start.line:
                     self._skip(name, rows)
                 for row in rows:
@@ -146,6 +153,16 @@ class LineReader:
                         self.on_header(line)
                 self._bytes_before = self.bytes_read
                 self._bytes_of_input = lambda: 0
+
+    def _until_fault(self, name: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
+        """The rows of an input; what ends one of several is a bad item, so that the others are read."""
+        try:
+            yield from self._rows(name, file, head)
+        except InputError as error:
+            if len(self.inputs) == 1:
+                raise
+            self._note(f"one input is not read to its end: {error}")
+            yield Row(b"", None, BadItem("input", str(error)))
 
     def _numbered(self, rows: Iterator[Row]) -> Iterator[Row]:
         for row in rows:
@@ -177,7 +194,12 @@ class LineReader:
 
         def chunks() -> Iterator[bytes]:
             nonlocal taken
-            for chunk in self._unpacked(name, file, head, packing):
+            unpacked = self._unpacked(name, file, head, packing)
+            first = next(unpacked, b"")
+            if encoding := wide_encoding(first):
+                self._note(name, f" is {encoding.upper()}, and read as UTF-8")
+                unpacked, first = iterencode(iterdecode(chain([first], unpacked), encoding, "replace"), "utf-8"), b""
+            for chunk in chain([first] if first else [], unpacked):
                 taken += len(chunk)
                 yield chunk
 
@@ -186,7 +208,14 @@ class LineReader:
             self._bytes_of_input = lambda: int(share * size)
 
         self._bytes_of_input = file.tell if file.seekable() else lambda: taken
-        return read(Source(name, file_format, self.file_format is not None, file, chunks(), self.most, report))
+        is_declared = self.file_format is not None
+        note = partial(self._note, f"{name} ")
+        return read(Source(name, file_format, is_declared, file, chunks(), self.most, report, note, self.path))
+
+    def _note(self, *words: str) -> None:
+        text = "".join(words)
+        if text not in self.notes:
+            self.notes.append(text)
 
     def _unpacked(self, name: str, file: BinaryIO, head: bytes, packing: Packing | None) -> Iterator[bytes]:
         try:
@@ -235,14 +264,12 @@ def json_rows(source: Source) -> Iterator[Row]:
     """The lines of JSON Lines, or what a document holds that the first line shows, in place of them."""
     if not source.is_declared:
         head = b""
-        while (
-            len(head) < CHUNK
-            and b"\n" not in head.lstrip(BOM_UTF8 + b" \t\r\n")
-            and (chunk := next(source.chunks, b""))
-        ):
+        while len(head) < CHUNK and b"\n" not in head.lstrip(_LEAD) and (chunk := next(source.chunks, b"")):
             head += chunk
         source = source._replace(chunks=chain([head], source.chunks))
-        if (rows := rows_of(source, head)) is not None:
+        if head.lstrip(_LEAD).startswith(b"<"):
+            return xml_rows(source)
+        if (rows := document_rows(source, head)) is not None:
             return rows
     lines = source.lines()
     if not source.is_declared:

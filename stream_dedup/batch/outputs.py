@@ -192,7 +192,7 @@ class LineWriter:
         row, header = first.source_row, None
         if isinstance(row, CsvRow) and row.file_format is self._format:
             header = row.header.strip()
-            if self._header is None and self.output.length == 0:
+            if row.header and self._header is None and self.output.length == 0:
                 self.output.write(row.header + b"\n")
         elif isinstance(row, ParquetRow) and self._format is FileFormat.PARQUET:
             header = row.batch.schema

@@ -5,7 +5,6 @@ unpacked chunks; or gzip members and zstd frames, which can be joined, cut betwe
 A file that is cut short is an error, never a shorter file; python-zstandard's own stream reader would not notice.
 """
 
-import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
@@ -35,11 +34,6 @@ _UNREADABLE = {
         "unpack it (unzip -p FILE | stream-dedup ... -) or save it as CSV (UTF-8)",
     ),
 }
-# Encodings of two or four bytes a character, by their byte order mark or their zeros.
-_WIDE = {
-    "UTF-32": rb"\xff\xfe\0\0|\0\0\xfe\xff", "UTF-16": rb"\xff\xfe|\xfe\xff", "UTF-32LE": rb"[^\0]\0\0\0",
-    "UTF-32BE": rb"\0\0\0[^\0]", "UTF-16LE": rb"[^\0]\0[^\0]\0", "UTF-16BE": rb"\0[^\0]\0[^\0]",
-}  # fmt: skip
 
 
 class Packing(StrEnum):
@@ -64,11 +58,6 @@ def recognise(path: str, head: bytes) -> Packing | None:
     for magic, (what, cure) in _UNREADABLE.items():
         if head.startswith(magic):
             raise InputError(f"{path} is {what}, which cannot be read; {cure}")
-    wide = next((name for name, zeros in _WIDE.items() if re.match(zeros, head)), None)
-    if wide and b"<" not in head:  # XML is decoded
-        raise InputError(
-            f"{path} is {wide}, not UTF-8, which cannot be read; convert it: iconv -f {wide} -t UTF-8 FILE > OTHER"
-        )
     if head.startswith(GZIP):
         return Packing.GZIP
     if head.startswith(ZSTD) or (head[1:4] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):

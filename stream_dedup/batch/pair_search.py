@@ -43,7 +43,8 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.survey import Summary, Survey
+from stream_dedup.news.summary import Summary
+from stream_dedup.news.survey import Survey
 from stream_dedup.settings import DecisionSettings, Settings
 
 In = TypeVar("In")
@@ -173,9 +174,12 @@ class BatchMaker:
         self._empty_reason = str(scheme.empty_item)
         self._survey = Survey(self._decode.read, settings, in_order=False, place=place) if place else None
         self._survey_lock = threading.Lock()
+        self.notes: Sequence[str] = ()  # how the inputs were read, for the summary
 
     def summary(self) -> Summary | None:
         """How the lines so far were understood; None if there were none. Call it when no batch is in the making."""
+        if self._survey:
+            self._survey.notes = self.notes
         summary = self._survey.summary() if self._survey else None
         return summary if summary and summary.items else None
 

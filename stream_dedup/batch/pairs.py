@@ -61,7 +61,7 @@ from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import site_of
-from stream_dedup.news.survey import Summary
+from stream_dedup.news.summary import Summary
 from stream_dedup.settings import Settings
 
 # A whole corpus has larger families of copies than a window, and no reader waits for a single item.
@@ -261,7 +261,8 @@ def find_pairs(
     bad = 0
     with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
         make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
-        reader = LineReader(names, file_format, most=settings.worker.max_record_bytes)
+        reader = LineReader(names, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
+        make.notes = reader.notes
         bytes_total = reader.bytes_total
 
         def report(lines: list[BadLine]) -> None:

@@ -10,7 +10,8 @@ the run, because nothing behind them can be trusted. Python's csv (strict) and p
 """
 
 import csv
-from codecs import BOM_UTF8
+import re
+from codecs import BOM_UTF8, iterdecode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -20,12 +21,17 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
+from stream_dedup.batch.dialects import DELIMITERS, dialect_of, names_columns
+from stream_dedup.batch.packing import CHUNK
 from stream_dedup.errors import BadItem, ConfigError, InputError
+from stream_dedup.news.repair import guessed_encoding
 from stream_dedup.phrases import install_command
 
+_SEPARATOR = re.compile(rb"\s*\"?sep=(.)\"?\s*")
 TOO_LARGE = "too-large"
 # Bytes of a line that is too large: enough to recognise it by.
 _KEPT = 1000
+_FEW_ROWS = 10
 # Rows that are Python objects at the same time.
 _ROWS = 1024
 # A column that unpacks to more than this many times its bytes is not news: text shrinks to a third or a tenth.
@@ -120,6 +126,7 @@ class Source(NamedTuple):
     most: int  # bytes of a row
     report: Callable[[float], None] = lambda _: None  # the share that was read, from a reader that leaves the chunks
     note: Callable[[str], None] = lambda _: None  # what a person should know of how the input is read
+    path: str | None = None  # of the list of items in a document, if the user names it
 
     def lines(self) -> Iterator[bytes]:
         """Split the chunks into lines; too large ones come as `CutLine`.
@@ -164,8 +171,8 @@ def csv_rows(source: Source) -> Iterator[Row]:
     >>> [row.value for row in csv_rows(source)]
     [b'', b'{"id":"1","title":"two\\\\nlines"}']
     """
-    path, lines = source.name, source.lines()
-    start = 1
+    path, start = source.name, 1
+    sample, lines = _as_utf8(source)
     while (first := next(lines, None)) is not None and not first.removeprefix(BOM_UTF8).strip():
         start += 1
         yield Row(b"")
@@ -176,6 +183,12 @@ def csv_rows(source: Source) -> Iterator[Row]:
     first = first.removeprefix(BOM_UTF8)
     if first.lstrip().startswith((b"{", b"[")):
         raise InputError(f"{path} holds JSON, not CSV; give it the suffix .jsonl, or use --format jsonl")
+    delimiters = "\t" if source.file_format is FileFormat.TSV else DELIMITERS
+    if named := _SEPARATOR.fullmatch(first):  # as Excel writes it
+        delimiters, first, start = named[1].decode(), next(lines, b""), start + 1
+        yield Row(b"")
+        sample = sample.partition(b"\n")[2]
+    delimiter, quoting = dialect_of(sample.decode("utf-8", "replace"), delimiters)
     raw = bytearray()  # the lines of the row that is read; a list of them takes a hundred bytes a line to join
     cut: CutLine | None = None  # the row is a line that was too large; an empty one stands for it
 
@@ -190,16 +203,19 @@ def csv_rows(source: Source) -> Iterator[Row]:
             yield "\n" if cut else line.decode("utf-8", "surrogateescape") + "\n"
 
     csv.field_size_limit(source.most)
-    reader = csv.reader(texts(), delimiter=_delimiter(first, source.file_format), strict=True)
+    reader = csv.reader(texts(), delimiter=delimiter, strict=True, skipinitialspace=True, **quoting._asdict())
     names, header, at = list[str](), b"", start
     try:
         for cells in reader:
             bytes_of_row = bytes(raw[:-1])
             raw.clear()
-            if not names:
-                names, header = _header(f"{path}:{start}", cells), bytes_of_row
+            if not names and names_columns(cells):
+                names, header = _header(source, start, cells), bytes_of_row
                 yield Row(b"", CsvRow(source.file_format, header, b""))
             else:
+                if not names:
+                    names = [f"column{number}" for number in range(1, len(cells) + 1)]
+                    source.note(f"has no header, as its first row looks like data: its columns are {', '.join(names)}")
                 source_row = CsvRow(source.file_format, header, bytes_of_row)
                 yield Row(cut, source_row, cut.fault) if cut is not None else _csv_row(names, cells, source_row)
             at = start + reader.line_num
@@ -226,20 +242,37 @@ def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
     return Row(msgspec.json.encode(readable), source_row, fault)
 
 
-def _delimiter(first: bytes, file_format: FileFormat) -> str:
-    """A tab in TSV; else a comma, or what the header has instead: spreadsheets write `;` in many countries."""
-    if file_format is FileFormat.TSV:
-        return "\t"
-    return next((mark for mark in (",", ";", "\t", "|") if mark.encode() in first), ",")
+def _as_utf8(source: Source) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes of a table up to the end of a line, and its lines, in UTF-8 and with line feeds."""
+    first = b""
+    # A pipe may be slow; its first rows must do.
+    while len(first) < CHUNK if source.file and source.file.seekable() else first.count(b"\n") < _FEW_ROWS:
+        if not (chunk := next(source.chunks, b"")):
+            break
+        first += chunk
+    name = guessed_encoding(first)
+    chunks: Iterator[bytes] = chain([first], source.chunks)
+    if name:
+        source.note(f"is not UTF-8; it is read as {name}. If words look wrong: iconv -f ENCODING -t UTF-8 FILE > OTHER")
+        chunks = (text.encode() for text in iterdecode(chunks, name, "replace"))
+    if b"\r" in first and b"\n" not in first:
+        chunks = (chunk.replace(b"\r", b"\n") for chunk in chunks)
+    first = next(chunks, b"")
+    end = first.rfind(b"\n") + 1 or len(first)
+    return first[:end].removeprefix(BOM_UTF8).lstrip(), source._replace(chunks=chain([first], chunks)).lines()
 
 
-def _header(place: str, cells: list[str]) -> list[str]:
+def _header(source: Source, line: int, cells: list[str]) -> list[str]:
     names = [name.strip() for name in cells]
     if not any(names):
-        raise InputError(f"{place}: there is no header; the first line must name the columns")
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+        raise InputError(f"{source.name}:{line}: there is no header; the first line must name the columns")
+    repeated = [name for name, count in Counter(names).items() if count > 1 and name]
     if repeated:
-        raise InputError(f"{place}: two columns have the name {repeated[0]!r}; give each its own")
+        source.note(f"has two columns of the name {repeated[0]!r}: further ones are read as {repeated[0]}_2 and so on")
+    seen: Counter[str] = Counter()
+    for index, name in enumerate(names):
+        seen[name] += 1
+        names[index] = name if seen[name] == 1 else f"{name}_{seen[name]}"
     return names
 
 

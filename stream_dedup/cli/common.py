@@ -28,7 +28,7 @@ from stream_dedup.phrases import public_url
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
     from stream_dedup.batch.pairs import PairsResult
-    from stream_dedup.news.survey import Summary
+    from stream_dedup.news.summary import Summary
     from stream_dedup.observe.report import Report
     from stream_dedup.settings import Settings
 
@@ -289,8 +289,8 @@ def print_summary(console: Console, summary: "Summary", *, short: bool = False) 
 
     `short`: as other commands than `check` end: a line each on preset, fields, dates and sources; then the warnings.
     """
-    from stream_dedup.news.fields import FIELDS
-    from stream_dedup.news.survey import rows_of, share
+    from stream_dedup.news.names import FIELDS
+    from stream_dedup.news.summary import rows_of, share
 
     rows = dict(rows_of(summary))
     if short:
@@ -310,12 +310,14 @@ def print_summary(console: Console, summary: "Summary", *, short: bool = False) 
     print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows.items()])
     if not short:
         print_reasons(console, summary)
+    for note in summary.notes:
+        console.print(f"note: {one_line(note)}", soft_wrap=True)
     print_warnings(console, summary)
 
 
 def print_reasons(console: Console, summary: "Summary") -> None:
     """Print why items are bad: each reason with the first item that has it."""
-    from stream_dedup.news.survey import MOST_REASONS
+    from stream_dedup.news.summary import MOST_REASONS
 
     if summary.reasons:
         console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")

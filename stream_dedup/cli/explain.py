@@ -70,7 +70,7 @@ def explain_command(
         )
     settings = load_settings(config)
     decode = Decoder(settings.item)
-    items = _items([first, second], corpus or [], decode)
+    items = _items([first, second], corpus or [], decode, settings.item.list)
     explanation = explain(items[0], items[1], settings)
     if as_json:
         print_json(explanation.as_json())
@@ -78,7 +78,7 @@ def explain_command(
         _print(items, explanation)
 
 
-def _items(names: list[str], corpus: list[str], decode: "Decoder") -> "list[Item]":
+def _items(names: list[str], corpus: list[str], decode: "Decoder", path: str | None) -> "list[Item]":
     from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.batch.outputs import check_inputs, files_of
     from stream_dedup.news.item import Item
@@ -87,7 +87,7 @@ def _items(names: list[str], corpus: list[str], decode: "Decoder") -> "list[Item
     check_inputs(inputs)
     items: dict[str, Item] = {}
     last: Item | Tombstone | BadItem | None = None
-    for line in LineReader(inputs):
+    for line in LineReader(inputs, path=path):
         # A place stands for an item without an id, or with one that names no article, as in the output of `filter`.
         last, at = item_of(decode, line), f"{line.input}:{line.number}"
         if isinstance(last, Item):

@@ -6,7 +6,7 @@ memory (worker/trial.py): counts, sources, examples, and a summary of how the re
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stream_dedup.batch.tables import FileFormat
     from stream_dedup.kafka.reader import LiveReader
     from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.survey import Summary
+    from stream_dedup.news.summary import Summary
     from stream_dedup.settings import Settings
     from stream_dedup.worker.trial import Ended, TrialResult
 
@@ -59,6 +59,7 @@ def check_command(
     Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
+    from stream_dedup.news.summary import conclusion
     from stream_dedup.settings import load_settings
 
     common.refuse_all(
@@ -83,7 +84,9 @@ def check_command(
     if as_json:
         common.print_json(summary.as_json())
     else:
-        common.print_summary(common.CleanConsole(), summary)
+        console = common.CleanConsole()
+        common.print_summary(console, summary)
+        console.print(Text(conclusion(summary)), soft_wrap=True)
     if summary.all_bad:
         raise typer.Exit(1)
 
@@ -97,9 +100,10 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
     inputs = files_of(inputs)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
-    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes)
+    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
     records = ((item_of(decode, line), line.value, line.input, line.number) for line in lines)
-    return _summarize(settings, decode, records, place=lambda index, number: f"{names[index]}:{number}")
+    place = lambda index, number: f"{names[index]}:{number}"  # noqa: E731
+    return _summarize(settings, decode, records, lines.notes, place=place)
 
 
 def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
@@ -118,13 +122,18 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
 
 
 def _summarize(
-    settings: "Settings", decode: "Decoder", records: Iterable[tuple[Any, ...]], **options: Any
+    settings: "Settings",
+    decode: "Decoder",
+    records: Iterable[tuple[Any, ...]],
+    notes: Sequence[str] = (),
+    **options: Any,
 ) -> "Summary":
-    """Survey records: item, bytes and place."""
+    """Survey records: item, bytes and place. `notes`: how they were read."""
     from stream_dedup.news.survey import Survey
 
     latest = settings.window.latest(int(time.time() * 1000))
     survey = Survey(decode.read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
+    survey.notes = notes
     with progress_bars() as bars:
         for count, record in enumerate(records, 1):
             survey.add(*record)

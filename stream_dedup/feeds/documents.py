@@ -22,8 +22,8 @@ from stream_dedup.errors import BadItem
 from stream_dedup.feeds.fetch import MOST_BYTES
 from stream_dedup.news.dates import NO_TIME
 from stream_dedup.news.decode import GZIP, Decoder, site_of
-from stream_dedup.news.fields import plain_value
 from stream_dedup.news.item import Item
+from stream_dedup.news.values import plain_value
 from stream_dedup.news.xml import entries as xml_entries
 from stream_dedup.phrases import public_url
 from stream_dedup.settings import ItemSettings

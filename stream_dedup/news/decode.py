@@ -19,8 +19,9 @@ from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import NO_TIME, milliseconds_of, why_unreadable
 from stream_dedup.news.envelope import Headers, Opener
-from stream_dedup.news.fields import AUTO, FIELDS, PLAIN, PRESETS, FieldReader, Values, alternatives, names_in, paths_of
+from stream_dedup.news.fields import FieldReader, Values, names_in, paths_of
 from stream_dedup.news.item import WORDLESS, Item, Tombstone
+from stream_dedup.news.names import AUTO, FIELDS, PLAIN, PRESETS, alternatives
 from stream_dedup.settings import ItemSettings, RegistrySettings
 
 _HEX = re.compile(r"[0-9a-fA-F]{16}")
@@ -66,6 +67,9 @@ class TextReader:
     def __call__(self, value: bytes) -> tuple[str, Values]:
         return TEXT, tuple(value.decode() if name == "text" else None for name in FIELDS)
 
+    def names_of(self, value: bytes) -> tuple[dict[str, str], list[str]]:
+        return {}, []
+
 
 READERS: Mapping[str, type[FieldReader] | type[TextReader]] = {"json": FieldReader, TEXT: TextReader}
 """By [item] format: what finds the fields of a record. A reader has the names of its `fields`, and returns the shape of
@@ -78,7 +82,8 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
     shape: the preset that was applied. fields: the raw value of each field in fields.FIELDS, None if it is missing.
     time_reason: why `published` cannot be read (dates.REASONS), else None. value: the JSON object that was read; it
     differs from the record where that was XML or an envelope. around: the fields that only the envelope has. schema:
-    the name of the record's schema in a registry, if it has one.
+    the name of the record's schema in a registry, if it has one. names: field -> the name under which it was found.
+    left: the names of further texts, which are shorter.
     """
 
     shape: str
@@ -87,6 +92,8 @@ class DecodedRecord(msgspec.Struct, frozen=True, gc=False):
     value: bytes = b""
     around: frozenset[str] = frozenset()
     schema: str = ""
+    names: dict[str, str] = {}
+    left: list[str] = []
 
 
 class Decoder:
@@ -111,7 +118,7 @@ class Decoder:
         self._is_given = settings.fingerprint is not None
         self._is_timed_by_record = settings.time == "record"
         self._read = READERS[settings.format](settings)
-        self._open = Opener(registry) if settings.format != TEXT else None
+        self._open = Opener(registry, settings.list) if settings.format != TEXT else None
         self.shapes: Counter[str] = Counter()
 
     def __call__(
@@ -175,13 +182,14 @@ class Decoder:
         subject = path if path == field else f"{path}, read as the {field},"
         if not isinstance(value, (dict, list)):
             return f"{subject} must be a string, not {msgspec.json.encode(value).decode()}"
-        inner, kind = "0", "a list"
-        if isinstance(value, dict):
+        if isinstance(value, list):
+            kind, inner = "a list", next((list(each) for each in value if isinstance(each, dict)), [])
+        else:
             # The text is the longest string of an object; the others are its language, type or size.
-            inner = max(value, key=lambda name: len(value[name]) if isinstance(value[name], str) else -1)
             kind = f"an object of {_listed(list(value))}"
-        cure = f'name what it holds in [item] fields, such as {field} = "{path}.{inner}"'
-        return f"{subject} must be a string, not {kind}; {cure}"
+            inner = sorted(value, key=lambda name: -len(value[name]) if isinstance(value[name], str) else 1)
+        cure = f', such as {field} = "{path}.{inner[0]}"' if inner else ""
+        return f"{subject} must be a string, not {kind}; name what it holds in [item] fields{cure}"
 
     def _nothing_found(self, value: bytes, framed: bytes) -> str:
         schema, fields = self._open.frames.describe(framed) if self._open is not None else ("", [])
@@ -208,7 +216,8 @@ class Decoder:
         schema = self._open.frames.describe(framed)[0] if self._open is not None else ""
         found = dict(zip(self._read.fields, values, strict=True))
         fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
-        return DecodedRecord(shape, fields, why_unreadable(fields["published"]), value, around, schema)
+        why = why_unreadable(fields["published"])
+        return DecodedRecord(shape, fields, why, value, around, schema, *self._read.names_of(value))
 
     def _find(self, value: bytes, headers: Headers) -> tuple[bytes, str, Values, frozenset[str]]:
         """The JSON object of an item, its shape, its values, and the fields that are its envelope's."""
@@ -274,8 +283,8 @@ def _text_of(name: str, value: Any) -> str:
         return ""
     if isinstance(value, str):
         return value
-    if name == "id" and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+    if name == "id" and isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
+        return str(int(value))  # 17283.0 comes of tables with missing ids
     raise BadItem("type", name)  # `Decoder._not_plain` explains it
 
 

@@ -1,4 +1,4 @@
-"""Open what an item comes in: XML, a CloudEvent, a JSON Feed document, the frame of a schema registry.
+"""Open what an item comes in: XML, a CloudEvent, a list in JSON, the frame of a schema registry.
 
 In: the value of a record, and its headers. Out: `Opened`: the bytes of one JSON object, for FieldReader, and what the
 envelope says of the item. The first byte of a value tells how to open it. A JSON object is not opened: FieldReader
@@ -7,7 +7,6 @@ looks at its members anyway, and sends back what is an envelope (fields.ENVELOPE
 A record holds one item and is republished byte for byte, so a value with several is a bad item.
 """
 
-import re
 from base64 import b64decode
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.errors import BadItem
+from stream_dedup.news.lists import items_in
 from stream_dedup.news.xml import entries
 from stream_dedup.registry.frames import frames_of
 from stream_dedup.settings import RegistrySettings
@@ -26,8 +26,6 @@ Headers = Sequence[tuple[str, bytes | None]]
 # By field of an item: the attribute of a CloudEvent that stands in for it.
 _ATTRIBUTES = {"id": "id", "source": "source", "published": "time"}
 _PREFIX = "ce_"  # of the headers that hold them in binary mode
-_ADDRESSES = {"url", "external_url", "source"}
-_FEED = re.compile(rb'"version"\s*:\s*"https?:\\?/\\?/(?:www\.)?jsonfeed\.org')
 _LEAD = BOM_UTF8 + b" \t\r\n"  # what may come before the first byte that counts
 
 
@@ -39,7 +37,7 @@ class Opened(NamedTuple):
 
 
 class _Envelope(msgspec.Struct):
-    """The members of a CloudEvent and of a JSON Feed document."""
+    """The members of a CloudEvent."""
 
     id: Any = None
     source: Any = None
@@ -47,11 +45,10 @@ class _Envelope(msgspec.Struct):
     specversion: Any = None
     data: msgspec.Raw = msgspec.Raw(b"null")
     data_base64: str | None = None
-    home_page_url: Any = None
-    items: list[dict[str, Any]] = []
 
 
 _DECODE = tolerant(msgspec.json.Decoder(_Envelope).decode)
+_OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _STRING = tolerant(msgspec.json.Decoder(str).decode)
 
 
@@ -65,7 +62,8 @@ class Opener:
     Opened(value=b'{"title": "T"}', around={'id': '7', 'source': '/wire'})
     """
 
-    def __init__(self, registry: RegistrySettings | None = None) -> None:
+    def __init__(self, registry: RegistrySettings | None = None, path: str | None = None) -> None:
+        self._path = path
         self.frames = frames_of(registry or RegistrySettings())
         # A further format is a function from a value to the bytes of a JSON object, and a row.
         self._by_first_bytes: dict[bytes, Callable[[bytes], bytes]] = {b"\0": self.frames}
@@ -83,35 +81,19 @@ class Opener:
         return Opened(value if opener is None else opener(value), around)
 
     def unwrap(self, value: bytes) -> Opened:
-        """The data of a CloudEvent in structured mode, opened as well, or the only item of a JSON Feed. O(bytes).
+        """The data of a CloudEvent in structured mode, opened as well, or the only item of a list. O(bytes).
 
         Raises BadItem if there is not exactly one object, and msgspec.MsgspecError if the envelope is malformed.
         """
-        envelope = _DECODE(value.lstrip(_LEAD))
+        value = value.lstrip(_LEAD)
+        envelope = _DECODE(value)
         if envelope.specversion is None:
-            return Opened(only(items_of(value), "JSON Feed"), {})
+            listing = items_in(_OBJECT(value), self._path)
+            return Opened(only(listing.lines() if listing else [], "JSON"), {})
         content = self(_data_of(envelope)).value
         if content.lstrip(_LEAD)[:1] != b"{":
             raise BadItem("type", "the data of this CloudEvent is neither a JSON object nor XML")
         return Opened(content, _texts({field: getattr(envelope, name) for field, name in _ATTRIBUTES.items()}))
-
-
-def is_feed(value: bytes) -> bool:
-    """Whether a JSON object is a document of JSON Feed."""
-    return value.startswith(b"{") and _FEED.search(value) is not None and b'"items"' in value
-
-
-def items_of(feed: bytes) -> list[bytes]:
-    """The items of a JSON Feed document. One without an address has that of the feed as its source. O(bytes).
-
-    Raises msgspec.MsgspecError if it is malformed.
-    """
-    envelope = _DECODE(feed.lstrip(_LEAD))
-    site = _texts({"source": envelope.home_page_url})
-    return [
-        msgspec.json.encode(site | item) if site.keys() and not _ADDRESSES & item.keys() else msgspec.json.encode(item)
-        for item in envelope.items
-    ]
 
 
 def only(found: Sequence[bytes], kind: str) -> bytes:

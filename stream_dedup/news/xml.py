@@ -13,8 +13,8 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from stream_dedup.errors import BadItem
-from stream_dedup.news.fields import plain_value
 from stream_dedup.news.repair import documents_of, local_name
+from stream_dedup.news.values import plain_value
 
 Entry = dict[str, Any]
 
@@ -182,7 +182,7 @@ def _name(element: Any, own: str) -> str:
     if namespace in ("", own):
         return str(local)
     if element.tag == _XHTML:
-        return "content"
+        return "content:encoded"
     prefix = _PREFIXES.get(namespace[1:], f"{element.prefix}:" if element.prefix else "")
     return f"{prefix}{local}"
 

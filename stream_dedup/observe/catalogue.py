@@ -15,7 +15,7 @@ from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import Fenced, Outdated, Refused, RegistryAway, Stalled, TransactionFailed
 from stream_dedup.kafka.cluster import Wait
 from stream_dedup.news.decode import TEXT
-from stream_dedup.news.fields import PRESETS
+from stream_dedup.news.names import PRESETS
 from stream_dedup.observe.health import Status
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.judge import SECONDS

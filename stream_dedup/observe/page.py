@@ -16,8 +16,8 @@ from urllib.parse import parse_qs
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.news.fields import FIELDS
-from stream_dedup.news.survey import Summary, rows_of, share
+from stream_dedup.news.names import FIELDS
+from stream_dedup.news.summary import Summary, rows_of, share
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer
 from stream_dedup.observe.recent import HEIGHT, PAIRS, TEXT_CHARS, WIDTH, Board, Numbers, Recent, charts

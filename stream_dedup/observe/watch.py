@@ -25,7 +25,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.survey import FIRST, Summary, Survey, summary_line
+from stream_dedup.news.summary import Summary, summary_line
+from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.observe.health import Health, stall_seconds
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.metrics import Metrics

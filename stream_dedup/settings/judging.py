@@ -35,7 +35,13 @@ class ItemSettings(Table):
     fields: dict[Literal["id", "title", "text", "source", "url", "published"], str] = Field(
         default_factory=dict,
         description="Fields that differ from the preset: our name = dotted path in the JSON object, such as "
-        "title = 'head.line'. 'a|b' reads b where a is missing or empty.",
+        "title = 'head.line', or the name of a column. 'a|b' reads b where a is missing or empty.",
+    )
+    list: str | None = Field(
+        None,
+        min_length=1,
+        description="Dotted path of the list of items in a JSON document that holds many, such as 'data.items'. By "
+        "default the longest list of objects with a title or a text is found.",
     )
     time: Literal["record", "published"] = Field(
         "record",

@@ -37,6 +37,14 @@ def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
     assert output["text"]["word_edits"] == 2
 
 
+def test_explain_says_that_an_id_occurs_twice(tmp_path: Path) -> None:
+    corpus = lines(tmp_path / "corpus.jsonl", [A, B, C, A | {"title": "Ferry runs again"}])
+    result = CliRunner().invoke(app, ["explain", "b", "a", "--in", corpus])
+    assert f"the id a occurs 2 times, from {corpus}:1 to {corpus}:4" in " ".join(result.stderr.split())
+    assert "Ferry runs again" in result.stdout
+    assert "occurs" not in CliRunner().invoke(app, ["explain", "b", "c", "--in", corpus]).stderr
+
+
 def test_explain_gives_what_is_new_with_reasons(corpus: Path) -> None:
     shown = words("explain", "a", "b", "--in", str(corpus))
     assert "keys in common anchors 12 of 14, headline 2 of 2, text 0 of 1" in shown

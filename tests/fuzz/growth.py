@@ -25,7 +25,8 @@ from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.dates import why_unreadable
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.survey import Survey, rows_of
+from stream_dedup.news.summary import rows_of
+from stream_dedup.news.survey import Survey
 from stream_dedup.observe.report import Report
 from stream_dedup.settings import ItemSettings, Settings, load_settings
 

@@ -21,8 +21,8 @@ from stream_dedup.errors import BadItem, InputError, RegistryAway, UsageError
 from stream_dedup.news import dates
 from stream_dedup.news.clean import Cleaner
 from stream_dedup.news.decode import Decoder, site_of
-from stream_dedup.news.fields import PRESETS
 from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.news.names import PRESETS
 from stream_dedup.news.survey import Survey
 from stream_dedup.registry.avro import AvroReader
 from stream_dedup.registry.frames import frames_of

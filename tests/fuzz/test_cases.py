@@ -34,9 +34,9 @@ from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
 from stream_dedup.news.clean import text_of_html
 from stream_dedup.news.decode import Decoder, site_of
-from stream_dedup.news.fields import fullest_uncut
 from stream_dedup.news.item import Item
 from stream_dedup.news.survey import Survey
+from stream_dedup.news.values import article
 from stream_dedup.observe.http import _given_token
 from stream_dedup.observe.probe import probe
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
@@ -109,7 +109,7 @@ def test_a_hundred_thousand_members_are_skipped() -> None:
 @pytest.mark.parametrize("text", [" ", "\n", " …", " ...", "[+", "[+1", "[+1 chars] ", "\u2003"])
 def test_the_note_of_newsapi_is_found_in_linear_time(text: str) -> None:
     """With one regular expression from the white space on, 1,200 spaces took half a second, 12,000 ten minutes."""
-    assert fullest_uncut([text * 200_000 + "x"]) == text * 200_000 + "x"
+    assert article([text * 200_000 + "x"]) == text * 200_000 + "x"
     item = Decoder(ItemSettings(preset="newsapi"))(
         json.dumps({"title": "T", "content": text * 200_000}).encode(), None, 0
     )
@@ -118,8 +118,8 @@ def test_the_note_of_newsapi_is_found_in_linear_time(text: str) -> None:
 
 def test_a_note_is_cut_with_the_space_around_it() -> None:
     for text in ("x …[+9 chars]", "x ... [+99 chars] \n", "x\n[+9 chars]", "x…\u2003[+9 chars]"):
-        assert fullest_uncut([text]) == "x"
-    assert fullest_uncut(["x [+9 chars] y"]) == "x [+9 chars] y"
+        assert article([text]) == "x"
+    assert article(["x [+9 chars] y"]) == "x [+9 chars] y"
 
 
 def test_long_sources_are_cut_and_do_not_fill_the_cache() -> None:

@@ -20,7 +20,8 @@ PRIMITIVES = {
 
 TARGETS_OF = {
     "batch/avro.py": ["avro"],
-    "batch/documents.py": ["documents"],
+    "batch/dialects.py": ["csv"],
+    "batch/json_documents.py": ["documents"],
     "batch/tables.py": ["csv", "lines", "parquet"],
     "batch/packing.py": ["gzip", "zstd"],
     "batch/state.py": ["state of filter"],
@@ -28,7 +29,6 @@ TARGETS_OF = {
     "changelog/files.py": ["journal", "entries"],
     "changelog/records.py": ["headers"],
     "changelog/saved.py": ["saved state"],
-    "cli/config.py": ["environment"],
     "evaluate/labels.py": ["labels"],
     "evaluate/sample.py": ["sample", "evidence", "row of duplicates"],
     "feeds/documents.py": ["feed"],
@@ -57,6 +57,7 @@ TARGETS_OF = {
     "worker/resume.py": ["note"],
 }
 NEEDS_NONE = {
+    "dedup/trees.py": "a table of the package",
     "batch/pair_search.py": "arrays that the same process has just written",
     "dedup/passages.py": "code points of a text that was decoded before",
     "fingerprint/fingerprint.py": "the bytes of texts that were decoded before; target verdicts",

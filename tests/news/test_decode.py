@@ -96,8 +96,8 @@ def test_a_bad_item_keeps_the_id_that_could_be_read() -> None:
             'content, read as the text, must be a string, not an object of lang, plain; name what it holds in [item] '
             'fields, such as text = "content.plain"',
         ),
-        ({"title": "T", "text": ["a", "b"]}, 'text must be a string, not a list; name what it holds in [item] fields, '
-                                             'such as text = "text.0"'),
+        ({"title": "T", "text": [{"plain": "Open."}] * 2}, 'text must be a string, not a list; name what it holds in '
+                                                           '[item] fields, such as text = "text.plain"'),
         ({"title": True, "text": "x"}, "title must be a string, not true"),
         ({"id": 1.5, "title": "T"}, "id must be a string, not 1.5"),
     ],
@@ -161,7 +161,7 @@ def test_a_given_fingerprint_is_a_number_or_hex(value: object, bits: int) -> Non
         ({"phash": 1.0}, "not float"),
         ({"phash": True}, "not bool"),
         ({"phash": [1]}, "not list"),
-        ({"phash": ""}, "not 16 hex digits"),
+        ({"phash": ""}, "has none at the path"),
         ({"phash": "c3d1"}, "not 16 hex digits"),
         ({"phash": "c3d1a99a1e3c5a66ff"}, "not 16 hex digits"),
         ({"phash": "１２３４５６７８９０１２３４５６"}, "not 16 hex digits"),

@@ -124,12 +124,12 @@ def test_check_warns_of_what_all_envelopes_say_alike() -> None:
 
 
 def test_fields_that_check_proposes_for_events_give_the_verdicts_of_their_data() -> None:
-    data = [{"kop": f"T{n}", "inhalt": f"Body {n}", "nr": str(n)} for n in range(12)]
+    data = [{"kop": f"T{n}", "inhoud": f"Body {n}", "nr": str(n)} for n in range(12)]
     warnings = surveyed([event(data=one) for one in data])
     assert set(warnings) == {"all-bad", "no-fields"}
-    assert 'text = "inhalt"' in warnings["no-fields"]
+    assert 'text = "inhoud"' in warnings["no-fields"]
     assert "data." not in warnings["no-fields"]
-    decode = Decoder(ItemSettings(fields={"title": "kop", "text": "inhalt", "id": "nr"}))
+    decode = Decoder(ItemSettings(fields={"title": "kop", "text": "inhoud", "id": "nr"}))
     twins = [decode(json.dumps(one | {"source": "wire.example", "published": "2024-01-01"}).encode(), None, None)
              for one in data]  # fmt: skip
     assert [decode(event(data=one), None, None) for one in data] == twins

@@ -9,7 +9,8 @@ import pytest
 
 from stream_dedup.errors import BadItem
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.survey import FIRST, Summary, Survey, rows_of, summary_line
+from stream_dedup.news.summary import Summary, rows_of, summary_line
+from stream_dedup.news.survey import FIRST, Survey
 from stream_dedup.settings import Settings, load_settings
 
 DAY = 86_400_000

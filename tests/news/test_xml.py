@@ -124,11 +124,12 @@ FERRY, CAFE = "Паром не ходит до понедельника, соо�
         (FERRY, "windows-1251", "koi8-r", "koi8-r", ""),
         (FERRY, "windows-1251", "iso-8859-1", "cp1251", ""),
         (FERRY, "windows-1251", "utf-8", "cp1251", ""),
-        (FERRY, "utf-8", "", "cp1251", "is not in UTF-8: what does not fit is read as cp1251"),
-        (FERRY, "", "", "koi8-r", "is not in UTF-8: what does not fit is read as koi8_r"),
-        ("Το νέο πλοίο φεύγει την Δευτέρα από το λιμάνι", "", "", "cp1253", "read as cp1253"),
-        ("新桥经过两年的施工后于周一通车，市长在仪式上表示。", "", "", "gb18030", "read as gb18030"),
-        (CAFE, "utf-8", "", "cp1252", "is not in UTF-8: what does not fit is read as Windows-1252"),
+        (FERRY, "utf-8", "", "cp1251", "is not in UTF-8: what does not fit is read as Windows-1251"),
+        (FERRY, "", "", "koi8-r", "is not in UTF-8: what does not fit is read as KOI8-R"),
+        ("Το νέο πλοίο φεύγει την Δευτέρα από το λιμάνι", "", "", "cp1253", "read as Windows-1253"),
+        ("新桥经过两年的施工后于周一通车，市长在仪式上表示。", "", "", "gb18030", "read as GB18030"),
+        ("Nový most přes řeku byl v pondělí otevřen po dvou letech práce", "", "", "cp1250", "read as Windows-1250"),
+        (CAFE, "utf-8", "", "cp1252", "is not in UTF-8: what does not fit is read as cp1252"),
     ],
 )
 def test_a_document_is_read_as_what_it_is_and_that_is_said(

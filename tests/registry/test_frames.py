@@ -13,7 +13,8 @@ import pytest
 from stream_dedup.errors import BadItem, RegistryAway
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.news.survey import Survey, rows_of
+from stream_dedup.news.summary import rows_of
+from stream_dedup.news.survey import Survey
 from stream_dedup.registry.avro import AvroReader
 from stream_dedup.settings import ItemSettings, RegistrySettings, Settings
 from tests.registry.server import AVRO, JSON_SCHEMA, RegistryServer, article_class, avro, frame, protobuf_file

@@ -1,0 +1,88 @@
+"""Items are found in whatever list, table or wrapper a document holds them, and an article is never taken for one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_dedup.batch.lines import LineReader, item_of
+from stream_dedup.errors import BadItem
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.settings import ItemSettings
+
+LEAD = "The bridge over the Elm opened to traffic on Monday, two years late, the mayor said."
+ONE, TWO = ({"id": name, "title": f"Elm {name}", "text": f"{LEAD} {name}."} for name in ("a", "b"))
+BOTH = [ONE, TWO]
+COLUMNS = {name: {"0": ONE[name], "1": TWO[name]} for name in ONE}
+NODES = [{"cursor": "x", "node": each} for each in BOTH]
+FEED = {"title": "Elm", "description": "News of the valley", "link": "https://elm.example/"}
+
+DOCUMENTS: list[tuple[Any, str]] = [
+    ({"status": "ok", "articles": BOTH}, "articles"),
+    ({"pagination": {"total": 2}, "data": BOTH}, "data"),
+    ({"data": {"items": BOTH}}, "data.items"),
+    ({"response": {"docs": BOTH, "meta": {"hits": 2}}}, "response.docs"),
+    ({"hits": {"total": 2, "hits": [{"_index": "n", "_source": each} for each in BOTH]}}, "hits.hits"),
+    ({"data": {"posts": {"edges": NODES}}}, "data.posts.edges"),
+    ({"data": [{"type": "news", "attributes": each} for each in BOTH]}, "data"),
+    ({"@context": "https://schema.org", "@graph": BOTH}, "@graph"),
+    ({"whatever": BOTH}, "whatever"),
+    (FEED | {"items": BOTH}, "items"),
+    ({"rss": {"channel": FEED | {"item": BOTH}}}, "rss.channel.item"),
+    ({"a": ONE, "b": TWO}, "table"),
+    (COLUMNS, "table"),
+    ({name: [*column.values()] for name, column in COLUMNS.items()}, "table"),
+    ({"columns": [*ONE], "index": [0, 1], "data": [[*ONE.values()], [*TWO.values()]]}, "table"),
+]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize(("document", "path"), DOCUMENTS, ids=[path for _, path in DOCUMENTS])
+def test_the_items_of_a_document_are_read_and_their_path_is_said(
+    tmp_path: Path, document: dict[str, Any], path: str, indent: int | None
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(document, indent=indent) + "\n")
+    reader, decode = LineReader([str(tmp_path / "a.json")]), Decoder(ItemSettings())
+    items = [item_of(decode, line) for line in reader]
+    assert [item.title for item in items if isinstance(item, Item)] == ["Elm a", "Elm b"]
+    assert [item.text for item in items if isinstance(item, Item)] == [ONE["text"], TWO["text"]]
+    assert path in reader.notes[0]
+    bad = decode(json.dumps(document).encode(), b"key", 0)
+    assert isinstance(bad, BadItem), "a record of Kafka holds one item"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"images": [{"title": "The bridge", "url": "https://elm.example/1.jpg"}]},
+        {"comments": [{"text": LEAD * 3, "author": "B"}]},
+        {"items": [{"title": "Read on"}]},
+        {"data": {"title": "Elm", "lists": 2}},
+        {"items": []},
+        {"news": ["x"]},
+    ],
+)
+def test_an_article_with_a_list_is_an_article(tmp_path: Path, parts: dict[str, Any]) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(ONE | parts))
+    (line,) = LineReader([str(tmp_path / "a.json")])
+    assert json.loads(line.value) == ONE | parts
+    item = Decoder(ItemSettings())(line.value, None, 0)
+    assert isinstance(item, Item)
+    assert (item.title, item.text) == (ONE["title"], ONE["text"])
+
+
+def test_the_settings_name_another_list(tmp_path: Path) -> None:
+    document = {"featured": [ONE], "rest": [TWO, TWO, TWO]}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    for path, count in ((None, 3), ("featured", 1)):
+        assert len(list(LineReader([str(tmp_path / "a.json")], path=path))) == count
+    item = Decoder(ItemSettings(list="featured"))(json.dumps(document).encode(), None, 0)
+    assert isinstance(item, Item), "a list of one item is that item"
+    assert item.id == "a"
+
+
+def test_what_is_no_object_in_a_list_is_a_bad_item(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"articles": [ONE, None, TWO]}))
+    assert [line.fault is None for line in LineReader([str(tmp_path / "a.json")])] == [True, False, True]
