@@ -19,6 +19,7 @@ from stream_dedup.evaluate.rates import (
     novelty_report,
     rates,
 )
+from stream_dedup.settings.judging import NOVELTY_NAMES
 
 DEFAULT = 0.4
 SEEDS = range(20)
