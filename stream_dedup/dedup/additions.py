@@ -128,7 +128,7 @@ def find_new(s, news, i, headline, known, known_figures, article):
                 new_sentences += end - start
         start = end
     may_be_new = (new + _DOUBT * math.sqrt(new + 1)) * each_word
-    if s.log_size_ratio < _FAR_LONGER:  # what cannot be known is not held
+    if each_word >= 2 and s.log_size_ratio < _FAR_LONGER:  # what cannot be known is not held
         new = new + _DOUBT * math.sqrt(new + 1)
     if each_word >= FULL:  # a longer text has nearly all words: ask its shingles
         if s.log_size_ratio < _FAR_LONGER:  # of which chance has as many: nothing is known

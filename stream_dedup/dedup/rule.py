@@ -135,6 +135,9 @@ KINSHIP_MONOTONE = (
     ("swapped", "headline_losses", "replaced", "replaced_numbers", "series"),
 )
 """Features of which more never lowers, and never raises, the kinship."""
+MEANINGS = NOVELTY | {name: feature.meaning for name, feature in FIXED.items()}
+MEANINGS[FACT] = "a whole sentence or a figure that is new"
+"""What adds to the novelty of a pair, for people; `KINSHIP` says the same of kinship."""
 TABLE, KINSHIP_TABLE = Path(__file__).with_name("novelty.json"), Path(__file__).with_name("kinship.json")
 KINSHIP = {
     "same_source": "one source",
@@ -407,10 +410,3 @@ def contributions(similar: NDArray[np.void], p: int, of_kinship: bool = False) -
         found[name] = feature.weight * float(value)
     lacks = float(FACT_LOGIT) - expected - sum(found.values())
     return found | {FACT: max(lacks, 0.0) if has_fact(similar[p]) else 0.0}
-
-
-def meaning(name: str) -> str:
-    """What a feature of either model means, for people."""
-    if name == FACT:
-        return "a whole sentence or a figure that is new"
-    return FIXED[name].meaning if name in FIXED else NOVELTY.get(name) or KINSHIP[name]

@@ -17,11 +17,12 @@ from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import Comparison, compare_texts
 from stream_dedup.dedup.rule import (
+    KINSHIP,
+    MEANINGS,
     SAME_ARTICLE,
     contributions,
     kinship_logit,
     kinship_trees,
-    meaning,
     novelty_logit,
     novelty_trees,
     probability,
@@ -143,9 +144,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.rule == "novelty" and prints.texts is not None:
-        novelty = _answer(contributions(similar, 0), novelty_logit(s, novelty_trees()), settings.decision.threshold)
+        novelty = _answer(
+            MEANINGS, contributions(similar, 0), novelty_logit(s, novelty_trees()), settings.decision.threshold
+        )
         same = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(contributions(similar, 0, of_kinship=True), kinship_logit(s, kinship_trees()), same)
+        kinship = _answer(KINSHIP, contributions(similar, 0, of_kinship=True), kinship_logit(s, kinship_trees()), same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(s[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
@@ -167,8 +170,8 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     )
 
 
-def _answer(adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
-    terms = [Term(name, meaning(name), one) for name, one in adds.items()]
+def _answer(meanings: dict[str, str], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
+    terms = [Term(name, meanings[name], one) for name, one in adds.items()]
     return Answer(float(probability(np.array(logit))), threshold, sorted(terms, key=lambda term: -abs(term.adds)))
 
 

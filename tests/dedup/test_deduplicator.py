@@ -80,8 +80,8 @@ def test_a_template_is_told_by_words_swapped_in_headline_and_text(dedup: Dedupli
         )
         return item(name, f"The warmest December in {town} history", text, "weather.example")
 
-    first, second = run(dedup, bulletin("Alder Falls", "a"), bulletin("Pinegrove", "b"))
-    assert kinds([first, second]) == ["unique", "unique"]
+    verdicts = run(dedup, bulletin("Millbrook", "a"), bulletin("Pinegrove", "b"))
+    assert [verdict.forward for verdict in verdicts] == [True, True]
 
 
 def test_a_section_s_name_is_no_headline(dedup: Deduplicator) -> None:

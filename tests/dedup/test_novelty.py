@@ -84,7 +84,7 @@ def test_a_fuller_version_is_let_through_and_names_the_teaser() -> None:
     [
         ("the same headline", item("b", MENU), Kind.DUPLICATE),
         ("another headline", item("b", MENU, title="A boat from the coast arrives"), Kind.UNIQUE),
-        ("an article of its own", item("b", f"{MENU}\n{sentences(1, 12)}"), Kind.UNIQUE),
+        ("another text under the headline", item("b", f"{MENU}\n{sentences(1, 12)}"), Kind.UPDATE),
     ],
 )
 def test_menus_alone_under_a_headline_that_was_let_through_bring_nothing(why: str, page: Item, expected: Kind) -> None:

@@ -65,7 +65,7 @@ def replaced(text: str, words: dict[str, str]) -> str:
         (
             "one site, a word changed, another headline",
             ARTICLE.replace("old", "ageing", 1),
-            "Ferry shut",
+            "Elm crossing shut for weeks",
             "first.example",
         ),
         ("numbers in words", replaced(ARTICLE, IN_WORDS), TITLE, ""),

@@ -70,7 +70,7 @@ def test_without_a_salt_nothing_changes() -> None:
     prints = Fingerprinter(scheme)(
         [item("1", "The bridge over the Elm opened on Monday after internationalisation.", "Elm bridge")]
     )
-    assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "a7614f86d77a309a"
+    assert xxhash.xxh3_64_hexdigest(prints.keys.tobytes() + prints.signatures.tobytes()) == "9a971e2eeb09d94b"
 
 
 @pytest.mark.parametrize("more", [{}, {"family": "simhash"}, {"verify": "exact"}, {"shingle_letters": 5}])
