@@ -79,7 +79,7 @@ def test_twice_the_text_takes_about_twice_the_time(way: str) -> None:
     assert not _too_steep(ways()[way], NAMES[::6], 50_000, 100_000)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("way", ways())
 def test_twice_the_text_takes_about_twice_the_time_on_each_way(way: str) -> None:
