@@ -78,7 +78,7 @@ KEEP_COLUMNS: Columns = {**CLUSTER_COLUMNS, "representative": str, "keep": bool}
 """The same with a choice of what to keep."""
 # A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
 _BYTES_PER_CODE = 32
-# A pair while it is compared: two signatures of 259 bytes by default, and thirty numbers.
+# A pair while it is compared: two signatures of 267 bytes by default, and thirty numbers.
 _BYTES_PER_PAIR = 1024
 # With whole bodies: a packed body of 1,000 shingles.
 _BYTES_PER_BODY = 2**13

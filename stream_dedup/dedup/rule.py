@@ -61,7 +61,7 @@ _NEW_TO_VERSION = np.float32(4)
 # "A beats B" and "B beats A": the words of headline and text are the same, and their order is not. Of copies under a
 # headline that is reworded in its own words, whose text is the same, .92 or more are covered.
 _SAME_ORDER = np.float32(0.93)
-# A figure has changed, and nothing else: more new or lost words are page furniture, in which figures come and go.
+# A figure has changed, and nothing else: more new or lost words are boilerplate, in which figures come and go.
 _FEW_NEW, _FEW_LOST, _ONE_FIGURE = np.float32(4), np.float32(8), np.float32(0.9)
 
 

@@ -87,12 +87,12 @@ def read_document(body: bytes, url: str, charset: str = "") -> Document:
             entries.append(_entry(value, feed, home))
         except BadItem as bad:
             problems.append(BadItem(f"entry-{bad.reason}", f"an entry is left out: {bad.detail}"))
-    entries = _oldest_first(_told_apart(entries, problems))
+    entries = _oldest_first(_distinct(entries, problems))
     ttl = _TTL.search(body)
     return Document(entries, 60.0 * int(ttl[1]) if ttl else 0.0, problems)
 
 
-def _told_apart(entries: Sequence[Entry], problems: list[BadItem]) -> list[Entry]:
+def _distinct(entries: Sequence[Entry], problems: list[BadItem]) -> list[Entry]:
     """Each entry once. Unlike ones of one id get ids of their own; else they would replace each other at each poll."""
     same: dict[str, dict[bytes, Entry]] = {}
     for entry in entries:

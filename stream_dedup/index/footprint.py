@@ -68,7 +68,7 @@ def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: fl
 
     >>> from stream_dedup.settings import FingerprintSettings
     >>> round(footprint(Scheme(FingerprintSettings()), 10_000_000).bytes_per_item)
-    488
+    496
     """
     widths = Counter(scheme.table_of).values()
     rows = -(-items // indexes(items, max(widths)))
@@ -85,7 +85,7 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
     >>> from stream_dedup.settings import load_settings
     >>> settings = load_settings(worker={"memory": "2G"})
     >>> most_originals(settings, Scheme(settings.fingerprint))
-    1500000
+    1400000
     """
     worker, asked = settings.worker, settings.window.max_originals
     work = work_bytes(worker.batch_bytes, worker.max_record_bytes)

@@ -118,7 +118,7 @@ class FingerprintSettings(SecretTable):
         ge=0,
         le=64,
         description="Letters in a shingle, in scripts with spaces, in place of words, from 2; 0: words. For feeds of "
-        "short posts with typing errors: 4 or 5, with decision.novelty = 0.1. An item without text is then compared by "
+        "short posts with typing errors: 4 or 5, with decision.novelty = 0.5. An item without text is then compared by "
         "the letters of its headline.",
     )
     shingle_characters: int = Field(

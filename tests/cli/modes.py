@@ -160,7 +160,7 @@ def _run(patch: pytest.MonkeyPatch) -> None:
         raise ReachedError
 
     _answer(patch, "observe.watch.Watch", end)
-    patch.setattr("stream_dedup.observe.logs.set_up", lambda *_: None)
+    patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
     patch.setattr("stream_dedup.cli.operate.stop_on_signals", Event)
 
 
@@ -219,7 +219,7 @@ def _feeds(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.feeds.poller.Poller", Poller)
     patch.setattr("stream_dedup.feeds.fetch.Fetcher", lambda _, settings: reach(settings.internal))
     patch.setattr("stream_dedup.feeds.outputs.KafkaDelivery", Kafka)
-    patch.setattr("stream_dedup.observe.logs.set_up", lambda *_: None)
+    patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
 
 
 def _trial(patch: pytest.MonkeyPatch) -> None:

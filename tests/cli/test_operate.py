@@ -24,7 +24,7 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
     monkeypatch.setattr(watch, "Watch", MagicMock())
     monkeypatch.setattr(cluster_watch, "BrokerWatch", lambda *_: nullcontext())
     monkeypatch.setattr(operate, "stop_on_signals", threading.Event)
-    monkeypatch.setattr(logs, "set_up", lambda *_: None)
+    monkeypatch.setattr(logs, "set_up", lambda *_, **__: None)
     monkeypatch.setattr(operate, "_exit", lambda: None)
     monkeypatch.setenv("STREAM_DEDUP_POLICY__SHADOW", str(shadow).lower())
     with caplog.at_level(logging.INFO):

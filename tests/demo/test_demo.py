@@ -155,6 +155,10 @@ def test_the_verdicts_match_the_kinds_of_the_synthetic_feed() -> None:
     shares = {kind: wrong[kind] / total[kind] for kind in total}
     # Daily notices of a site with one headline, which differ only in their numbers, are the hard cases.
     assert shares.pop("template") <= 0.1
+    # A copy inside a whole page of a site whose cookie notice, in whole sentences, has not come three times yet.
+    assert shares.pop("boilerplate") <= 0.25
+    # One added sentence under another id; see "cautious".
+    assert shares.pop("update") <= 0.08
     assert all(share <= 0.03 for share in shares.values()), shares
 
 

@@ -12,13 +12,13 @@ Tables = dict[str, dict[str, Any]]
 IDF = Path("made-of-the-corpus")
 """Stands for the table of feature rarities that is made of the corpus a row is measured on."""
 
-BY_LETTERS: Tables = {"decision": {"novelty": 0.1}}
+BY_LETTERS: Tables = {"decision": {"novelty": 0.5}}
 """What docs/decision.md recommends with shingles of letters, which unlike texts have in common too."""
 
 FAMILIES: dict[str, Tables] = {
     "`minhash` (default)": {},
     '`minhash`, `verify = "exact"`': {"fingerprint": {"verify": "exact"}},
-    "`minhash`, `shingle_letters = 5`, `novelty = 0.1`": {"fingerprint": {"shingle_letters": 5}, **BY_LETTERS},
+    "`minhash`, `shingle_letters = 5`, `novelty = 0.5`": {"fingerprint": {"shingle_letters": 5}, **BY_LETTERS},
     '`minhash`, `chinese = "words"`': {"fingerprint": {"chinese": "words"}},
     "`simhash`, 64 bits, k = 3": {"fingerprint": {"family": "simhash"}},
     "64 bits, k = 6, 8 choose 2": {"fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},

@@ -75,8 +75,9 @@ def test_each_format_gives_the_verdicts_of_its_json_twins(
 
 def test_headers_of_a_cloud_event_reach_the_verdicts(kafka: EmbeddedKafka, topic_name: Callable[[str], str]) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name))
-    sent = feed(settings, [(b"k", b'{"title": "T", "text": "One text."}')], ce_id=b"e1", ce_source=b"/wire")
-    sent += feed(settings, [(b"l", b'{"title": "U", "text": "Another one."}')], ce_id=b"e1", ce_source=b"/wire")
+    attributes = {"ce_id": b"e1", "ce_source": b"https://wire.example/a"}  # a path alone would be no source
+    sent = feed(settings, [(b"k", b'{"title": "T", "text": "One text."}')], **attributes)
+    sent += feed(settings, [(b"l", b'{"title": "U", "text": "Another one."}')], **attributes)
     run_until(settings, 2)
     came = assert_exactly_once(settings, sent)
     assert {kind for kind, _ in came.verdicts().values()} == {"unique", "update"}, "two versions of one id"
