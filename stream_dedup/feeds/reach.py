@@ -6,8 +6,8 @@ are checked, and the socket connects to one of those. So names of private addres
 and other notations of an address (hexadecimal, IPv4 within IPv6) are all seen as what they are.
 
 The operator's word counts: hosts and networks of `[feeds] internal`, on any port, and the host and port of a listed URL
-for the polls of that feed. Connections of the latter are kept apart, so that no other request uses an open one. A listed
-name that was public once stays so in this process, or its owner could point it at the operator's network.
+for the polls of that feed. Connections of the latter are kept apart, so that no other request uses an open one. A
+listed name that was public once stays so in this process, or its owner could point it at the operator's network.
 
 A proxy of the environment looks names up itself: then only ports and written addresses are checked.
 """
