@@ -201,7 +201,7 @@ class Survey:
         found.looked += 1
         self._shapes[record.shape] += 1
         for counts, name in [(self._left, name) for name in record.left] + [
-            (self._origins[field], name) for field, name in record.names.items()
+            (self._origins[field], name) for field, name in record.names.items() if field in self._origins
         ]:
             if name in counts or len(counts) < _PATHS:
                 counts[name] += 1

@@ -164,8 +164,8 @@ def test_an_open_transaction_upstream_is_named_and_its_records_count_as_lag(
         assert seen.lag[1] == 51
         reason = seen.reasons[Wait.PRODUCERS]
         with administrator(settings) as admin:
-            [one] = [one for one in admin.describe_producers([place])[place].active_producers if one.producer_id > 0]
-            assert f"an open transaction of the producer with the id {one.producer_id} " in reason
+            producers = admin.describe_producers([place])[place].active_producers
+            [one] = [one for one in producers if f"of the producer with the id {one.producer_id} " in reason]
             assert f"holds partition 1 of {settings.topics.input}: 51 offsets from 5 on" in reason
             assert f"abort --topic {settings.topics.input} --partition 1 --start-offset 5" in reason
             spec = AbortTransactionSpec(

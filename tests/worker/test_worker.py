@@ -119,7 +119,7 @@ BROKEN: dict[str, tuple[bytes | None, bytes | None, str | None]] = {
     "tombstone": (b"10", None, None),
     "nested bomb": (b"12", b'{"id": "12", "text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "json"),
     "nested bomb beside": (b"13", b'{"text": "x y z", "o": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, "json"),
-    "a number of many digits": (b"14", b'{"id": "14", "text": "x", "n": ' + b"9" * 100_000 + b"}", None),
+    "a number of many digits": (b"14", b'{"id": "14", "text": "x", "n": ' + b"9" * 100_000 + b"}", "type"),
     "an id of a megabyte": (b"15", article("i" * 2**20, TEXT + " Two."), "id"),
     "a key of a megabyte": (b"k" * 2**20, article("16", TEXT + " Three."), None),
     "nulls in the text": (b"17", article("17", "a\x00b " * 50), None),
