@@ -101,9 +101,8 @@ def test_labels_without_an_answer_to_the_second_question_count_for_the_first(pla
     (place.sample / "labels.jsonl").write_text(json.dumps(label) + "\n", "utf-8")
     shown = place.label("q")
     assert "1 of 8 pairs are labelled" in shown
-    population = (
-        "items held back or named updates" if any(pair["forward"] for pair in place.pairs) else "items held back"
-    )
+    has_updates = any(pair["decision"]["verdict"] == "update" for pair in place.pairs)
+    population = "items held back or named updates" if has_updates else "items held back"
     assert f"precision of all {population}, estimated with weights: 1.000" in shown
     assert "missed" not in shown
 
