@@ -39,9 +39,6 @@ from stream_dedup.settings.judging import NOVELTY_NAMES
 _SAME_HEADLINE, _ANOTHER_HEADLINE = np.float32(0.8), np.float32(0.5)
 # Shingles of a short notice: two changed numbers in 40 shingles reduce the Jaccard to .8 or less.
 _SHORT = 40
-# Least share of a headline's words in its text: .4 or more in 150 articles of two languages with new headlines,
-# .17 or less in 11 pairs of pages whose extracted text was only boilerplate.
-_GROUNDED = np.float32(0.25)
 # Longer and shorter than these ratios say no more.
 _LEAST_RATIO, _MOST_RATIO = np.float32(-1.5), np.float32(2.0)
 NEXT_DAY_HOURS = 16

@@ -75,8 +75,8 @@ _EDITS, _EDIT_SEED = 30, 2
 # article may be called another one or not.
 _OTHER_ARTICLES = ("form", "half", "swallow", "filler", "footer", "paywall")
 _KINSHIP_WEIGHTS = {"form": 0.1}
-# Missed at which the curve is read, and the one at which features are weighed against each other.
-_MISSED, _USUAL = (0.02, 0.03, 0.04, 0.06, 0.08), 0.04
+# Missed at which the curve is read.
+_MISSED = (0.02, 0.03, 0.04, 0.06, 0.08)
 # Candidates of each corpus that are alike in nothing, and what each counts in the fit.
 _FAR_PAIRS, _FAR_WEIGHT = 120, 0.1
 # Log-odds of the same words, which are held back before novelty is asked.
