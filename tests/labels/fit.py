@@ -140,13 +140,14 @@ def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None, o
     """Boosted trees that are monotone as `rule` says. counts_for: what each row counts, (n,); default 1."""
     names, (rising, falling) = (rule.KINSHIP, rule.KINSHIP_MONOTONE) if of_kinship else (rule.NOVELTY, rule.MONOTONE)
     monotone = [(name in rising) - (name in falling) for name in names]
-    model = lightgbm.LGBMClassifier(
-        n_estimators=_TREES[of_kinship], max_depth=DEPTH, num_leaves=2**DEPTH, learning_rate=_RATE[of_kinship],
-        reg_lambda=1.0, min_child_samples=20, min_child_weight=0.01, monotone_constraints=monotone,
-        monotone_constraints_method="advanced", num_threads=1, deterministic=True, force_col_wise=True, verbose=-1,
-    )  # fmt: skip
-    model.fit(columns, outcome, sample_weight=counts_for)
-    found = model.booster_.dump_model()["tree_info"]
+    settings = {
+        "objective": "binary", "max_depth": DEPTH, "num_leaves": 2**DEPTH, "learning_rate": _RATE[of_kinship],
+        "lambda_l2": 1.0, "min_data_in_leaf": 20, "min_sum_hessian_in_leaf": 0.01, "monotone_constraints": monotone,
+        "monotone_constraints_method": "advanced", "num_threads": 1, "deterministic": True, "force_col_wise": True,
+        "verbose": -1,
+    }  # fmt: skip
+    data = lightgbm.Dataset(columns, outcome, weight=counts_for)
+    found = lightgbm.train(settings, data, _TREES[of_kinship]).dump_model()["tree_info"]
     inner = 2**DEPTH - 1
     trees = Trees(
         np.zeros((len(found), inner), np.uint8),

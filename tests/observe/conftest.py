@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import IN_CI
+from tests.debian import apt
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -42,8 +42,7 @@ def chromium() -> str:
     """Return the path of Chromium."""
     path = shutil.which("chromium")
     if path is None and IN_CI and os.geteuid() == 0:
-        for command in (["update", "-q"], ["install", "-qy", "--no-install-recommends", "chromium"]):
-            subprocess.run(["apt-get", *command], check=True, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"})
+        apt(["update", "-q"], ["install", "-qy", "--no-install-recommends", "chromium"])
         path = shutil.which("chromium")
     if path is None:
         pytest.skip("there is no chromium; install it: apt-get install chromium")

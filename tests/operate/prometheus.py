@@ -25,6 +25,7 @@ import pytest
 
 from stream_dedup.demo.embedded import end, free_ports
 from tests.broker import launch
+from tests.debian import apt
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "rules.yml"
@@ -98,19 +99,15 @@ def binaries() -> Path:
 def _unpack(target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-
-        def run(*command: str) -> None:
-            subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=240)
-
+        folder = Path(directory)
         try:
-            run("apt-get", "download", "prometheus")
+            apt(["download", "prometheus"], folder=folder)
         except subprocess.CalledProcessError:  # there are no package lists yet, or they name an older version
-            run("apt-get", "update")
-            run("apt-get", "download", "prometheus")
-        [package] = Path(directory).glob("*.deb")
-        run("dpkg", "-x", str(package), "unpacked")
+            apt(["update"], ["download", "prometheus"], folder=folder)
+        [package] = folder.glob("*.deb")
+        subprocess.run(["dpkg", "-x", package, folder / "unpacked"], check=True, capture_output=True, timeout=240)
         with suppress(OSError):  # another run was quicker
-            (Path(directory) / "unpacked").rename(target)
+            (folder / "unpacked").rename(target)
 
 
 def promtool(*arguments: str) -> str:
