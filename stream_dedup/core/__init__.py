@@ -1,0 +1,134 @@
+"""The only door to the compiled core: C through ctypes, one library for all versions of Python.
+
+In: the name of a function of core.h and its arguments. Out: the number that it returns; a negative one is raised. A
+call releases the interpreter lock, so other threads run meanwhile. An array passes as its address, so it must be
+contiguous; lengths pass beside it. A `Struct` passes by its address, and keeps the arrays that it points to.
+
+>>> call("core_version")
+1
+"""
+
+import ctypes
+import threading
+import weakref
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.errors import ConfigError, InputError
+
+LIBRARY = Path(__file__).with_name("_core.so")
+"""What the build makes of the C files beside this one (build.py)."""
+VERSION = 1
+"""Of the functions and structs in core.h: a library of another build must not be called with them."""
+
+POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
+INT32, FLOAT, BOOL = ctypes.c_int32, ctypes.c_float, ctypes.c_bool
+
+_NO_MEMORY, _BAD_SIZE = -1, -2
+
+
+def _load() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+    except OSError as error:
+        raise ConfigError(
+            f"the compiled core cannot be loaded: {error}. Install the package again; from a checkout: "
+            "python stream_dedup/core/build.py"
+        ) from error
+    if library.core_version() != VERSION:
+        raise ConfigError(
+            f"{LIBRARY.name} is of another version of the sources; compile it again: python stream_dedup/core/build.py"
+        )
+    library.arena_new.restype = ctypes.c_void_p
+    library.arena_free.argtypes, library.arena_free.restype = [ctypes.c_void_p], None
+    return library
+
+
+_LIBRARY = _load()
+
+
+class Struct(ctypes.Structure):
+    """A struct of core.h with the same fields. Its arrays stay alive as long as it does.
+
+    `name`: in core.h. Fields of type POINTER take an array, or None.
+    """
+
+    name: ClassVar[str]
+    known: ClassVar[dict[str, type["Struct"]]] = {}
+
+    def __init_subclass__(cls, name: str, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        cls.name = name
+        Struct.known[name] = cls
+
+    def __init__(self, **values: Any) -> None:
+        self.kept = values
+        super().__init__(**{key: _field(value) for key, value in values.items()})
+
+
+RECORDS: dict[str, np.dtype[np.void]] = {}
+"""The dtypes whose rows C reads as structs, by the struct's name."""
+
+
+def record(name: str, fields: list[tuple[Any, ...]]) -> "np.dtype[np.void]":
+    """An aligned dtype whose rows are the struct `name` of core.h."""
+    RECORDS[name] = np.dtype(fields, align=True)
+    return RECORDS[name]
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where the elements of a contiguous array begin. Raises ValueError if they do not lie one after the other."""
+    if not array.flags.c_contiguous:
+        raise ValueError(f"an array of shape {array.shape} is not contiguous; the core reads it by its address")
+    return int(array.ctypes.data)
+
+
+def call(name: str, *arguments: Any) -> int:
+    """Call a function of core.h: arrays, Structs, whole numbers (int64_t, uint64_t), floats (double), None (NULL).
+
+    Raises MemoryError, and InputError if a size or a position from outside does not fit.
+    """
+    function = getattr(_LIBRARY, name)
+    function.restype = ctypes.c_int64
+    result: int = function(*map(_argument, arguments))
+    if result >= 0:
+        return result
+    if result == _NO_MEMORY:
+        raise MemoryError(f"{name}: no memory left; give the process more, or take smaller batches")
+    raise InputError(f"{name}: a size or position does not fit its data (code {result}); the stored state is damaged")
+
+
+def _field(value: Any) -> Any:
+    return address(value) if isinstance(value, np.ndarray) else value
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return ctypes.c_void_p(address(value))
+    if isinstance(value, ctypes.Structure):
+        return ctypes.byref(value)
+    if isinstance(value, float):
+        return ctypes.c_double(value)
+    return None if value is None else value if isinstance(value, ctypes.c_void_p) else ctypes.c_int64(value)
+
+
+class _Arena:
+    def __init__(self) -> None:
+        self.pointer = ctypes.c_void_p(_LIBRARY.arena_new())
+        if not self.pointer:
+            raise MemoryError("no memory left for the compiled core")
+        weakref.finalize(self, _LIBRARY.arena_free, self.pointer)
+
+
+_ARENAS = threading.local()
+
+
+def arena() -> ctypes.c_void_p:
+    """This thread's scratch memory, for functions that take one. What they take ends with the call."""
+    if not hasattr(_ARENAS, "own"):
+        _ARENAS.own = _Arena()
+    pointer: ctypes.c_void_p = _ARENAS.own.pointer
+    return pointer
