@@ -73,4 +73,197 @@ static inline uint64_t load64(const uint8_t *from) {
 static inline int64_t trailing_zeros(uint64_t word) { return word ? __builtin_ctzll(word) : 64; }
 static inline int64_t bit_count(uint64_t word) { return __builtin_popcountll(word); }
 
+static inline float max_f32(float a, float b) { return b > a ? b : a; } /* a if one is not a number */
+static inline float min_f32(float a, float b) { return b < a ? b : a; }
+static inline double max_f64(double a, double b) { return b > a ? b : a; }
+static inline double min_f64(double a, double b) { return b < a ? b : a; }
+
+/* Sort whole numbers in place (sets.c). O(n log n), no memory. */
+void sort_u64(uint64_t *values, int64_t count);
+
+/* ---- word filters: see fingerprint/word_filter.py ---- */
+
+enum {
+    FILTER_BITS = 768,
+    FILTER_BYTES = FILTER_BITS / 8,
+    NO_WORD = FILTER_BITS,   /* in place of the bit of a word: a token that is none */
+    WORD_SET_BYTES = 4096,   /* the words of a new item's text, exact to 15 bits of each hash */
+    HEADLINE_WORDS = 24,     /* of a new item's headline that are kept */
+    HEADLINE_NUMBERS = 8,
+};
+
+/* The bit of a 32-bit hash, 0 to 767. */
+static inline int64_t bit_of_word(uint32_t hash) { return (int64_t)(((uint64_t)hash * FILTER_BITS) >> 32); }
+/* The second bit of a number; 0x9E3779B1 is a prime near 2^32 divided by the golden ratio. */
+static inline int64_t second_bit(uint32_t hash) { return bit_of_word(hash * 0x9E3779B1u); }
+/* The bit of a number among the 64 that are for numbers alone; the factor is odd, as in the mixer of Stafford. */
+static inline uint64_t bit_of_number(uint32_t hash) { return 1ull << ((hash * 0xD6E8FEB86659FD93ull) >> 58); }
+static inline bool has_bit(const uint8_t *bits, int64_t place) { return (bits[place >> 3] >> (place & 7)) & 1; }
+static inline bool has_word(const uint8_t *bits, uint32_t hash) { return has_bit(bits, bit_of_word(hash)); }
+static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t hash) {
+    return figures & bit_of_number(hash) && has_bit(bits, bit_of_word(hash)) && has_bit(bits, second_bit(hash));
+}
+
+/* ---- signatures: as they are stored, packed ---- */
+
+enum { AT_ROW_ID = 0, AT_DIGEST = 8, AT_SOURCE = 16, AT_TIME = 24, AT_BODY_SIZE = 44, AT_HEADLINE_SIZE = 48 };
+
+/* Where the fields of a family begin in a signature; -1 for a field that it does not have. A family has a SimHash of
+ * `simhash_words` words, or all of the others. */
+typedef struct layout {
+    int64_t stride; /* bytes of a signature */
+    int64_t simhash, form, headline, words, figures, body;
+    int64_t simhash_words, headline_features, body_bytes; /* body_bytes: 0 if bodies are stored whole */
+} layout;
+
+/* `count` signatures. For exact comparison: body i, packed, is bodies[bounds[i]:bounds[i + 1]]; else bounds is NULL. */
+typedef struct signatures {
+    const uint8_t *rows;
+    const uint8_t *bodies;
+    const int64_t *bounds;
+    int64_t count;
+    layout layout;
+} signatures;
+
+static inline const uint8_t *signature_at(const signatures *all, int64_t i) { return all->rows + i * all->layout.stride; }
+static inline uint64_t row_id_of(const uint8_t *signature) { return load64(signature + AT_ROW_ID); }
+static inline uint64_t digest_of(const uint8_t *signature) { return load64(signature + AT_DIGEST); }
+static inline uint64_t source_of(const uint8_t *signature) { return load64(signature + AT_SOURCE); }
+static inline int64_t time_of(const uint8_t *signature) { return (int64_t)load64(signature + AT_TIME); }
+
+/* ---- boilerplate (boilerplate.c) ---- */
+
+/* A passage and its last three sightings, s, the latest first. A bucket has four, one cache line. hash 0: free. */
+typedef struct sighted {
+    uint32_t hash, seen[3];
+} sighted;
+
+typedef struct boilerplate {
+    sighted *entries;
+    int64_t count; /* of entries, a power of two */
+} boilerplate;
+
+/* What an entry held before it changed. */
+typedef struct change {
+    int64_t entry;
+    sighted before;
+} change;
+
+/* Changes to undo, in order, `count` of at most `room`. */
+typedef struct changes {
+    change *list;
+    int64_t count, room;
+} changes;
+
+/* Read the hash's bucket into the cache. */
+void touch_boilerplate(const boilerplate *table, uint32_t hash);
+/* Whether a passage was seen in three originals since `start`, s. */
+bool is_boilerplate(const boilerplate *table, uint32_t hash, uint32_t start);
+/* Count the passages of an original at `time`, s: the first 128, each once. log: NULL, or has room for them all. */
+void add_original(const boilerplate *table, const uint32_t *hashes, int64_t count, uint32_t time, changes *log);
+/* The same for n originals; hashes: of all, one after the other. */
+CORE_API int64_t add_originals(const boilerplate *table, const uint32_t *hashes, int64_t hash_count,
+                               const int64_t *counts, const uint32_t *times, int64_t n, changes *log);
+/* Restore the entries that were noted, the last one first, and empty the log. */
+CORE_API int64_t undo_changes(const boilerplate *table, changes *log);
+/* `is_boilerplate` for n hashes. */
+CORE_API int64_t find_boilerplate(const boilerplate *table, const uint32_t *hashes, int64_t n, int64_t start,
+                                  bool *found);
+
+/* ---- novelty (novelty.c) ---- */
+
+/* What n texts consist of: see `Texts` in fingerprint.py. firsts, lasts: (n, 2), of passages and of numbers. */
+typedef struct texts {
+    const int64_t *firsts, *lasts;
+    const uint32_t *headline_words, *headline_numbers; /* (n, 24) and (n, 8), ended by 0 */
+    const uint16_t *words;                             /* of each token: its bit in a filter, or NO_WORD */
+    const uint64_t *shingles;
+    const uint32_t *number_values;
+    const int32_t *number_tokens;
+    const int64_t *ends; /* of each passage: the token after it */
+    const uint32_t *hashes;
+    const bool *is_prose, *is_last;
+    const int64_t *first_shingles, *last_shingles;
+    int64_t word_count, shingle_count, number_count, passage_count;
+} texts;
+
+/* What is known of new items, and not stored: see `News` in additions.py. */
+typedef struct news {
+    int64_t count;
+    const uint8_t *words;   /* (count, 4096); NULL if the family has none */
+    const int8_t *corrects; /* (count,) see corrections.py */
+    int64_t hamming;        /* of the scheme */
+    int64_t asks_novelty;   /* else what follows is not read */
+    texts texts;
+    boilerplate boilerplate;
+    const uint32_t *starts; /* (count,) begin of each item's window, s */
+} news;
+
+/* ---- similarity (similarity.c) ---- */
+
+/* A pair of a new and a known item: SIMILARITY in similarity.py says what each field means. */
+typedef struct similarity {
+    float body, containment, coverage, article_coverage, headline;
+    float grounded;
+    float distance, log_size_ratio, apart, article_share, article_tokens;
+    float words, new_words, new_sentences;
+    float numbers, new_numbers, new_numbers_anywhere;
+    float headline_numbers, new_headline_numbers, new_headline_words;
+    float headline_gains, headline_figures, headline_losses, spread;
+    float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
+    uint32_t smaller_size;
+    bool swapped, reordered, same_form, same_source, same_text, same_id, within_hamming, corrects;
+} similarity;
+
+/* Room to measure one item of a batch at a time; large enough for each of them. */
+typedef struct workspace workspace;
+
+/* Take a workspace for the items of `news` and what they are compared with, and check the sizes that will be read:
+ * the bounds of bodies, and those of texts. Returns 0 or an error. */
+int64_t take_workspace(arena *scratch, const news *news, const signatures *fresh, const signatures *known,
+                       workspace **taken);
+/* Write into similar[k] the similarities of the new item, number `item` of `news` and signature i of `fresh`, and of
+ * the known signature slots[k]. The caller has set similar[k].apart, and checks i, item and slots. */
+void measure(workspace *room, similarity *similar, const news *news, int64_t item, const signatures *fresh, int64_t i,
+             const signatures *known, const int64_t *slots, int64_t count);
+
+/* ---- rule (rule.c): every number comes from rule.py ---- */
+
+/* Boosted trees: see trees.py. */
+typedef struct trees {
+    const uint8_t *features; /* (count, 15) */
+    const float *thresholds; /* (count, 15) */
+    const float *values;     /* (count, 31) */
+    int64_t count, feature_count;
+} trees;
+
+enum { FIXED_TERMS = 4 };
+
+/* The settings of a decision, and the constants of the rule, which rule.py explains. */
+typedef struct thresholds {
+    trees novelty, kinship;
+    float fixed_weights[FIXED_TERMS];
+    float body, hold_below;
+    float fact, same_article;
+    float same_headline, another_headline, shortest, least_ratio, most_ratio, next_day, bulletin_hours;
+    float figures, fewest_words, another_text, same_wording, form_tokens, new_to_version, same_order;
+    float few_new, few_lost, one_figure;
+    bool is_plain;
+} thresholds;
+
+/* Log-odds that the new item of a pair has something new; not a number where it is not asked. */
+float novelty_logit(const similarity *s, const thresholds *t);
+/* Log-odds that a pair is the same article; from `same_article` on it counts as the same. */
+float kinship_logit(const similarity *s, const thresholds *t);
+/* Whether a pair is one article: by kinship, and not a new event in the same words. */
+bool is_same_article(const similarity *s, const thresholds *t);
+/* Whether a pair has the same words, and yet reports two events. */
+bool is_another_event(const similarity *s, const thresholds *t);
+/* Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard. */
+bool is_alike(const similarity *s, const thresholds *t);
+/* Whether a pair has the same words, headline included, and is not a new event. */
+bool is_repeat(const similarity *s, const thresholds *t);
+/* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
+int64_t strongest_view(const similarity *s, const thresholds *t);
+
 #endif
