@@ -266,4 +266,44 @@ bool is_repeat(const similarity *s, const thresholds *t);
 /* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
 int64_t strongest_view(const similarity *s, const thresholds *t);
 
+/* ---- times and windows (index.c, judge.c) ---- */
+
+/* The time of a row whose time is doubted, and of one that is forgotten: index/times.py. */
+#define ANY_TIME INT64_MAX
+#define FORGOTTEN INT64_MIN
+
+/* Which rows count for an item: a row of index.times.Windows. From row RECENT on, rows with a time from LOW to HIGH or
+ * with ANY_TIME; before it, from OLD_LOW to OLD_HIGH. All inclusive. */
+enum { RECENT, LOW, HIGH, OLD_LOW, OLD_HIGH, WINDOW_SIZE };
+
+/* Whether a row with this time counts for an item: the one place that applies its window. */
+static inline bool is_visible(int64_t time, bool is_recent, const int64_t *window) {
+    if (is_recent) return (window[LOW] <= time && time <= window[HIGH]) || time == ANY_TIME;
+    return window[OLD_LOW] <= time && time <= window[OLD_HIGH];
+}
+
+/* Steps of elapsed event time for which an arrival is recent: dedup/clocks.py. */
+enum { RECENT_STEPS = 65 };
+
+/* Whether an earlier item of the batch, with this step and time of clocks.Scope, counts for an item at step `now`. */
+static inline bool is_in_window(int64_t step, int64_t time, int64_t now, const int64_t *window) {
+    return is_visible(time, step >= now - RECENT_STEPS, window);
+}
+
+/* ---- index (index.c) ---- */
+
+/* A pair that a lookup found is one word: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
+ * held) from ROW_SHIFT on, and below it the column of the item's key. */
+enum { ROW_SHIFT = 12, ITEM_SHIFT = 44, COLUMN = (1 << ROW_SHIFT) - 1 };
+
+/* Whether two keys of a table match: the `dont_care` lower bits may differ, in at most `max_hamming` places.
+ *
+ * Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off. Therefore one more bit may differ
+ * where the upper bits are all zero. With dont_care = 0 keys must be equal. */
+static inline bool is_near(uint32_t key, uint32_t other, int64_t dont_care, int64_t max_hamming) {
+    uint64_t differ = key ^ other;
+    int64_t most = max_hamming + ((uint64_t)key >> dont_care == 0);
+    return differ >> dont_care == 0 && bit_count(differ) <= most && key && other;
+}
+
 #endif
