@@ -65,8 +65,15 @@ class Struct(ctypes.Structure):
         Struct.known[name] = cls
 
     def __init__(self, **values: Any) -> None:
-        self.kept = values
-        super().__init__(**{key: _field(value) for key, value in values.items()})
+        super().__init__()
+        self.kept: dict[str, Any] = {}
+        self.set(**values)
+
+    def set(self, **values: Any) -> None:
+        """Set some of the fields."""
+        self.kept |= values
+        for key, value in values.items():
+            setattr(self, key, _field(value))
 
 
 RECORDS: dict[str, np.dtype[np.void]] = {}

@@ -125,6 +125,12 @@ typedef struct signatures {
     layout layout;
 } signatures;
 
+/* A signature, and its packed body for exact comparison, or NULL. */
+typedef struct view {
+    const uint8_t *signature, *body;
+    int64_t body_bytes;
+} view;
+
 static inline const uint8_t *signature_at(const signatures *all, int64_t i) { return all->rows + i * all->layout.stride; }
 static inline uint64_t row_id_of(const uint8_t *signature) { return load64(signature + AT_ROW_ID); }
 static inline uint64_t digest_of(const uint8_t *signature) { return load64(signature + AT_DIGEST); }
@@ -305,5 +311,84 @@ static inline bool is_near(uint32_t key, uint32_t other, int64_t dont_care, int6
     int64_t most = max_hamming + ((uint64_t)key >> dont_care == 0);
     return differ >> dont_care == 0 && bit_count(differ) <= most && key && other;
 }
+
+/* ---- judging (judge.c) ---- */
+
+enum { MAX_CANDIDATES = 12 }; /* that an item is compared with: candidates.py */
+
+/* Kinds of subjects: batch.py. */
+enum { EMPTY, ITEM, TOMBSTONE };
+
+/* An item to judge, or a settled one: SUBJECT in decide.py says what each field means. */
+typedef struct subject {
+    uint64_t row_id, version;
+    int64_t time, stated, elapsed;
+    int64_t step, index_time, window[WINDOW_SIZE];
+    int64_t first_word, last_word, limit;
+    uint32_t seen_at;
+    uint8_t kind;
+} subject;
+
+/* What the questions of decide.py find, in their order. */
+typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, DIFFERENT } finding;
+
+/* What became of an item: OUTCOME in decide.py. */
+typedef struct outcome {
+    int64_t row, row_number;
+    similarity similar;
+    float logit;
+    int32_t candidates;
+    uint8_t finding;
+    bool is_added;
+} outcome;
+
+/* The originals of this name, an id or a version, are forgotten: those that came before this addition. */
+typedef struct deletion {
+    int64_t before;
+    uint64_t name;
+} deletion;
+
+/* Rows of the index as rows.py keeps them, SEGMENT_ROWS to a segment. ends: of each body, with a 0 in front. */
+typedef struct segment {
+    const uint8_t *signatures, *bodies;
+    const void *ends;
+    int64_t end_bytes; /* 4 or 8; 0: there are no bodies */
+} segment;
+
+enum { SEGMENT_BITS = 16 };
+
+/* A batch that is judged: `Batch` in decide.py. */
+typedef struct batch {
+    const subject *subjects;
+    outcome *outcomes;
+    signatures items;
+    int64_t settled;
+    /* Candidates: of the batch, by the items' keys, and of the index. */
+    const uint32_t *keys;
+    int32_t *links;
+    const int64_t *dont_care_bits;
+    int64_t columns, max_hamming, bucket_limit;
+    const int64_t *words;
+    int64_t word_count, first_row;
+    const segment *segments;
+    int64_t first_stored, next_row, first_kept_row;
+    /* Arrivals of rows: the first row of each step, and its elapsed event time, ms. */
+    const int64_t *arrival_rows, *arrival_times;
+    int64_t arrival_count, step_length, window;
+    deletion *deletions;
+    int64_t deletion_room, added, deleted;
+    bool forwards, drops;
+} batch;
+
+/* Write into links (count, columns) where the newest earlier item has the same key in the same table: item << ROW_SHIFT
+ * | column, or -1. first_columns: (tables + 1,) of each table, and `columns`. */
+CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
+                            int64_t tables, const int64_t *dont_care_bits, int32_t *links);
+/* Judge the items from j on. Returns their number, or the one for which the index has to be asked for more rows. */
+CORE_API int64_t judge_items(arena *scratch, batch *all, const news *news, const thresholds *rule, changes *log,
+                             int64_t j);
+CORE_API int64_t max_candidates(void);
+/* The name of one version of an id: of the hash of the id and the digest of the words, see candidates.py. */
+static inline uint64_t version_of(uint64_t row_id, uint64_t digest) { return row_id ^ (digest * GOLDEN >> 32); }
 
 #endif

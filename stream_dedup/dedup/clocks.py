@@ -48,7 +48,6 @@ from stream_dedup.index.times import (
     OLD_LOW,
     RECENT,
     Windows,
-    is_visible,
 )
 
 START = -(2**62)
@@ -173,7 +172,7 @@ def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
 
 _STEPS_PER_WINDOW = 64
 # Steps for which an arrival is recent: one more, because both ends are rounded down and a window need not be a multiple
-# of the step.
+# of the step. The same in core.h.
 _RECENT_STEPS = _STEPS_PER_WINDOW + 1
 
 
@@ -212,8 +211,14 @@ class Arrivals:
 
     def before_or_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The elapsed event time at which rows arrived, rounded down to a step, ms; START if no longer recent."""
-        steps = np.array(self._steps, np.int64) * self.step
-        return np.append(START, steps)[np.searchsorted(self._rows, rows, "right")]
+        first, times = self.table()
+        return times[np.searchsorted(first, rows, "right")]
+
+    def table(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first row of each step that is recent, (s,), and the elapsed event times of these steps, ms, with START
+        in front, (s + 1,).
+        """
+        return np.array(self._rows, np.int64), np.append(START, np.array(self._steps, np.int64) * self.step)
 
     def steps(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the steps."""
@@ -234,7 +239,7 @@ class Arrivals:
 class Scope(NamedTuple):
     """Which originals count for each of m items: the one place that says where a window ends.
 
-    windows: for lookups in the index; `is_in_window` applies the same to items of the batch, whose arrivals have the
+    windows: for lookups in the index; judge.c applies the same to items of the batch, whose arrivals have the
     numbers `steps`, (m,), and whose times, as the index would store them, are `times`, (m,). begins: (m,) of the
     windows, ms, for passages.
     """
@@ -257,12 +262,6 @@ def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
     windows[:, OLD_HIGH] = high
     times = np.where(doubted, ANY_TIME, batch_times.times)
     return Scope(windows, arrivals.steps(batch_times.elapsed), times, batch_times.times - window)
-
-
-@njit(inline="always")
-def is_in_window(step, time, now, windows, item):
-    """Whether an earlier item of the batch, with this step and time of `Scope`, counts for an item at step `now`."""
-    return is_visible(time, step >= now - _RECENT_STEPS, windows, item)
 
 
 def sightings(times: NDArray[np.int64], watermarks: NDArray[np.int64], window: int) -> NDArray[np.int64]:

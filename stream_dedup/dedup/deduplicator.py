@@ -361,24 +361,23 @@ class Deduplicator:
 
 def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Clocks) -> Delta:
     """Collect the changes of a batch to the index. `clocks`: as they were before it."""
-    resolution, added = decided.resolution, decided.additions - decided.settled
-    deletions = np.empty(decided.deletions.stop - decided.deletions.start, FORGOTTEN_ORIGINAL)
-    deletions["before"] = resolution.before[decided.deletions] - decided.settled
-    deletions["row_id"] = resolution.forgotten[decided.deletions]
+    added = np.flatnonzero(decided.outcomes["is_added"])
+    deletions = np.empty(len(decided.deletions), FORGOTTEN_ORIGINAL)
+    deletions["before"], deletions["row_id"] = decided.deletions["before"], decided.deletions["name"]
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"], arrivals["elapsed"] = times.watermarks[added], times.elapsed[added]
     arrivals["doubted"] = times.is_doubted[added]
     # The passages of those that are articles of their own, no updates.
     texts = ready.prints.texts or Texts.nothing(len(ready.subjects))
     first, last = texts.firsts[added, 0], texts.lasts[added, 0]
-    is_another = np.isin(resolution.outcome[decided.additions], (NEW, DIFFERENT))
+    is_another = np.isin(decided.outcomes["finding"][added], (NEW, DIFFERENT))
     counts = np.where(is_another, np.minimum(last - first, MOST_PASSAGES), 0)
     passages = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
     watermark, elapsed = clocks.watermark, clocks.elapsed
     if len(times.times):
         watermark, elapsed = int(times.watermarks[-1]), int(times.elapsed[-1])
     return Delta(
-        decided.signatures.take(decided.additions),
+        decided.signatures.take(added),
         ready.prints.keys.take(added, axis=0),
         [ready.subjects[j].id for j in added.tolist()],
         deletions,
