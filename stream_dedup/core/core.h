@@ -78,31 +78,81 @@ static inline float min_f32(float a, float b) { return b < a ? b : a; }
 static inline double max_f64(double a, double b) { return b > a ? b : a; }
 static inline double min_f64(double a, double b) { return b < a ? b : a; }
 
-/* Sort whole numbers in place (sets.c). O(n log n), no memory. */
-void sort_u64(uint64_t *values, int64_t count);
-
-/* ---- word filters: see fingerprint/word_filter.py ---- */
+/* ---- packed sets (sets.c): see fingerprint/packed_sets.py ---- */
 
 enum {
-    FILTER_BITS = 768,
+    SET_HASH_BITS = 24,        /* upper bits of a shingle that are stored */
+    SET_MOST_MEMBERS = 1 << 16, /* and how many of them */
+};
+
+/* The Golomb-Rice parameter of a set: n hashes of 24 bits lie 2^24 / n apart, and 11/16 of that is best. */
+static inline int64_t rice_bits(int64_t count) {
+    int64_t gap = (11ll << SET_HASH_BITS) / (16 * max_i64(count, 1)), bits = 0;
+    while (gap >> (bits + 1)) bits++;
+    return bits;
+}
+
+/* Decode a set of `count` members from data[:size]; return how many are stored, at most SET_MOST_MEMBERS. */
+int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members);
+
+/* The stored members, ascending, of a set of `size`. */
+typedef struct stored_set {
+    const uint32_t *members;
+    int64_t count, size;
+} stored_set;
+
+/* Members that two sets share, and the members of each that count. */
+typedef struct shared_members {
+    int64_t both, of_left, of_right;
+} shared_members;
+
+shared_members common_members(stored_set left, stored_set right);
+/* Sort whole numbers in place. O(n log n), no memory. */
+void sort_u64(uint64_t *values, int64_t count);
+
+/* ---- what texts consist of: see fingerprint.py ---- */
+
+/* A passage of a text; the passages cut each text without a gap. Tokens and shingles count from those of the first
+ * text of a batch. */
+typedef struct {
+    int64_t end;                         /* the token after it */
+    int64_t first_shingle, last_shingle; /* those that begin in it and end in its sentence */
+    uint32_t hash;                       /* of its tokens */
+    bool is_prose;                       /* it is part of a sentence of prose */
+    bool is_last;                        /* it ends its sentence or line */
+} passage;
+
+typedef struct {
+    uint32_t value; /* a hash, never 0 */
+    int32_t token;  /* the first one */
+} number;
+
+enum {
+    FILTER_BITS = 768, /* of the filter of words and numbers: word_filter.py */
     FILTER_BYTES = FILTER_BITS / 8,
-    NO_WORD = FILTER_BITS,   /* in place of the bit of a word: a token that is none */
-    WORD_SET_BYTES = 4096,   /* the words of a new item's text, exact to 15 bits of each hash */
-    HEADLINE_WORDS = 24,     /* of a new item's headline that are kept */
+    NO_WORD = FILTER_BITS, /* in place of the bit of a word: a token that is none */
+    WORD_SET_BYTES = 4096, /* of a set of 15-bit word hashes */
+    HEADLINE_WORDS = 24,   /* of a headline that are kept, as features in its signature and as hashes */
     HEADLINE_NUMBERS = 8,
 };
 
-/* The bit of a 32-bit hash, 0 to 767. */
-static inline int64_t bit_of_word(uint32_t hash) { return (int64_t)(((uint64_t)hash * FILTER_BITS) >> 32); }
-/* The second bit of a number; 0x9E3779B1 is a prime near 2^32 divided by the golden ratio. */
-static inline int64_t second_bit(uint32_t hash) { return bit_of_word(hash * 0x9E3779B1u); }
-/* The bit of a number among the 64 that are for numbers alone; the factor is odd, as in the mixer of Stafford. */
-static inline uint64_t bit_of_number(uint32_t hash) { return 1ull << ((hash * 0xD6E8FEB86659FD93ull) >> 58); }
-static inline bool has_bit(const uint8_t *bits, int64_t place) { return (bits[place >> 3] >> (place & 7)) & 1; }
+static inline bool has_bit(const uint8_t *bits, int64_t place) { return bits[place >> 3] >> (place & 7) & 1; }
+
+/* The bit of a 32-bit hash in a filter. */
+static inline int64_t bit_of_word(uint32_t hash) { return (int64_t)((uint64_t)hash * FILTER_BITS >> 32); }
+
+/* The second bit of a number: by a prime near 2^32 divided by the golden ratio. */
+static inline int64_t second_bit(uint32_t hash) { return bit_of_word((uint32_t)(hash * 0x9E3779B1u)); }
+
+/* The bit of a number among the 64 that are for numbers alone: an odd factor, as in the mixer of Stafford. */
+static inline uint64_t bit_of_number(uint32_t hash) { return 1ull << ((uint64_t)hash * 0xD6E8FEB86659FD93ull >> 58); }
+
 static inline bool has_word(const uint8_t *bits, uint32_t hash) { return has_bit(bits, bit_of_word(hash)); }
 static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t hash) {
     return figures & bit_of_number(hash) && has_bit(bits, bit_of_word(hash)) && has_bit(bits, second_bit(hash));
 }
+
+void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *minima, uint8_t *out);
 
 /* ---- signatures: as they are stored, packed ---- */
 
@@ -121,7 +171,7 @@ typedef struct signatures {
     const uint8_t *rows;
     const uint8_t *bodies;
     const int64_t *bounds;
-    int64_t count;
+    int64_t count, body_bytes;
     layout layout;
 } signatures;
 
@@ -131,11 +181,25 @@ typedef struct view {
     int64_t body_bytes;
 } view;
 
-static inline const uint8_t *signature_at(const signatures *all, int64_t i) { return all->rows + i * all->layout.stride; }
+static inline const uint8_t *signature_at(const signatures *all, int64_t i) {
+    return all->rows + i * all->layout.stride;
+}
+static inline view view_at(const signatures *all, int64_t i) {
+    view one = {signature_at(all, i), NULL, 0};
+    if (!all->bounds) return one;
+    one.body = all->bodies + all->bounds[i];
+    one.body_bytes = all->bounds[i + 1] - all->bounds[i];
+    return one;
+}
 static inline uint64_t row_id_of(const uint8_t *signature) { return load64(signature + AT_ROW_ID); }
 static inline uint64_t digest_of(const uint8_t *signature) { return load64(signature + AT_DIGEST); }
 static inline uint64_t source_of(const uint8_t *signature) { return load64(signature + AT_SOURCE); }
 static inline int64_t time_of(const uint8_t *signature) { return (int64_t)load64(signature + AT_TIME); }
+/* Milliseconds between two times; those of damaged data may be so far apart that it overflows, to any number. */
+static inline int64_t time_between(int64_t a, int64_t b) {
+    int64_t gap = (int64_t)((uint64_t)a - (uint64_t)b);
+    return gap < 0 ? (int64_t)(0 - (uint64_t)gap) : gap;
+}
 
 /* ---- boilerplate (boilerplate.c) ---- */
 
@@ -165,8 +229,10 @@ typedef struct changes {
 void touch_boilerplate(const boilerplate *table, uint32_t hash);
 /* Whether a passage was seen in three originals since `start`, s. */
 bool is_boilerplate(const boilerplate *table, uint32_t hash, uint32_t start);
-/* Count the passages of an original at `time`, s: the first 128, each once. log: NULL, or has room for them all. */
-void add_original(const boilerplate *table, const uint32_t *hashes, int64_t count, uint32_t time, changes *log);
+/* Count the passages of an original at `time`, s: the first 128 hashes, each once. They lie `stride` bytes apart, as in
+ * an array of passages. log: NULL, or has room for them all. */
+void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stride, int64_t count, uint32_t time,
+                  changes *log);
 /* The same for n originals; hashes: of all, one after the other. */
 CORE_API int64_t add_originals(const boilerplate *table, const uint32_t *hashes, int64_t hash_count,
                                const int64_t *counts, const uint32_t *times, int64_t n, changes *log);
@@ -176,36 +242,7 @@ CORE_API int64_t undo_changes(const boilerplate *table, changes *log);
 CORE_API int64_t find_boilerplate(const boilerplate *table, const uint32_t *hashes, int64_t n, int64_t start,
                                   bool *found);
 
-/* ---- novelty (novelty.c) ---- */
-
-/* What n texts consist of: see `Texts` in fingerprint.py. firsts, lasts: (n, 2), of passages and of numbers. */
-typedef struct texts {
-    const int64_t *firsts, *lasts;
-    const uint32_t *headline_words, *headline_numbers; /* (n, 24) and (n, 8), ended by 0 */
-    const uint16_t *words;                             /* of each token: its bit in a filter, or NO_WORD */
-    const uint64_t *shingles;
-    const uint32_t *number_values;
-    const int32_t *number_tokens;
-    const int64_t *ends; /* of each passage: the token after it */
-    const uint32_t *hashes;
-    const bool *is_prose, *is_last;
-    const int64_t *first_shingles, *last_shingles;
-    int64_t word_count, shingle_count, number_count, passage_count;
-} texts;
-
-/* What is known of new items, and not stored: see `News` in additions.py. */
-typedef struct news {
-    int64_t count;
-    const uint8_t *words;   /* (count, 4096); NULL if the family has none */
-    const int8_t *corrects; /* (count,) see corrections.py */
-    int64_t hamming;        /* of the scheme */
-    int64_t asks_novelty;   /* else what follows is not read */
-    texts texts;
-    boilerplate boilerplate;
-    const uint32_t *starts; /* (count,) begin of each item's window, s */
-} news;
-
-/* ---- similarity (similarity.c) ---- */
+/* ---- similarity: a record ---- */
 
 /* A pair of a new and a known item: SIMILARITY in similarity.py says what each field means. */
 typedef struct similarity {
@@ -221,19 +258,83 @@ typedef struct similarity {
     bool swapped, reordered, same_form, same_source, same_text, same_id, within_hamming, corrects;
 } similarity;
 
+/* ---- novelty (novelty.c) ---- */
+
+/* What n texts consist of: see `Texts` in fingerprint.py. */
+typedef struct texts {
+    const int64_t *firsts, *lasts;                     /* (n, 2): of its passages, and of its numbers */
+    const uint32_t *headline_words, *headline_numbers; /* (n, 24) and (n, 8), ended by 0 */
+    const uint16_t *words;                             /* of each token: its bit in a filter, or NO_WORD */
+    const uint64_t *shingles;
+    const number *numbers;
+    const passage *passages;
+    int64_t word_count, shingle_count, number_count, passage_count;
+} texts;
+
+/* What is known of new items, and not stored: see `News` in additions.py. */
+typedef struct news {
+    int64_t count;
+    const uint8_t *words;   /* (count, 4096); NULL if the family has none */
+    const int8_t *corrects; /* (count,) see corrections.py */
+    int64_t hamming;        /* of the scheme */
+    int64_t asks_novelty;   /* else what follows is not read */
+    texts texts;
+    boilerplate boilerplate;
+    const uint32_t *starts; /* (count,) begin of each item's window, s */
+} news;
+
+/* What an item is asked for: its article, or its whole text if it has hardly any. */
+typedef struct article {
+    int64_t tokens, length; /* of the whole text, and of the article */
+    bool is_article;
+    uint16_t *places;  /* in a filter, of the tokens that are asked for */
+    int64_t *ends;     /* of their sentences */
+    uint64_t *figures; /* each once, with 1 in the lowest bit if no prose has it */
+    uint8_t *sketch;   /* of its shingles; or for exact comparison */
+    uint32_t *members; /* these as a set */
+    uint8_t *lacks;    /* 1 for each place in a filter that a known item lacks; 0 for NO_WORD */
+    int64_t place_count, sentence_count, figure_count;
+    int64_t shingle_count; /* of its shingles; in a sketch with repeats, which hardly count */
+    bool *recurs;          /* scratch, as what follows: of each passage */
+    uint64_t *shingles, *minima;
+} article;
+
+/* Room for the largest article of `news`, whose texts are checked. */
+int64_t room_for_article(arena *scratch, const news *news, const layout *layout, bool is_exact, article *article);
+void take_article(article *article, const news *news, int64_t item, int64_t sketch_bytes, bool is_exact);
+/* Count the words and figures of the item that a known item lacks. headline: of the item's signature; filter, figures:
+ * of the known item. */
+void find_new(similarity *s, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
+              uint64_t figures, article *article);
+
+/* Estimated from two filters: distinct words of a known item that an item lacks, of its own that the known one lacks,
+ * and of the one with fewer. */
+typedef struct exchanged {
+    double lost, gained, fewer;
+} exchanged;
+
+exchanged exchanged_words(const uint8_t *known, const uint8_t *own);
+
+/* ---- measuring (similarity.c) ---- */
+
 /* Room to measure one item of a batch at a time; large enough for each of them. */
 typedef struct workspace workspace;
 
-/* Take a workspace for the items of `news` and what they are compared with, and check the sizes that will be read:
- * the bounds of bodies, and those of texts. Returns 0 or an error. */
-int64_t take_workspace(arena *scratch, const news *news, const signatures *fresh, const signatures *known,
-                       workspace **taken);
-/* Write into similar[k] the similarities of the new item, number `item` of `news` and signature i of `fresh`, and of
- * the known signature slots[k]. The caller has set similar[k].apart, and checks i, item and slots. */
-void measure(workspace *room, similarity *similar, const news *news, int64_t item, const signatures *fresh, int64_t i,
-             const signatures *known, const int64_t *slots, int64_t count);
+/* Take a workspace for the items of `news`, whose signatures have the layout of `items`; check the layout, the bounds
+ * of their bodies, and those of their texts. Returns 0 or an error. */
+int64_t take_workspace(arena *scratch, const news *news, const signatures *items, workspace **taken);
+/* Write into similar[k] the similarities of the new item, number `item` of `news`, and of known[k]. The caller has set
+ * similar[k].apart. */
+void measure(workspace *room, similarity *similar, const news *news, int64_t item, const view *fresh,
+             const view *known, int64_t count);
+/* The same for n pairs of items: similar[p] of new[of_new[p]] and known[of_known[p]]; fastest if pairs of one new item
+ * follow each other. */
+CORE_API int64_t measure_pairs(arena *scratch, similarity *similar, const news *news, const signatures *fresh,
+                               const signatures *known, const int64_t *of_new, const int64_t *of_known, int64_t n);
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
+
+enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 4 };
 
 /* Boosted trees: see trees.py. */
 typedef struct trees {
@@ -242,8 +343,6 @@ typedef struct trees {
     const float *values;     /* (count, 31) */
     int64_t count, feature_count;
 } trees;
-
-enum { FIXED_TERMS = 4 };
 
 /* The settings of a decision, and the constants of the rule, which rule.py explains. */
 typedef struct thresholds {
@@ -271,6 +370,22 @@ bool is_alike(const similarity *s, const thresholds *t);
 bool is_repeat(const similarity *s, const thresholds *t);
 /* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
 int64_t strongest_view(const similarity *s, const thresholds *t);
+
+/* What the decision says of a pair alone: log-odds, not a number where they are not asked; is_held: the new item is. */
+typedef struct judged {
+    float novelty, kinship;
+    bool is_repeat, is_same, is_held, has_fact;
+} judged;
+
+enum { OF_NOVELTY, OF_KINSHIP, OF_FIXED };
+
+/* Write the names of features, each with a comma behind it; return their length. */
+CORE_API int64_t feature_names(int64_t of, char *out, int64_t room);
+/* The features of n pairs, row by row. */
+CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out);
+/* The log-odds of n rows of features. */
+CORE_API int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out);
+CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out);
 
 /* ---- times and windows (index.c, judge.c) ---- */
 

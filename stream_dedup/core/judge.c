@@ -349,10 +349,11 @@ static void remember(judge *all, int64_t j, const uint8_t *decided) {
         out->is_added = true;
         out->row_number = b->next_row + b->added++;
     }
-    if (is_other) {
+    if (is_other && all->news->asks_novelty) {
         const texts *texts = &all->news->texts;
-        int64_t i = j - b->settled, first = texts->firsts[2 * i];
-        add_original(&all->news->boilerplate, texts->hashes + first, texts->lasts[2 * i] - first, item->seen_at, all->log);
+        int64_t i = j - b->settled, first = texts->firsts[2 * i], count = texts->lasts[2 * i] - first;
+        const passage *passages = texts->passages + first;
+        add_original(&all->news->boilerplate, &passages->hash, sizeof *passages, count, item->seen_at, all->log);
     }
 }
 
