@@ -174,7 +174,9 @@ static bool fits(const texts *texts, int64_t item, largest *most) {
     for (const passage *one = texts->passages + first; one < texts->passages + last; token = one++->end) {
         if (token < 0 || token > one->end || one->end > texts->word_count) return false;
         int64_t shingle = one->first_shingle, last_shingle = one->last_shingle;
-        if (shingle < 0 || shingle > last_shingle || last_shingle > texts->shingle_count) return false;
+        /* An empty range may begin behind the last shingle. */
+        bool is_inside = 0 <= shingle && last_shingle <= texts->shingle_count;
+        if (shingle > last_shingle || (shingle < last_shingle && !is_inside)) return false;
         tokens += one->end - token;
         shingles += last_shingle - shingle;
     }
