@@ -307,6 +307,17 @@ void take_article(article *article, const news *news, int64_t item, int64_t sket
 void find_new(similarity *s, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
               uint64_t figures, article *article);
 
+enum { MOST_NUMBERS = 4 };
+
+/* What is new in a text, for people: see `MostNew` in additions.py. */
+typedef struct most_new {
+    int64_t tokens, begin, end, number_count, is_headline_new;
+    int64_t numbers[MOST_NUMBERS];
+} most_new;
+
+/* Look in text i for what a known item lacks, whose filters these are. */
+CORE_API int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures, most_new *found);
+
 /* Estimated from two filters: distinct words of a known item that an item lacks, of its own that the known one lacks,
  * and of the one with fewer. */
 typedef struct exchanged {
@@ -371,9 +382,9 @@ bool is_repeat(const similarity *s, const thresholds *t);
 /* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
 int64_t strongest_view(const similarity *s, const thresholds *t);
 
-/* What the decision says of a pair alone: log-odds, not a number where they are not asked; is_held: the new item is. */
+/* What the decision says of a pair alone, see `Judged`; log-odds: not a number where they are not asked. */
 typedef struct judged {
-    float novelty, kinship;
+    float logit, kinship;
     bool is_repeat, is_same, is_held, has_fact;
 } judged;
 
@@ -385,6 +396,8 @@ CORE_API int64_t feature_names(int64_t of, char *out, int64_t room);
 CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out);
 /* The log-odds of n rows of features. */
 CORE_API int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out);
+/* `strongest_view` of n pairs. */
+CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out);
 CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out);
 
 #endif

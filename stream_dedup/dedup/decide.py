@@ -33,9 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
-from stream_dedup.dedup.additions import describe_additions, news_of
+from stream_dedup.dedup.former_additions import describe_additions, news_of
 from stream_dedup.dedup.batch import EMPTY, ITEM, TOMBSTONE, Delta, Prepared
-from stream_dedup.dedup.boilerplate import Boilerplate, Log, add_original, in_seconds, log_for, undo
+from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.former_boilerplate import Log, _add, add_original, in_seconds, log_for, undo
 from stream_dedup.dedup.candidates import (
     ADDED,
     COLUMN,
@@ -51,7 +52,7 @@ from stream_dedup.dedup.candidates import (
 )
 from stream_dedup.dedup.clocks import Arrivals, BatchTimes, scope_of, sightings
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.rule import (
+from stream_dedup.dedup.former_rule import (
     SAME_ARTICLE,
     is_alike,
     is_another_event,
@@ -63,7 +64,7 @@ from stream_dedup.dedup.rule import (
     strongest,
     thresholds,
 )
-from stream_dedup.dedup.similarity import HOUR, Views, measure, unknown, views_of
+from stream_dedup.dedup.former_similarity import HOUR, Views, measure, unknown, views_of
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.probe import ROW_SHIFT
@@ -269,7 +270,7 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
             known, slots = _with_rows(known, again, memory)
             found.slot[len(found.slot) - len(again) :] = slots
     finally:
-        undo(boilerplate.entries, done.log)
+        undo(boilerplate.entries.view(np.uint32).reshape(-1, 4), done.log)
     forgets = sum(len(delta.forgotten) for delta in earlier)
     additions = settled + np.flatnonzero(done.is_added[settled:])
     return Decided(done, known.signatures, settled, additions, slice(forgets, int(done.counts[DELETED])))
@@ -288,7 +289,8 @@ def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log
     """Count the passages of a batch's originals."""
     if len(delta.passage_counts):
         seen = sightings(delta.signatures["time"], delta.arrivals["watermark"], window)
-        boilerplate.add(delta.passages, delta.passage_counts, seen, log)
+        counts = delta.passage_counts.astype(np.int64)
+        _add(boilerplate.entries.view(np.uint32).reshape(-1, 4), delta.passages, counts, in_seconds(seen), log or log_for(0))
 
 
 def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple[_Slots, NDArray[np.int64]]:
