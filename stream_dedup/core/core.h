@@ -307,6 +307,17 @@ void take_article(article *article, const news *news, int64_t item, int64_t sket
 void find_new(similarity *s, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
               uint64_t figures, article *article);
 
+enum { MOST_NUMBERS = 4 };
+
+/* What is new in a text, for people: see `MostNew` in additions.py. */
+typedef struct most_new {
+    int64_t tokens, begin, end, number_count, is_headline_new;
+    int64_t numbers[MOST_NUMBERS];
+} most_new;
+
+/* Look in text i for what a known item lacks, whose filters these are. */
+CORE_API int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures, most_new *found);
+
 /* Estimated from two filters: distinct words of a known item that an item lacks, of its own that the known one lacks,
  * and of the one with fewer. */
 typedef struct exchanged {
@@ -371,9 +382,9 @@ bool is_repeat(const similarity *s, const thresholds *t);
 /* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
 int64_t strongest_view(const similarity *s, const thresholds *t);
 
-/* What the decision says of a pair alone: log-odds, not a number where they are not asked; is_held: the new item is. */
+/* What the decision says of a pair alone, see `Judged`; log-odds: not a number where they are not asked. */
 typedef struct judged {
-    float novelty, kinship;
+    float logit, kinship;
     bool is_repeat, is_same, is_held, has_fact;
 } judged;
 
@@ -385,6 +396,8 @@ CORE_API int64_t feature_names(int64_t of, char *out, int64_t room);
 CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out);
 /* The log-odds of n rows of features. */
 CORE_API int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out);
+/* `strongest_view` of n pairs. */
+CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out);
 CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out);
 
 /* ---- times and windows (index.c, judge.c) ---- */
@@ -427,9 +440,9 @@ static inline bool is_near(uint32_t key, uint32_t other, int64_t dont_care, int6
     return differ >> dont_care == 0 && bit_count(differ) <= most && key && other;
 }
 
-/* ---- judging (judge.c) ---- */
+/* ---- a batch: records (decide.py) ---- */
 
-enum { MAX_CANDIDATES = 12 }; /* that an item is compared with: candidates.py */
+enum { MAX_CANDIDATES = 12, NONE = -1 }; /* candidates that an item is compared with; no item, no candidate */
 
 /* Kinds of subjects: batch.py. */
 enum { EMPTY, ITEM, TOMBSTONE };
@@ -463,7 +476,7 @@ typedef struct deletion {
     uint64_t name;
 } deletion;
 
-/* Rows of the index as rows.py keeps them, SEGMENT_ROWS to a segment. ends: of each body, with a 0 in front. */
+/* Rows of the index as rows.py keeps them, 2^SEGMENT_BITS to a segment. ends: of each body, with a 0 in front. */
 typedef struct segment {
     const uint8_t *signatures, *bodies;
     const void *ends;
@@ -495,15 +508,38 @@ typedef struct batch {
     bool forwards, drops;
 } batch;
 
+/* ---- candidates (candidates.c) ---- */
+
+/* An earlier item that shares keys with the one at hand. row: its number in the index, which an item of the batch has
+ * beforehand; item: its number in the batch, or NONE. */
+typedef struct candidate {
+    int64_t row, item, score;
+} candidate;
+
+/* Room to find candidates, and what is forgotten. */
+typedef struct search search;
+
+/* Take room for a batch, and check what was looked up for it. Returns 0 or an error. */
+int64_t take_search(arena *scratch, batch *all, search **taken);
+/* Choose the candidates of item j, after all items before it, the oldest first: MAX_CANDIDATES at most. Returns their
+ * number, or NONE if the index has to be asked for more rows. */
+int64_t choose_candidates(search *all, int64_t j, candidate *best);
+/* Forget all earlier originals of this name, an id or a version. */
+void note_deletion(search *all, uint64_t name);
+/* Where the signature of a candidate is stored. */
+view view_of(const batch *all, const candidate *one);
+/* The name of one version of an id: of the hash of the id and the digest of the words, see candidates.py. */
+static inline uint64_t version_of(uint64_t row_id, uint64_t digest) { return row_id ^ (digest * GOLDEN >> 32); }
+CORE_API int64_t max_candidates(void);
 /* Write into links (count, columns) where the newest earlier item has the same key in the same table: item << ROW_SHIFT
  * | column, or -1. first_columns: (tables + 1,) of each table, and `columns`. */
 CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
                             int64_t tables, const int64_t *dont_care_bits, int32_t *links);
+
+/* ---- judging (judge.c) ---- */
+
 /* Judge the items from j on. Returns their number, or the one for which the index has to be asked for more rows. */
 CORE_API int64_t judge_items(arena *scratch, batch *all, const news *news, const thresholds *rule, changes *log,
                              int64_t j);
-CORE_API int64_t max_candidates(void);
-/* The name of one version of an id: of the hash of the id and the digest of the words, see candidates.py. */
-static inline uint64_t version_of(uint64_t row_id, uint64_t digest) { return row_id ^ (digest * GOLDEN >> 32); }
 
 #endif

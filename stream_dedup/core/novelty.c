@@ -126,7 +126,7 @@ static int64_t take_passages(article *article, const texts *texts, text_bounds t
             memcpy(article->places + article->place_count, texts->words + start, (size_t)count * sizeof *texts->words);
             article->place_count += count;
             window += count;
-            if (article->is_article) {
+            if (article->is_article && size) {
                 const uint64_t *from = texts->shingles + one->first_shingle;
                 memcpy(article->shingles + shingles, from, (size_t)size * sizeof *from);
                 shingles += size;
@@ -173,12 +173,10 @@ static bool fits(const texts *texts, int64_t item, largest *most) {
     int64_t token = first ? texts->passages[first - 1].end : 0, tokens = 0, shingles = 0;
     for (const passage *one = texts->passages + first; one < texts->passages + last; token = one++->end) {
         if (token < 0 || token > one->end || one->end > texts->word_count) return false;
-        int64_t shingle = one->first_shingle, last_shingle = one->last_shingle;
-        /* An empty range may begin behind the last shingle. */
-        bool is_inside = 0 <= shingle && last_shingle <= texts->shingle_count;
-        if (shingle > last_shingle || (shingle < last_shingle && !is_inside)) return false;
+        int64_t size = one->last_shingle - one->first_shingle; /* none may begin behind the last one */
+        if (one->first_shingle < 0 || size < 0 || (size && one->last_shingle > texts->shingle_count)) return false;
         tokens += one->end - token;
-        shingles += last_shingle - shingle;
+        shingles += size;
     }
     most->tokens = max_i64(most->tokens, tokens);
     most->passages = max_i64(most->passages, last - first);
@@ -308,4 +306,34 @@ void find_new(similarity *s, const news *news, int64_t item, const uint8_t *head
     find_new_headline_numbers(s, news->texts.headline_numbers + item * HEADLINE_NUMBERS, article, filter, figures);
     s->article_tokens = (float)article->length;
     s->article_share = (float)((double)article->length / (double)max_i64(article->tokens, 1));
+}
+
+/* ---- for people ---- */
+
+int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures, most_new *found) {
+    largest sizes = {0, 0, 0, 0};
+    if (!fits(texts, i, &sizes)) return CORE_BAD_SIZE;
+    text_bounds text = bounds_of(texts, i);
+    int64_t at = text.token, sentence = text.token, most = 0, new = 0;
+    *found = (most_new){0};
+    for (const passage *one = texts->passages + text.first; one < texts->passages + text.last; one++) {
+        for (; at < one->end; at++) new += texts->words[at] < NO_WORD && !has_bit(filter, texts->words[at]);
+        if (!one->is_last) continue;
+        if (one->is_prose && new > most) {
+            most = new;
+            found->begin = sentence - text.token;
+            found->end = at - text.token;
+        }
+        sentence = at;
+        new = 0;
+    }
+    found->tokens = at - text.token;
+    for (int64_t k = texts->firsts[2 * i + 1]; k < texts->lasts[2 * i + 1] && found->number_count < MOST_NUMBERS; k++)
+        if (!has_number(filter, figures, texts->numbers[k].value))
+            found->numbers[found->number_count++] = texts->numbers[k].token - text.token;
+    for (int k = 0; k < HEADLINE_WORDS; k++) {
+        uint32_t hash = texts->headline_words[i * HEADLINE_WORDS + k];
+        found->is_headline_new |= hash && !has_word(filter, hash);
+    }
+    return found->number_count;
 }

@@ -197,9 +197,12 @@ int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *
 }
 
 int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out) {
-    for (int64_t k = 0; k < all->count * INNER_NODES; k++)
-        if (all->features[k] >= all->feature_count) return CORE_BAD_SIZE;
     for (int64_t row = 0; row < n; row++) out[row] = sum_of(all, rows + row * all->feature_count);
+    return n;
+}
+
+int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out) {
+    for (int64_t p = 0; p < n; p++) out[p] = (uint8_t)strongest_view(similar + p, t);
     return n;
 }
 
@@ -211,10 +214,10 @@ int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, j
             one.is_same = is_alike(s, t);
             one.is_held = one.is_repeat || one.is_same;
         } else {
-            one.novelty = novelty_logit(s, t);
+            one.logit = novelty_logit(s, t);
             one.kinship = kinship_logit(s, t);
             one.is_same = one.kinship >= t->same_article && !is_another_event(s, t);
-            one.is_held = one.is_repeat || one.novelty < t->hold_below;
+            one.is_held = one.is_repeat || one.logit < t->hold_below;
         }
         out[p] = one;
     }

@@ -1,8 +1,8 @@
 """Decide a batch, item by item, each against what all items before it left behind; rule.py decides a single pair.
 
 In: a prepared batch, its times, what the Deduplicator remembers, and the earlier batches that are judged, but not yet
-final. Out: for each item its `OUTCOME`, with the candidate that decided it; what to remember and forget. `verdicts_of`
-makes a `Verdict` with its evidence of each outcome. core/judge.c asks an item these questions, in `judge_item`:
+final. Out: for each item its `OUTCOME`, with the candidate that decided it; what to remember and forget. findings.py
+makes verdicts of the outcomes. core/judge.c asks an item these questions, in `judge_item`:
 
 1. If an original has the item's id and words, the item is a redelivery: a duplicate.
 2. If a candidate has the same words, headline included, and it is no new event, the item is a duplicate.
@@ -24,68 +24,30 @@ The originals of batches that are not yet final come first, as if they were earl
 So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup import core
-from stream_dedup.dedup.additions import describe_additions, news_of
-from stream_dedup.dedup.batch import TOMBSTONE, Delta, Prepared
-from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for, undo
+from stream_dedup.dedup.additions import CoreTexts, news_of
+from stream_dedup.dedup.batch import Delta, Prepared
+from stream_dedup.dedup.boilerplate import Boilerplate, Changes, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, versions_of
 from stream_dedup.dedup.clocks import Arrivals, BatchTimes, Scope, scope_of, sightings
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.rule import probability, strongest, thresholds
+from stream_dedup.dedup.rule import thresholds
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
-from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.index.times import ANY_TIME
-from stream_dedup.settings import PolicySettings, Settings
+from stream_dedup.settings import Settings
 
-# What the questions find, in their order; the same in core.h.
 SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, DIFFERENT = range(8)
-
-# A body is a cut of a longer one if that contains this share of it: 17 of 24 pairs that readers called cuts, and 28 of
-# 183 copies, inside boilerplate. Longer: by this ratio.
-_CUT, _CUT_RATIO = 0.75, 4 / 3
-_CUTS = (None, "longer", "shorter")
-
-
-class Ruling(NamedTuple):
-    """What a verdict says of a finding. stage: None stands for the view in which the two are most alike."""
-
-    kind: Kind
-    stage: Stage | None
-    forward: bool
-    reason: str = ""
-
-
-# What becomes of an item that a candidate settles.
-_RULINGS = {
-    SAME_ID: Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
-    SAME_TEXT: Ruling(Kind.DUPLICATE, Stage.EXACT, False),
-    NOTHING_NEW: Ruling(Kind.DUPLICATE, None, False),
-    VERSION: Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, something new; policy.updates = compare"),
-    REVISED: Ruling(Kind.UPDATE, None, True),
-    DIFFERENT: Ruling(Kind.UNIQUE, Stage.NONE, True),
-}
-# The same by policy, where it differs.
-_RULINGS_BY_POLICY = {
-    "compare": {},
-    "forward": {VERSION: Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, other words; policy.updates = forward")},
-    "drop": {
-        VERSION: Ruling(Kind.UPDATE, Stage.POLICY, False, "same id, something new; policy.updates = drop"),
-        REVISED: Ruling(Kind.UPDATE, None, False, "the same article with something new; policy.updates = drop"),
-    },
-}
-_WITHDRAWN = Ruling(Kind.TOMBSTONE, Stage.POLICY, True)
-
-
+"""What the questions find, in their order; the same in core.h. SKIPPED: there is nothing to judge the item by; NEW: it
+has no candidate."""
 SUBJECT = core.record(
     "subject",
     [
@@ -118,7 +80,7 @@ DELETION = core.record("deletion", [("before", "<i8"), ("name", "<u8")])
 class Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = (
         *(("subjects", core.POINTER), ("outcomes", core.POINTER), ("items", Signatures), ("settled", core.INT64)),
         *((name, core.POINTER) for name in ("keys", "links", "dont_care_bits")),
         *((name, core.INT64) for name in ("columns", "max_hamming", "bucket_limit")),
@@ -128,7 +90,7 @@ class Batch(core.Struct, name="batch"):
         *((name, core.INT64) for name in ("arrival_count", "step_length", "window")),
         *(("deletions", core.POINTER), ("deletion_room", core.INT64), ("added", core.INT64), ("deleted", core.INT64)),
         *(("forwards", core.BOOL), ("drops", core.BOOL)),
-    ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +108,15 @@ class Decided(NamedTuple):
     """A batch of n items that is judged.
 
     outcomes: (n,) OUTCOME, in whose rows items are counted from the first of the earlier batches; signatures: (n,) with
-    effective times; originals: (c,) signatures of the candidates that decided; deletions: DELETION.
+    effective times; originals: (c,) signatures of the candidates that decided; deletions: DELETION; texts: of the
+    items, None if novelty is not asked.
     """
 
     outcomes: NDArray[np.void]
     signatures: NDArray[np.void]
     originals: NDArray[np.void]
     deletions: NDArray[np.void]
+    texts: CoreTexts | None
 
 
 def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settings: Settings) -> Decided:
@@ -207,12 +171,12 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
             subjects["first_word"][j], subjects["last_word"][j] = len(words) - len(more.words), len(words)
             batch.set(words=words, word_count=len(words))
     finally:
-        undo(memory.boilerplate.entries, log)
+        memory.boilerplate.undo(log)
     deletions["before"] -= settled
     judged = outcomes[settled:]
-    return Decided(
-        judged, signatures[settled:], _originals(judged, signatures, rows), deletions[forgets : batch.deleted]
-    )
+    texts = news.texts if news.asks_novelty else None
+    originals = _originals(judged, signatures, rows)
+    return Decided(judged, signatures[settled:], originals, deletions[forgets : batch.deleted], texts)
 
 
 def _subjects(
@@ -258,85 +222,8 @@ def _originals(outcomes: NDArray[np.void], items: NDArray[np.void], rows: RowSto
     return rows.take(decided[of_index], originals, of_index)
 
 
-def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log | None = None) -> None:
+def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Changes | None = None) -> None:
     """Count the passages of a batch's originals."""
     if len(delta.passage_counts):
         seen = sightings(delta.signatures["time"], delta.arrivals["watermark"], window)
         boilerplate.add(delta.passages, delta.passage_counts, seen, log)
-
-
-# -- in verdicts -------------------------------------------------------------------------------------------------------
-
-
-def verdicts_of(
-    ready: Prepared, decided: Decided, settled_ids: Sequence[str], id_of: Callable[[int], str], policy: PolicySettings
-) -> list[Verdict | None]:
-    """Return a verdict per subject (None for an empty one). O(items).
-
-    settled_ids: of the settled items; id_of: returns the id of a row of the index.
-    """
-    items, texts, originals = ready.subjects, ready.prints.texts, decided.originals
-    ids, rulings = [*settled_ids, *(item.id for item in items)], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
-    parts = _verdict_parts(decided)
-    verdicts: list[Verdict | None] = []
-    findings = decided.outcomes["finding"].tolist()
-    for j, (item, kind, finding) in enumerate(zip(items, ready.kinds.tolist(), findings, strict=True)):
-        if finding == SKIPPED:
-            verdicts.append(None)
-            continue
-        if finding == NEW:
-            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else Kind.UNIQUE, Stage.NONE, True))
-            continue
-        k, row, time, partition, offset, stage, evidence = next(parts)
-        ruling = rulings[finding]
-        if kind == TOMBSTONE:
-            ruling, evidence = _WITHDRAWN, None
-        elif ruling.kind is Kind.UPDATE and texts is not None:
-            adds = describe_additions(item, texts, j, originals["words"][k], originals["figures"][k])
-            evidence = msgspec.structs.replace(evidence, adds=adds)
-        other = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
-        original, nearest = (None, other) if ruling.kind is Kind.UNIQUE else (other, None)
-        stage = stage if ruling.stage is None else ruling.stage
-        verdicts.append(
-            Verdict(item.id, ruling.kind, stage, ruling.forward, original, evidence, ruling.reason, nearest)
-        )
-    return verdicts
-
-
-def _verdict_parts(decided: Decided) -> Iterator[Any]:
-    """For each item that a candidate settled: its number among these; row, time, partition and offset of the candidate;
-    and parts of the verdict.
-
-    Built column by column, because an element of an array costs ten times as much as one of a list.
-    """
-    is_settled, originals = decided.outcomes["finding"] > NEW, decided.originals
-    outcomes, size = decided.outcomes[is_settled], decided.signatures["body_size"][is_settled]
-    s, of_original = outcomes["similar"], originals["body_size"]
-    is_cut = s["containment"] >= _CUT
-    is_cut &= np.maximum(size, of_original) >= _CUT_RATIO * np.minimum(size, of_original)
-    cuts = np.where(is_cut, np.where(size > of_original, 1, 2), 0)
-    with np.errstate(invalid="ignore"):
-        new_words = np.minimum(s["new_words"], s["words"])  # a filter estimates, and may estimate more
-        share = new_words / np.maximum(s["words"], 1)
-    evidence = map(
-        Evidence,
-        _or_none(s["body"]),
-        _or_none(s["containment"]),
-        _or_none(s["headline"]),
-        _or_none(s["article_coverage"]),
-        s["same_source"].tolist(),
-        map(_CUTS.__getitem__, cuts.tolist()),
-        outcomes["candidates"].tolist(),
-        (None if bits is None else int(bits) for bits in _or_none(s["distance"])),
-        _or_none(probability(outcomes["logit"])),
-        _or_none(new_words),
-        _or_none(share),
-        (None if count is None else round(count) for count in _or_none(s["new_numbers"])),
-    )
-    places = (originals[name].tolist() for name in ("time", "partition", "offset"))
-    numbers = range(len(outcomes))
-    return zip(numbers, outcomes["row"].tolist(), *places, strongest(s), evidence, strict=True)
-
-
-def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:
-    return [x if x == x else None for x in values.tolist()]  # NaN differs from itself

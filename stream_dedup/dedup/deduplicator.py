@@ -14,9 +14,9 @@
 1. clocks.py chooses the time that counts for each item, since no date is trusted alone, and says where its window ends.
 2. candidates.py finds the earlier items within that window that share a key of any view (or the id) with each item.
 3. decide.py judges the items in order, each against what all items before it left behind. For each candidate it asks
-   similarity.py, which compares the fingerprints, additions.py, what the item has that the candidate lacks, and
+   how similar the fingerprints are (similarity.py), what the item has that the candidate lacks (core/novelty.c), and
    rule.py: how likely has it something new, and is it the same article?
-4. decide.py makes the verdicts; the changes to the index are collected here.
+4. findings.py makes the verdicts; the changes to the index are collected here.
 
 So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
 """
@@ -36,7 +36,8 @@ from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import versions_of
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, Clocks
-from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide, verdicts_of
+from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide
+from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts, key_of

@@ -89,7 +89,7 @@ class _Segment:
 
 
 SEGMENT = core.record("segment", [("signatures", "<u8"), ("bodies", "<u8"), ("ends", "<u8"), ("end_bytes", "<i8")])
-"""Where a segment is in memory. ends: those of the bodies, with a 0 in front; end_bytes: of one of them, 0: no bodies."""
+"""Where a segment is in memory. ends: those of the bodies, with a 0 in front; end_bytes: of one of them, or 0."""
 
 
 class RowStore:
