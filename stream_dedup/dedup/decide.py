@@ -33,10 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
-from stream_dedup.dedup.former_additions import describe_additions, news_of
 from stream_dedup.dedup.batch import EMPTY, ITEM, TOMBSTONE, Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.dedup.former_boilerplate import Log, _add, add_original, in_seconds, log_for, undo
 from stream_dedup.dedup.candidates import (
     ADDED,
     COLUMN,
@@ -52,6 +50,8 @@ from stream_dedup.dedup.candidates import (
 )
 from stream_dedup.dedup.clocks import Arrivals, BatchTimes, scope_of, sightings
 from stream_dedup.dedup.corrections import corrections
+from stream_dedup.dedup.former_additions import describe_additions, news_of
+from stream_dedup.dedup.former_boilerplate import Log, _add, add_original, in_seconds, log_for, undo
 from stream_dedup.dedup.former_rule import (
     SAME_ARTICLE,
     is_alike,
@@ -290,7 +290,13 @@ def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log
     if len(delta.passage_counts):
         seen = sightings(delta.signatures["time"], delta.arrivals["watermark"], window)
         counts = delta.passage_counts.astype(np.int64)
-        _add(boilerplate.entries.view(np.uint32).reshape(-1, 4), delta.passages, counts, in_seconds(seen), log or log_for(0))
+        _add(
+            boilerplate.entries.view(np.uint32).reshape(-1, 4),
+            delta.passages,
+            counts,
+            in_seconds(seen),
+            log or log_for(0),
+        )
 
 
 def _with_rows(slots: _Slots, added: NDArray[np.int64], memory: Memory) -> tuple[_Slots, NDArray[np.int64]]:

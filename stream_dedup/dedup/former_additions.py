@@ -94,7 +94,15 @@ def news_of(
     if boilerplate is None or new.texts is None:
         return News(new.words, marks, new.hamming, Texts.nothing(n), False, _NO_ENTRIES, np.zeros(n, np.uint32))
     table, horizons = boilerplate
-    return News(new.words, marks, new.hamming, new.texts, True, table.entries.view(np.uint32).reshape(-1, 4), in_seconds(horizons))
+    return News(
+        new.words,
+        marks,
+        new.hamming,
+        new.texts,
+        True,
+        table.entries.view(np.uint32).reshape(-1, 4),
+        in_seconds(horizons),
+    )
 
 
 @njit(nogil=True, cache=True, inline="always")

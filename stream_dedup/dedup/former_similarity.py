@@ -21,9 +21,9 @@ from numba import uint64
 from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
+from stream_dedup.dedup.corrections import IN_HEADLINE, IN_TEXT
 from stream_dedup.dedup.former_additions import article_of, find_new, news_of
 from stream_dedup.dedup.former_boilerplate import Boilerplate
-from stream_dedup.dedup.corrections import IN_HEADLINE, IN_TEXT
 from stream_dedup.fingerprint.bits import bit_count, load64
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.packed_sets import MAX_MEMBERS, common, decode, join
