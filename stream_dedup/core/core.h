@@ -93,7 +93,7 @@ static inline int64_t rice_bits(int64_t count) {
 }
 
 /* Decode a set of `count` members from data[:size]; return how many are stored, at most SET_MOST_MEMBERS. */
-int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members);
+CORE_API int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members);
 
 /* The stored members, ascending, of a set of `size`. */
 typedef struct stored_set {
@@ -106,7 +106,8 @@ typedef struct shared_members {
     int64_t both, of_left, of_right;
 } shared_members;
 
-shared_members common_members(stored_set left, stored_set right);
+/* Count the members that two sets share; returns them. */
+CORE_API int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
 /* Sort whole numbers in place. O(n log n), no memory. */
 void sort_u64(uint64_t *values, int64_t count);
 

@@ -173,10 +173,12 @@ static bool fits(const texts *texts, int64_t item, largest *most) {
     int64_t token = first ? texts->passages[first - 1].end : 0, tokens = 0, shingles = 0;
     for (const passage *one = texts->passages + first; one < texts->passages + last; token = one++->end) {
         if (token < 0 || token > one->end || one->end > texts->word_count) return false;
-        int64_t size = one->last_shingle - one->first_shingle; /* none may begin behind the last one */
-        if (one->first_shingle < 0 || size < 0 || (size && one->last_shingle > texts->shingle_count)) return false;
+        int64_t shingle = one->first_shingle, last_shingle = one->last_shingle;
+        /* An empty range may begin behind the last shingle. */
+        bool is_inside = 0 <= shingle && last_shingle <= texts->shingle_count;
+        if (shingle > last_shingle || (shingle < last_shingle && !is_inside)) return false;
         tokens += one->end - token;
-        shingles += size;
+        shingles += last_shingle - shingle;
     }
     most->tokens = max_i64(most->tokens, tokens);
     most->passages = max_i64(most->passages, last - first);

@@ -59,23 +59,23 @@ static int64_t below(const uint32_t *members, int64_t count, uint32_t end) {
 }
 
 /* Of a set that is not stored whole only the range of hashes counts that both have stored: bottom-k, Broder 1997. */
-shared_members common_members(stored_set left, stored_set right) {
-    shared_members found = {0, left.count, right.count};
-    if (left.count < left.size || right.count < right.size) {
+int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found) {
+    int64_t n = left->count, m = right->count, both = 0;
+    if (n < left->size || m < right->size) {
         uint32_t end = UINT32_MAX;
-        if (left.count > 0 && left.count < left.size) end = left.members[left.count - 1];
-        if (right.count > 0 && right.count < right.size && right.members[right.count - 1] < end)
-            end = right.members[right.count - 1];
-        found.of_left = below(left.members, left.count, end);
-        found.of_right = below(right.members, right.count, end);
+        if (n > 0 && n < left->size) end = left->members[n - 1];
+        if (m > 0 && m < right->size && right->members[m - 1] < end) end = right->members[m - 1];
+        n = below(left->members, n, end);
+        m = below(right->members, m, end);
     }
-    for (int64_t x = 0, y = 0; x < found.of_left && y < found.of_right;) {
-        uint32_t a = left.members[x], b = right.members[y];
-        found.both += a == b;
+    for (int64_t x = 0, y = 0; x < n && y < m;) {
+        uint32_t a = left->members[x], b = right->members[y];
+        both += a == b;
         x += a <= b;
         y += b <= a;
     }
-    return found;
+    *found = (shared_members){both, n, m};
+    return both;
 }
 
 /* Move values[root] down to its place in a heap of `count`, the largest first. */

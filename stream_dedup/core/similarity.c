@@ -74,8 +74,9 @@ static alike compare_sketches(const uint8_t *left, const uint8_t *right, int64_t
     return (alike){jaccard, min_f64(1, containment), least};
 }
 
-static alike compare_sets(stored_set left, stored_set right) {
-    shared_members found = common_members(left, right);
+static alike compare_sets(const stored_set *left, const stored_set *right) {
+    shared_members found;
+    count_shared(left, right, &found);
     int64_t either = found.of_left + found.of_right - found.both, smaller = min_i64(found.of_left, found.of_right);
     double jaccard = (double)found.both / (double)max_i64(either, 1);
     return (alike){jaccard, (double)found.both / (double)max_i64(smaller, 1), jaccard};
@@ -169,7 +170,7 @@ static double measure_minhash(similarity *s, const fresh_item *new, const uint8_
     int64_t n = new->size, m = body_size_of(known);
     double least = NAN;
     if (n > 0 && m > 0) {
-        alike found = members ? compare_sets(new->members, *members)
+        alike found = members ? compare_sets(&new->members, members)
                               : compare_sketches(own + at->body, known + at->body, at->body_bytes, n, m);
         s->body = (float)found.jaccard;
         s->containment = (float)found.containment;
@@ -201,7 +202,8 @@ static void measure_novelty(similarity *s, const fresh_item *new, const uint8_t 
     s->article_coverage = s->coverage;
     if (size > 0 && members) {
         stored_set own = {article->members, min_i64(size, SET_MOST_MEMBERS), size};
-        shared_members found = common_members(own, *members);
+        shared_members found;
+        count_shared(&own, members, &found);
         s->article_coverage = (float)((double)found.both / (double)max_i64(found.of_left, 1));
     } else if (size > 0) {
         double least =

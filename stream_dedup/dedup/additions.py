@@ -60,9 +60,14 @@ def core_texts(texts: Texts) -> CoreTexts:
     """Hand texts to the core."""
     numbers, passages = np.empty(len(texts.numbers.values), NUMBER), np.empty(len(texts.passages.ends), PASSAGE)
     numbers["value"], numbers["token"] = texts.numbers
-    for name, column in zip(("end", "hash", "is_prose", "is_last", "first_shingle", "last_shingle"), texts.passages, strict=True):
+    for name, column in zip(
+        ("end", "hash", "is_prose", "is_last", "first_shingle", "last_shingle"), texts.passages, strict=True
+    ):
         passages[name] = column
-    arrays = {name: np.ascontiguousarray(getattr(texts, name)) for name in ("firsts", "lasts", "headline_words", "headline_numbers")}
+    arrays = {
+        name: np.ascontiguousarray(getattr(texts, name))
+        for name in ("firsts", "lasts", "headline_words", "headline_numbers")
+    }
     return CoreTexts(
         **arrays, words=texts.words, shingles=texts.shingles, numbers=numbers, passages=passages,
         word_count=len(texts.words), shingle_count=len(texts.shingles), number_count=len(numbers),

@@ -35,15 +35,15 @@ CHANGE = record("change", [("entry", "<i8"), ("before", SIGHTED)])
 """What an entry held before it changed."""
 
 
-class Changes(Struct, name="changes"):
+class Log(Struct, name="changes"):
     """What is noted while passages are counted, for `Boilerplate.undo`."""
 
     _fields_ = (("list", POINTER), ("count", INT64), ("room", INT64))
 
 
-def log_for(passages: int) -> Changes:
+def log_for(passages: int) -> Log:
     """Room for the changes by these many passages."""
-    return Changes(list=np.empty(passages, CHANGE), count=0, room=passages)
+    return Log(list=np.empty(passages, CHANGE), count=0, room=passages)
 
 
 class Table(Struct, name="boilerplate"):
@@ -83,7 +83,7 @@ class Boilerplate:
         hashes: NDArray[np.uint32],
         counts: NDArray[np.integer],
         times: NDArray[np.integer],
-        log: Changes | None = None,
+        log: Log | None = None,
     ) -> None:
         """Count the passages of n originals; each passage counts once per original. O(passages).
 
@@ -93,7 +93,7 @@ class Boilerplate:
         hashes, sizes = np.ascontiguousarray(hashes), counts.astype(np.int64)
         call("add_originals", self.table, hashes, len(hashes), sizes, in_seconds(times), len(sizes), log)
 
-    def undo(self, log: Changes) -> None:
+    def undo(self, log: Log) -> None:
         """Restore the entries that were noted, the last one first."""
         call("undo_changes", self.table, log)
 

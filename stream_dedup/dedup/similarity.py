@@ -78,9 +78,7 @@ _FIELDS = "simhash", "form", "headline", "words", "figures", "body"
 class Layout(Struct, name="layout"):
     """Where the fields of a signature begin, -1 for those that its family has not, and the sizes of some."""
 
-    _fields_ = tuple(
-        (name, INT64) for name in ("stride", *_FIELDS, "simhash_words", "headline_features", "body_bytes")
-    )
+    _fields_ = tuple((name, INT64) for name in ("stride", *_FIELDS, "simhash_words", "headline_features", "body_bytes"))
 
 
 class Signatures(Struct, name="signatures"):
