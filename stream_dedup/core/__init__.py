@@ -11,8 +11,9 @@ contiguous; lengths pass beside it. A `Struct` passes by its address, and keeps 
 import ctypes
 import threading
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ VERSION = 1
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
 INT32, FLOAT, BOOL = ctypes.c_int32, ctypes.c_float, ctypes.c_bool
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _NO_MEMORY, _BAD_SIZE = -1, -2
 
@@ -77,6 +80,19 @@ def record(name: str, fields: list[tuple[Any, ...]]) -> "np.dtype[np.void]":
     """An aligned dtype whose rows are the struct `name` of core.h."""
     RECORDS[name] = np.dtype(fields, align=True)
     return RECORDS[name]
+
+
+def pointers(structs: Sequence[Struct]) -> NDArray[np.uint64]:
+    """The addresses of structs, as a function takes several of them. The structs must stay alive as long."""
+    return np.array([ctypes.addressof(one) for one in structs], np.uint64)
+
+
+def copied(pointer: int, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
+    """A copy of the `count` elements that a function left in this thread's scratch memory, (count,)."""
+    array = np.empty(count, dtype)
+    if count:
+        ctypes.memmove(address(array), pointer, array.nbytes)
+    return array
 
 
 def address(array: NDArray[Any]) -> int:
