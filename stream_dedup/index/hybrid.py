@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, nearness_of, probe
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, nearness_of, packed, probe
 from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.runs import Keys, Rows, Tiers, build_run, unsort
 from stream_dedup.index.times import (
@@ -113,6 +113,7 @@ class HybridIndex:
         max_hamming: int = 0,
     ) -> None:
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
+        self._near = packed(self.nearness)
         self._bucket_limit = bucket_limit
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, RECENT_ROWS)
@@ -175,7 +176,7 @@ class HybridIndex:
         in_tree = self._recent.probe(asked)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
-        words = probe(runs, self.nearness, asked)
+        words = probe(runs, self._near, asked)
         self._crowded += asked.budgets.size - int(np.count_nonzero(asked.budgets))
         if in_tree:
             words = np.append(words, in_tree)

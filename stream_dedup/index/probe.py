@@ -85,7 +85,7 @@ class Asked(NamedTuple):
     budgets: NDArray[np.int32]
 
 
-class _Nearness(Struct, name="nearness"):
+class PackedNearness(Struct, name="nearness"):
     _fields_ = (
         *[(name, POINTER) for name in ("first_columns", "dont_care")],
         *[(name, INT64) for name in ("columns", "tables", "max_hamming")],
@@ -99,15 +99,19 @@ class _Lookup(Struct, name="lookup"):
     )
 
 
-def probe(runs: Sequence[Run], nearness: Nearness, asked: Asked) -> Rows:
+def packed(nearness: Nearness) -> PackedNearness:
+    """What the core reads of it."""
+    first_columns, dont_care = nearness.first_columns, nearness.dont_care_bits
+    sizes = {"columns": len(dont_care), "tables": len(first_columns) - 1, "max_hamming": nearness.max_hamming}
+    return PackedNearness(first_columns=first_columns, dont_care=dont_care, **sizes)
+
+
+def probe(runs: Sequence[Run], near: PackedNearness, asked: Asked) -> Rows:
     """The rows of runs, the newest run first, that share a key with an item and are alive for it, as words.
 
     A word is a pair: the item from bit `ITEM_SHIFT` on, r - first from `ROW_SHIFT` on, and below it the column of the
     item's key. One pass over the tables of each run: O(C m) cache misses.
     """
-    first_columns, dont_care = nearness.first_columns, nearness.dont_care_bits
-    sizes = {"columns": len(dont_care), "tables": len(first_columns) - 1, "max_hamming": nearness.max_hamming}
-    near = _Nearness(first_columns=first_columns, dont_care=dont_care, **sizes)
     lookup = _Lookup(**asked._asdict(), items=asked.queries.shape[1], rows=len(asked.times))
     count = call("index_find", arena(), pointers([run.packed for run in runs]), len(runs), near, lookup)
     return copied(lookup.words, count, np.int64)

@@ -142,8 +142,9 @@ def build_run(base: int, keys: Keys, first_columns: Rows, newest: int) -> Run:
         raise ValueError(f"{keys.shape[1]} keys a row; the tables have {first_columns[-1]} columns")
     sorted_keys, offsets = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
     columns, starts = np.ascontiguousarray(keys.T), np.empty_like(first_columns)
-    call("run_sort", arena(), columns, len(keys), first_columns, len(starts) - 1, starts, sorted_keys, offsets)
-    return _run(base, base + len(keys), len(keys), starts, sorted_keys, offsets, newest)
+    into = starts, sorted_keys, offsets
+    size = call("run_sort", arena(), columns, len(keys), first_columns, len(starts) - 1, *into)
+    return _run(base, base + len(keys), len(keys), *into, size, newest)
 
 
 def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
@@ -162,8 +163,8 @@ def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
     most = len(older.keys) + len(newer.keys)
     keys, offsets = np.empty(most, np.uint32), np.empty(most, np.uint32)
     starts, dead = np.empty_like(older.starts), kept < older.rows + newer.rows
-    call("run_merge", older.packed, newer.packed, alive if dead else None, len(alive), starts, keys, offsets)
-    return _run(older.base, newer.end, kept, starts, keys, offsets, max(older.newest, newer.newest))
+    size = call("run_merge", older.packed, newer.packed, alive if dead else None, len(alive), starts, keys, offsets)
+    return _run(older.base, newer.end, kept, starts, keys, offsets, size, max(older.newest, newer.newest))
 
 
 def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
@@ -172,13 +173,14 @@ def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
     return merge_runs(run, Run(run.end, run.end, 0, run.starts * 0, nothing, nothing, nothing, run.newest), alive)
 
 
-def _run(base: int, end: int, rows: int, starts: Rows, keys: Keys, offsets: NDArray[np.uint32], newest: int) -> Run:
-    """Shorten keys and offsets to their entries, and add the directory."""
+def _run(
+    base: int, end: int, rows: int, starts: Rows, keys: Keys, offsets: NDArray[np.uint32], size: int, newest: int
+) -> Run:
+    """Shorten keys and offsets to their entries, and add the directory of this size."""
     for array in (keys, offsets):
         array.resize(int(starts[-1]), refcheck=False)  # in place: what lies behind was never written
-    tables = len(starts) - 1
-    directory = np.empty(call("run_directory", keys, starts, tables, None), np.uint32)
-    call("run_directory", keys, starts, tables, directory)
+    directory = np.empty(size, np.uint32)
+    call("run_directory", keys, starts, len(starts) - 1, directory)
     return Run(base, end, rows, starts, keys, offsets, directory, newest)
 
 
