@@ -2,7 +2,7 @@
 #include "core.h"
 
 /* The common members of two sets, whose ranks ascend. O(members). */
-static int64_t shared_members(const set_corpus *corpus, int64_t i, int64_t j) {
+static int64_t shared_ranks(const set_corpus *corpus, int64_t i, int64_t j) {
     const int32_t *a = corpus->ranks + corpus->bounds[i], *a_end = corpus->ranks + corpus->bounds[i + 1];
     const int32_t *b = corpus->ranks + corpus->bounds[j], *b_end = corpus->ranks + corpus->bounds[j + 1];
     int64_t both = 0;
@@ -35,7 +35,7 @@ static void compare_with_earlier(const set_corpus *corpus, const set_search *sea
             if ((double)min_i64(size, other) < least) continue;
             state->seen[j] = i;
             state->comparisons--;
-            int64_t both = shared_members(corpus, i, j);
+            int64_t both = shared_ranks(corpus, i, j);
             double alike = (double)both / (double)(size + other - both);
             if (alike < search->floor - search->rounding) continue;
             if (state->count < search->most) {
