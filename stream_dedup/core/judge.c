@@ -114,17 +114,12 @@ static int64_t arrival_of(const batch *all, const candidate *one) {
     return all->arrival_times[low];
 }
 
-static int64_t distance(int64_t a, int64_t b) {
-    uint64_t apart = (uint64_t)a - (uint64_t)b; /* of times in damaged data it may overflow */
-    return (int64_t)((int64_t)apart < 0 ? -apart : apart);
-}
-
 /* Hours between an item and a candidate. If the effective times are more than a window apart, the item's stated time
  * counts if it is not, and otherwise the time between the two arrivals. */
 static float hours_apart(const batch *all, int64_t j, const candidate *one, const uint8_t *signature) {
     const subject *item = &all->subjects[j];
-    int64_t gap = distance(item->time, time_of(signature));
-    if (gap > all->window) gap = distance(item->stated, time_of(signature));
+    int64_t gap = time_between(item->time, time_of(signature));
+    if (gap > all->window) gap = time_between(item->stated, time_of(signature));
     if (gap > all->window) gap = min_i64(max_i64(item->elapsed - arrival_of(all, one), 0), all->window);
     return (float)((double)gap / HOUR);
 }

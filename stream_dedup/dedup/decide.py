@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from stream_dedup import core
 from stream_dedup.dedup.additions import CoreTexts, news_of
 from stream_dedup.dedup.batch import Delta, Prepared
-from stream_dedup.dedup.boilerplate import Boilerplate, Changes, in_seconds, log_for
+from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, versions_of
 from stream_dedup.dedup.clocks import Arrivals, BatchTimes, Scope, scope_of, sightings
 from stream_dedup.dedup.corrections import corrections
@@ -222,7 +222,7 @@ def _originals(outcomes: NDArray[np.void], items: NDArray[np.void], rows: RowSto
     return rows.take(decided[of_index], originals, of_index)
 
 
-def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Changes | None = None) -> None:
+def count_passages(boilerplate: Boilerplate, delta: Delta, window: int, log: Log | None = None) -> None:
     """Count the passages of a batch's originals."""
     if len(delta.passage_counts):
         seen = sightings(delta.signatures["time"], delta.arrivals["watermark"], window)
