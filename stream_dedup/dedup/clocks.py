@@ -37,7 +37,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.compiled import njit
 from stream_dedup.core import INT64, POINTER, Struct, arena, call, record
 from stream_dedup.index.times import (
     ANY_TIME,

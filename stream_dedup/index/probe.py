@@ -15,9 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.compiled import njit
 from stream_dedup.core import INT64, POINTER, Struct, arena, call, copied, pointers
-from stream_dedup.fingerprint.bits import bit_count
 from stream_dedup.index.runs import Keys, Rows, Run
 from stream_dedup.index.times import Windows
 
@@ -115,11 +113,3 @@ def probe(runs: Sequence[Run], near: PackedNearness, asked: Asked) -> Rows:
     lookup = _Lookup(**asked._asdict(), items=asked.queries.shape[1], rows=len(asked.times))
     count = call("index_find", arena(), pointers([run.packed for run in runs]), len(runs), near, lookup)
     return copied(lookup.words, count, np.int64)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def is_near(key, other, dont_care, max_hamming):  # type: ignore[no-untyped-def]
-    """Whether two keys match, all arguments uint64: the `dont_care` lower bits may differ. See `Nearness`."""
-    differ = key ^ other
-    most = max_hamming + np.uint64((key >> dont_care) == 0)
-    return differ >> dont_care == 0 and bit_count(differ) <= most and key != 0 and other != 0
