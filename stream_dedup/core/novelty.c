@@ -109,11 +109,9 @@ static void represent(article *article, int64_t count, int64_t sketch_bytes, boo
         sketch(article->shingles, count, 2 * sketch_bytes, article->minima, article->sketch);
         return;
     }
-    sort_u64(article->shingles, count);
-    article->shingle_count = 0;
-    for (int64_t k = 0; k < count; k++)
-        if (!k || article->shingles[k] != article->shingles[k - 1])
-            article->members[article->shingle_count++] = (uint32_t)(article->shingles[k] >> (64 - SET_HASH_BITS));
+    article->shingle_count = count = distinct(article->shingles, count, article->slots, article->shingles);
+    for (int64_t k = 0; k < count; k++) article->members[k] = (uint32_t)(article->shingles[k] >> (64 - SET_HASH_BITS));
+    sort_members(article->members, count, article->members + count);
 }
 
 /* Take the tokens that are asked for, their sentences, and the shingles of an article; return how many these are. */
@@ -199,10 +197,11 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
     article->shingles = arena_take(scratch, most.shingles, sizeof *article->shingles);
     article->sketch = arena_take(scratch, layout->body_bytes, sizeof *article->sketch);
     article->minima = arena_take(scratch, bins, sizeof *article->minima);
-    article->members = arena_take(scratch, is_exact ? most.shingles : 0, sizeof *article->members);
+    article->members = arena_take(scratch, is_exact ? 2 * most.shingles : 0, sizeof *article->members);
+    article->slots = arena_take(scratch, is_exact ? slots_for(most.shingles) : 0, sizeof *article->slots);
     article->lacks = arena_take(scratch, FILTER_BITS + 1, sizeof *article->lacks);
     if (!article->places || !article->ends || !article->recurs || !article->figures || !article->shingles ||
-        !article->sketch || !article->minima || !article->members || !article->lacks)
+        !article->sketch || !article->minima || !article->members || !article->slots || !article->lacks)
         return CORE_NO_MEMORY;
     article->lacks[NO_WORD] = 0;
     return 0;

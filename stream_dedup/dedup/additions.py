@@ -10,24 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, call, record
+from stream_dedup.core import INT64, POINTER, Struct, call
 from stream_dedup.dedup.boilerplate import Boilerplate, Table, in_seconds
 from stream_dedup.dedup.passages import word_spans
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
+from stream_dedup.fingerprint.kernel import NUMBER, PASSAGE
 from stream_dedup.news.item import Item
 
 MOST_BYTES = 200
 _MOST_NUMBERS = 4
-
-PASSAGE = record(
-    "passage",
-    [
-        *((name, "<i8") for name in ("end", "first_shingle", "last_shingle")),
-        *(("hash", "<u4"), ("is_prose", "?"), ("is_last", "?")),
-    ],
-)
-NUMBER = record("number", [("value", "<u4"), ("token", "<i4")])
-
 
 class CoreTexts(Struct, name="texts"):
     """`Texts` as the core takes them."""
