@@ -566,7 +566,7 @@ enum { TREES_AT_ONCE = 6 };
 typedef struct trees {
     const uint8_t *features; /* (count, 15) */
     const float *thresholds; /* (count, 15) */
-    const float *values;     /* (count, 31) */
+    const float *leaves;     /* (count, 16) their log-odds */
     int64_t count;           /* a multiple of TREES_AT_ONCE */
     int64_t feature_count;
 } trees;

@@ -137,7 +137,7 @@ static void fixed_features(const similarity *s, const thresholds *t, float *x) {
 static float sum_of(const trees *all, const float *x) {
     float total = 0;
     const uint8_t *features = all->features;
-    const float *thresholds = all->thresholds, *values = all->values;
+    const float *thresholds = all->thresholds, *leaves = all->leaves;
     for (int64_t tree = 0; tree < all->count; tree += TREES_AT_ONCE) {
         int64_t nodes[TREES_AT_ONCE] = {0};
         for (int question = 0; question < TREE_DEPTH; question++) {
@@ -146,10 +146,10 @@ static float sum_of(const trees *all, const float *x) {
                 nodes[k] = 2 * nodes[k] + 1 + (x[features[node]] > thresholds[node]);
             }
         }
-        for (int k = 0; k < TREES_AT_ONCE; k++) total += values[k * (INNER_NODES + LEAVES) + nodes[k]];
+        for (int k = 0; k < TREES_AT_ONCE; k++) total += leaves[k * LEAVES + nodes[k] - INNER_NODES];
         features += TREES_AT_ONCE * INNER_NODES;
         thresholds += TREES_AT_ONCE * INNER_NODES;
-        values += TREES_AT_ONCE * (INNER_NODES + LEAVES);
+        leaves += TREES_AT_ONCE * LEAVES;
     }
     return total;
 }

@@ -65,10 +65,10 @@ def _parts(found: _File) -> tuple[Any, ...]:
 
 
 class CoreTrees(Struct, name="trees"):
-    """`Trees` as the core takes them."""
+    """`Trees` as the core takes them; of the values the leaves alone, so that both models fit into the first cache."""
 
     _fields_ = (
-        *((name, POINTER) for name in Trees._fields),
+        *((name, POINTER) for name in ("features", "thresholds", "leaves")),
         *((name, INT64) for name in ("count", "feature_count")),
     )
 
@@ -79,8 +79,9 @@ def core_trees(trees: Trees, features: int) -> CoreTrees:
     if trees.features.max(initial=0) >= features or {trees.features.shape, trees.thresholds.shape} != {nodes}:
         raise ValueError(f"trees of depth {DEPTH} for {features} features are needed: fit them again")
     rest = -len(trees.values) % _AT_ONCE  # trees that add 0
-    arrays = {name: np.pad(part, ((0, rest), (0, 0))) for name, part in trees._asdict().items()}
-    return CoreTrees(**arrays, count=len(trees.values) + rest, feature_count=features)
+    arrays = {"features": trees.features, "thresholds": trees.thresholds, "leaves": trees.values[:, 2**DEPTH - 1 :]}
+    padded = {name: np.pad(part, ((0, rest), (0, 0))) for name, part in arrays.items()}
+    return CoreTrees(**padded, count=len(trees.values) + rest, feature_count=features)
 
 
 def sum_of(trees: Trees, rows: NDArray[np.float32]) -> NDArray[np.float32]:
