@@ -72,6 +72,15 @@ static inline uint64_t load64(const uint8_t *from) {
 }
 
 static inline int64_t trailing_zeros(uint64_t word) { return word ? __builtin_ctzll(word) : 64; }
+/* In plain arithmetic, which gcc vectorises: without -mpopcnt the builtin is a call. */
+static inline uint32_t bit_count32(uint32_t word) {
+    word -= word >> 1 & 0x55555555;
+    word = (word & 0x33333333) + (word >> 2 & 0x33333333);
+    word = (word + (word >> 4)) & 0x0F0F0F0F;
+    word += word >> 8;
+    return (word + (word >> 16)) & 63;
+}
+
 static inline int64_t bit_count(uint64_t word) { return __builtin_popcountll(word); }
 
 static inline void set_bit(uint8_t *bits, int64_t place) { bits[place >> 3] |= (uint8_t)(1 << (place & 7)); }
@@ -615,5 +624,233 @@ CORE_API int64_t sum_trees(const trees *all, const float *rows, int64_t n, float
 /* `strongest_view` of n pairs. */
 CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out);
 CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out);
+
+/* ---- times and windows (index.c, judge.c) ---- */
+
+/* The time of a row whose time is doubted, and of one that is forgotten: index/times.py. */
+#define ANY_TIME INT64_MAX
+#define FORGOTTEN INT64_MIN
+
+/* Which rows count for an item: a row of index.times.Windows. From row RECENT on, rows with a time from LOW to HIGH or
+ * with ANY_TIME; before it, from OLD_LOW to OLD_HIGH. All inclusive. */
+enum { RECENT, LOW, HIGH, OLD_LOW, OLD_HIGH, WINDOW_SIZE };
+
+/* Whether a row with this time counts for an item: the one place that applies its window. */
+static inline bool is_visible(int64_t time, bool is_recent, const int64_t *window) {
+    if (is_recent) return (window[LOW] <= time && time <= window[HIGH]) || time == ANY_TIME;
+    return window[OLD_LOW] <= time && time <= window[OLD_HIGH];
+}
+
+/* Steps of elapsed event time for which an arrival is recent: dedup/clocks.py. */
+enum { RECENT_STEPS = 65 };
+
+/* Whether an earlier item of the batch, with this step and time of clocks.Scope, counts for an item at step `now`. */
+static inline bool is_in_window(int64_t step, int64_t time, int64_t now, const int64_t *window) {
+    return is_visible(time, step >= now - RECENT_STEPS, window);
+}
+
+/* ---- index (index.c) ---- */
+
+/* A pair that a lookup found is one word: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
+ * held) from ROW_SHIFT on, and below it the column of the item's key. */
+enum { ROW_SHIFT = 12, ITEM_SHIFT = 44, COLUMN = (1 << ROW_SHIFT) - 1 };
+
+/* Whether two keys of a table match: the `dont_care` lower bits, at most 31, may differ in `max_hamming` places.
+ *
+ * Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off. Therefore one more bit may differ
+ * where the upper bits are all zero. With dont_care = 0 keys must be equal. */
+static inline bool is_near(uint32_t key, uint32_t other, int64_t dont_care, int64_t max_hamming) {
+    uint32_t differ = key ^ other;
+    int64_t most = max_hamming + (key >> dont_care == 0);
+    return differ >> dont_care == 0 && bit_count32(differ) <= most && key && other;
+}
+
+/* index.runs.Run: sorted tables over the rows base to end - 1. starts (tables + 1): where each begins in keys and
+ * offsets; directory: of each table, one after the other. */
+typedef struct {
+    int64_t base, end, tables;
+    const int64_t *starts;
+    const uint32_t *keys, *offsets, *directory;
+} run;
+
+/* index.probe.Nearness: which keys match. first_columns (tables + 1): the first column of each table, and C;
+ * dont_care (columns): the lower bits that may differ, 0 in an exact table. */
+typedef struct {
+    const int64_t *first_columns, *dont_care;
+    int64_t columns, tables, max_hamming;
+} nearness;
+
+/* index.probe.Asked: a lookup for `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
+ * times (rows): of the rows from `first` on; budgets (columns, items): the rows that each key may still give. words:
+ * what was found, `count` of `room`. */
+typedef struct {
+    const uint32_t *queries;
+    const int64_t *windows, *times;
+    int32_t *budgets;
+    int64_t *words;
+    int64_t items, rows, first, count, room;
+} lookup;
+
+CORE_API int64_t run_sort(arena *scratch, const uint32_t *columns, int64_t rows, const int64_t *first_columns,
+                          int64_t tables, int64_t *starts, uint32_t *keys, uint32_t *offsets);
+CORE_API int64_t run_directory(const uint32_t *keys, const int64_t *starts, int64_t tables, uint32_t *directory);
+CORE_API int64_t run_merge(const run *older, const run *newer, const uint8_t *alive, int64_t rows, int64_t *starts,
+                           uint32_t *keys, uint32_t *offsets);
+CORE_API int64_t run_unsort(arena *scratch, const uint32_t *keys, const uint32_t *offsets, int64_t count,
+                            int64_t first_row, uint32_t *columns, int64_t width, int64_t rows);
+CORE_API int64_t index_find(arena *scratch, const run *const *runs, int64_t run_count, const nearness *near,
+                            lookup *asked);
+CORE_API int64_t index_matches(const uint32_t *a, const uint32_t *b, int64_t rows, int64_t columns,
+                               const int64_t *table_of, const int64_t *dont_care, int64_t max_hamming,
+                               uint8_t *matching);
+CORE_API int64_t filter_add(uint64_t *words, int64_t size, const uint32_t *keys, int64_t columns, int64_t rows,
+                            const int64_t *table_of);
+CORE_API int64_t filter_check(const uint64_t *words, int64_t size, const uint32_t *queries, int64_t columns,
+                              int64_t items, const int64_t *table_of, int64_t *passed);
+
+/* ---- clocks (clocks.c) ---- */
+
+enum { RING_SIZE = 9 };
+
+/* dedup.clocks.CLOCK: the state of a partition of the input. */
+typedef struct {
+    int32_t partition, weight;
+    int64_t count, times[RING_SIZE];
+} partition_clock;
+
+/* dedup.clocks.Clocks.read: clocks (partitions); times, slots (items): stated times, and whose clock each item reads.
+ * effective, odd, watermarks, elapsed (items): results. */
+typedef struct {
+    partition_clock *clocks;
+    const int64_t *times, *slots;
+    int64_t *effective, *watermarks, *elapsed;
+    int8_t *odd;
+    int64_t partitions, items, latest, window, watermark, total;
+} clock_reading;
+
+CORE_API int64_t clocks_read(arena *scratch, clock_reading *reading);
+
+/* ---- pairs (pairs.c) ---- */
+
+/* evaluate.exact: sets of ranks, the members of set i at bounds[i] to bounds[i + 1], and where each prefix ends. `sizes`
+ * counts also members of no other set; `lists` (ranks + 1): where the posting list of each rank begins. */
+typedef struct {
+    const int32_t *ranks;
+    const int64_t *bounds, *sizes, *ends, *lists;
+    int64_t sets, ranks_shared;
+} set_corpus;
+
+/* What is searched, and found. first, second, jaccard (most): the pairs; nearest (sets): the nearest of each, or -1. */
+typedef struct {
+    const int64_t *order;
+    int64_t *nearest, *first, *second;
+    double *jaccard;
+    int64_t ordered, most, comparisons, is_first_only;
+    double floor, rounding;
+} set_search;
+
+CORE_API int64_t pairs_search(arena *scratch, const set_corpus *corpus, const set_search *search);
+
+/* ---- a batch: records (decide.py) ---- */
+
+enum { MAX_CANDIDATES = 12, NONE = -1 }; /* candidates that an item is compared with; no item, no candidate */
+
+/* Kinds of subjects: batch.py. */
+enum { EMPTY, ITEM, TOMBSTONE };
+
+/* An item to judge, or a settled one: SUBJECT in decide.py says what each field means. */
+typedef struct subject {
+    uint64_t row_id, version;
+    int64_t time, stated, elapsed;
+    int64_t step, index_time, window[WINDOW_SIZE];
+    int64_t first_word, last_word, limit;
+    uint32_t seen_at;
+    uint8_t kind;
+} subject;
+
+/* What the questions of decide.py find, in their order. */
+typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, DIFFERENT } finding;
+
+/* What became of an item: OUTCOME in decide.py. */
+typedef struct outcome {
+    int64_t row, row_number;
+    similarity similar;
+    float logit;
+    int32_t candidates;
+    uint8_t finding;
+    bool is_added;
+} outcome;
+
+/* The originals of this name, an id or a version, are forgotten: those that came before this addition. */
+typedef struct deletion {
+    int64_t before;
+    uint64_t name;
+} deletion;
+
+/* Rows of the index as rows.py keeps them, 2^SEGMENT_BITS to a segment. ends: of each body, with a 0 in front. */
+typedef struct segment {
+    const uint8_t *signatures, *bodies;
+    const void *ends;
+    int64_t end_bytes; /* 4 or 8; 0: there are no bodies */
+} segment;
+
+enum { SEGMENT_BITS = 16 };
+
+/* A batch that is judged: `Batch` in decide.py. */
+typedef struct batch {
+    const subject *subjects;
+    outcome *outcomes;
+    signatures items;
+    int64_t settled;
+    /* Candidates: of the batch, by the items' keys, and of the index. */
+    const uint32_t *keys;
+    int32_t *links;
+    const int64_t *dont_care_bits;
+    int64_t columns, max_hamming, bucket_limit;
+    const int64_t *words;
+    int64_t word_count, first_row;
+    const segment *segments;
+    int64_t first_stored, next_row, first_kept_row;
+    /* Arrivals of rows: the first row of each step, and its elapsed event time, ms. */
+    const int64_t *arrival_rows, *arrival_times;
+    int64_t arrival_count, step_length, window;
+    deletion *deletions;
+    int64_t deletion_room, added, deleted;
+    bool forwards, drops;
+} batch;
+
+/* ---- candidates (candidates.c) ---- */
+
+/* An earlier item that shares keys with the one at hand. row: its number in the index, which an item of the batch has
+ * beforehand; item: its number in the batch, or NONE. */
+typedef struct candidate {
+    int64_t row, item, score;
+} candidate;
+
+/* Room to find candidates, and what is forgotten. */
+typedef struct search search;
+
+/* Take room for a batch, and check what was looked up for it. Returns 0 or an error. */
+int64_t take_search(arena *scratch, batch *all, search **taken);
+/* Choose the candidates of item j, after all items before it, the oldest first: MAX_CANDIDATES at most. Returns their
+ * number, or NONE if the index has to be asked for more rows. */
+int64_t choose_candidates(search *all, int64_t j, candidate *best);
+/* Forget all earlier originals of this name, an id or a version. */
+void note_deletion(search *all, uint64_t name);
+/* Where the signature of a candidate is stored. */
+view view_of(const batch *all, const candidate *one);
+/* The name of one version of an id: of the hash of the id and the digest of the words, see candidates.py. */
+static inline uint64_t version_of(uint64_t row_id, uint64_t digest) { return row_id ^ (digest * GOLDEN >> 32); }
+CORE_API int64_t max_candidates(void);
+/* Write into links (count, columns) where the newest earlier item has the same key in the same table: item << ROW_SHIFT
+ * | column, or -1. first_columns: (tables + 1,) of each table, and `columns`. */
+CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
+                            int64_t tables, const int64_t *dont_care_bits, int32_t *links);
+
+/* ---- judging (judge.c) ---- */
+
+/* Judge the items from j on. Returns their number, or the one for which the index has to be asked for more rows. */
+CORE_API int64_t judge_items(arena *scratch, batch *all, const news *news, const thresholds *rule, changes *log,
+                             int64_t j);
 
 #endif
