@@ -24,11 +24,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import int64, uint8, uint32, uint64
+from numba import int64, uint32, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.bits import grown, trailing_zeros
+from stream_dedup.fingerprint.bits import trailing_zeros
 
 VERSION = 1
 """Part of the id of schemes with packed sets: raise it when the code changes, so that old sets are not misread."""
@@ -36,11 +36,6 @@ VERSION = 1
 HASH_BITS = 24
 MAX_MEMBERS = 1 << 16
 """Maximum number of hashes stored for a set."""
-_CUT = np.uint64(64 - HASH_BITS)
-_RADIX_BITS = 12  # two passes of 4,096 counters sort 24 bits
-_RADIX = 1 << _RADIX_BITS
-# Upper bound for a member: k <= 24 and a one, and the zeros of n codes are at most 2.9 n.
-_MAX_MEMBER_BYTES = 4
 
 
 def join(strings: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -78,31 +73,6 @@ def rice_bits(count):
     while (gap >> int64(k + 1)) > 0:
         k += 1
     return k
-
-
-@njit(nogil=True, cache=True)
-def encode(members, count, out, at):
-    """Write members[:count] (ascending uint32), at most `MAX_MEMBERS`, from out[at] (uint8) on; return the new end."""
-    k = uint64(rice_bits(count))
-    mask = (uint64(1) << k) - uint64(1)
-    buffer, bits, previous = uint64(0), uint64(0), uint64(0)
-    for i in range(min(count, MAX_MEMBERS)):
-        gap = uint64(members[i]) - previous
-        previous = uint64(members[i])
-        bits += gap >> k  # zeros
-        while bits >= uint64(8):
-            out[at] = uint8(buffer & uint64(255))
-            at += 1
-            buffer >>= uint64(8)
-            bits -= uint64(8)
-        buffer |= (uint64(1) | ((gap & mask) << uint64(1))) << bits
-        bits += k + uint64(1)
-    while bits:
-        out[at] = uint8(buffer & uint64(255))
-        at += 1
-        buffer >>= uint64(8)
-        bits -= min(bits, uint64(8))
-    return at
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -172,34 +142,3 @@ def _below(left, n, left_size, right, m, right_size):
     if 0 < m < right_size:
         end = min(end, right[m - 1])
     return int64(np.searchsorted(left[:n], end)), int64(np.searchsorted(right[:m], end))
-
-
-@njit(nogil=True, cache=True)
-def _sort(members):
-    """Sort `members`, uint32 below 2^24, by radix: a third of the time of a sort by comparisons."""
-    other, places = np.empty_like(members), np.empty(_RADIX, np.int64)
-    for shift in (uint32(0), uint32(_RADIX_BITS)):
-        places[:] = 0
-        for member in members:
-            places[(member >> shift) & uint32(_RADIX - 1)] += 1
-        total = int64(0)
-        for c in range(_RADIX):
-            size = places[c]
-            places[c] = total
-            total += size
-        for member in members:
-            c = (member >> shift) & uint32(_RADIX - 1)
-            other[places[c]] = member
-            places[c] += 1
-        members[:] = other
-
-
-@njit(nogil=True, cache=True)
-def append_set(shingles, count, out, at):
-    """Write the code of a text's distinct shingles from out[at] on; return `out`, grown if needed, and the new end."""
-    members = np.empty(count, np.uint32)
-    for j in range(count):
-        members[j] = uint32(shingles[j] >> _CUT)
-    _sort(members)
-    out = grown(out, at, _MAX_MEMBER_BYTES * min(count, MAX_MEMBERS) + 8)
-    return out, encode(members, count, out, at)

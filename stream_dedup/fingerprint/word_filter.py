@@ -22,13 +22,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint8, uint32, uint64
+from numba import uint8, uint64
 from numpy.typing import NDArray
 
 from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.bits import GOLDEN, bit_count, load64, mix, narrowed, rotated
-from stream_dedup.fingerprint.shingles import any_character, distinct
-from stream_dedup.fingerprint.tokens import hash_word
+from stream_dedup.fingerprint.bits import bit_count, load64
 
 FILTER_BITS = 768
 """Bits of a filter. Fitted with 512, 768, 1,024 bits and with exact sets, the decision has a log loss of .254, .249,
@@ -43,8 +41,6 @@ _THIRD = np.uint64(0xD6E8FEB86659FD93)  # odd, as in the mixer of Stafford; the 
 _BITS = np.uint64(FILTER_BITS)
 STEM_LETTERS = 5
 """Letters of a word that count."""
-_ASCII_STEM = np.uint64(0x8080808080)
-_MOST_FEATURES = 64  # of a headline; a longer one is no headline
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -123,126 +119,8 @@ def write_absent(bits, absent):
             absent[8 * k + place] = (byte >> place) & 1
 
 
-# -- words ----------------------------------------------------------------------------------------------
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _stem(tokens, i, seed):
-    """The hash of the first letters of word i; of a whole number."""
-    text, start, end = tokens.text, tokens.places[2 * i], tokens.places[2 * i + 1]
-    if begins_number(text, start):
-        return tokens.hashes[i]
-    if load64(text, start) & _ASCII_STEM == 0:  # the first letters have a byte each; no branch on the word's length
-        return hash_word(text, start, min(end, start + STEM_LETTERS), seed)
-    at, letters = start, 0
-    while at < end and letters < STEM_LETTERS:
-        at += 1
-        while at < end and text[at] & 0xC0 == 0x80:  # the other bytes of a character
-            at += 1
-        letters += 1
-    return hash_word(text, start, at, seed) if at < end else tokens.hashes[i]
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _feature(tokens, count, i, seed):
-    """The feature that begins at token i: a word, or a pair of adjacent characters; 0 if there is none."""
-    hashes, kinds = tokens.hashes, tokens.kinds
-    h = hashes[i] if kinds[i] else _stem(tokens, i, seed)
-    if kinds[i] == 1:
-        if i + 1 < count and kinds[i + 1] == 1:
-            h = mix(rotated(h) ^ hashes[i + 1])
-        elif i and kinds[i - 1] == 1:
-            return uint64(0)  # the last character is part of the pair before
-    return h | uint64(1)
-
-
-@njit(nogil=True, cache=True)
-def headline_features(tokens, count, seed, slots, out):
-    """Write the distinct features of a headline to `out`, ascending; return their number, at most 64.
-
-    seed: of the token hashes; slots: see `distinct`; out: uint64, at least `count`.
-    """
-    found = 0
-    for i in range(count):
-        h = _feature(tokens, count, i, seed)
-        if h:
-            out[found] = h
-            found += 1
-    size = min(distinct(out, found, slots, out), _MOST_FEATURES)
-    out[:size].sort()
-    return size
-
-
-@njit(nogil=True, cache=True)
-def write_words(tokens, count, seed, out):
-    """Write the feature of each of the first `count` tokens to `out`, (count,) uint32; 0 where none begins."""
-    if not any_character(tokens.kinds, count):
-        for i in range(count):
-            out[i] = narrowed(_stem(tokens, i, seed))
-        return
-    for i in range(count):
-        h = _feature(tokens, count, i, seed)
-        out[i] = narrowed(h) if h else uint32(0)
-
-
-@njit(nogil=True, cache=True)
-def mark_words(words, bits):
-    """Set the bit of each word of a text in `bits`, (4096,) uint8: a set of 2^15 short hashes.
-
-    It tells whether the text contains a headline word, with a false-positive rate of some 1 %.
-    """
-    bits[:] = uint8(0)
-    for h in words:
-        if h:
-            set_bit(bits, h >> uint32(17))
-
-
-# -- numbers --------------------------------------------------------------------------------------------
-
-# Bytes that may join two groups of digits.
-_MARKS = tuple(np.uint8(ord(mark)) for mark in ".,:/-")
-
-
 class Numbers(NamedTuple):
-    """The numbers of a text, in order. values: uint32 hashes, never 0; tokens: int32, the first token of each."""
+    """The numbers of a batch, in order. values: uint32 hashes, never 0; tokens: int32, the first token of each."""
 
     values: NDArray[np.uint32]
     tokens: NDArray[np.int32]
-
-
-@njit(nogil=True, cache=True)
-def find_numbers(tokens, count, numbers):
-    """Write value and first token of each number among the first `count` tokens to `numbers`, (count, 2) int64.
-
-    Returns how many there are. O(tokens).
-    """
-    text, places = tokens.text, tokens.places
-    found, i = 0, 0
-    while i < count:
-        if tokens.kinds[i] == 1 or not begins_number(text, places[2 * i]):
-            i += 1
-            continue
-        first, h, is_found = i, uint64(0), False
-        while i < count:  # the groups of one number
-            at, end, rolled = places[2 * i], places[2 * i + 1], h
-            while at < end and begins_number(text, at):
-                rolled = rolled * uint64(11) + uint64(text[at] - 0x2F)
-                at += 1
-            if at < end:
-                break  # a word that begins with digits
-            h, is_found = rolled, True
-            i += 1
-            if i == count or places[2 * i] - end != 1 or text[end] not in _MARKS:
-                break
-        i = max(i, first + 1)
-        if is_found:
-            numbers[found, 0] = narrowed(mix(h * GOLDEN))
-            numbers[found, 1] = first
-            found += 1
-    return found
-
-
-@njit(nogil=True, cache=True, inline="always")
-def begins_number(text, at):
-    """Whether the token at text[at] begins with a digit; those of all scripts are folded to ASCII."""
-    return 0x30 <= text[at] <= 0x39

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import stream_dedup.fingerprint.fingerprint as module
 from stream_dedup.fingerprint.fingerprint import Texts
-from stream_dedup.fingerprint.sentences import PASSAGE_TOKENS
 from tests.fingerprint.built import items, maker, texts_of
 
 MAKE = maker()
+PASSAGE_TOKENS = 16
 ENGLISH = "The mayor opened the new bridge over the Elm on Monday."
 CHINESE = "市长星期一上午在河边宣布新大桥正式通车。"
 ARABIC = "هل يفتح رئيس البلدية الجسر الجديد فوق النهر صباح الاثنين؟"
@@ -199,13 +198,11 @@ def test_passages_cut_a_text_without_a_gap(settings: dict[str, int], text: str) 
     assert {shingle for one in found for shingle in one.shingles} <= exact == set(texts.shingles.tolist())
 
 
-def test_texts_of_several_calls_of_the_kernel_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_several_calls_of_the_core_are_joined() -> None:
     """Some of them are folded by Python, in a call of their own after that of their neighbours."""
     texts = [ENGLISH, "", "Cafe\u0301 1,000", WIRE, "9 of 10", CHINESE, f"e\u0301 {HINDI} {ENGLISH}", "menu\n" * 40] * 3
     alone = [passages(texts_of(unicodedata.normalize("NFC", text))) for text in texts]
-    for size in (1, 2, 5, 24):
-        monkeypatch.setattr(module, "_CHUNK", size)
-        together = texts_of(*texts)
-        assert [passages(together, n) for n in range(len(texts))] == alone
-        bounds = np.sort(np.stack([together.firsts, together.lasts]), axis=1)
-        assert np.array_equal(bounds[0, 1:], bounds[1, :-1]), "each passage and number belongs to one text"
+    together = texts_of(*texts)
+    assert [passages(together, n) for n in range(len(texts))] == alone
+    bounds = np.sort(np.stack([together.firsts, together.lasts]), axis=1)
+    assert np.array_equal(bounds[0, 1:], bounds[1, :-1]), "each passage and number belongs to one text"
