@@ -123,7 +123,7 @@ class _Batch(Struct, name="text_batch"):
     _fields_ = (("texts", POINTER), ("sizes", POINTER), ("rows", POINTER), ("count", INT64))
 
 
-_PARTS = {
+_PARTS: dict[str, tuple[str, "np.dtype[Any]"]] = {
     "words": ("word_count", np.dtype(np.uint16)),
     "shingles": ("shingle_count", np.dtype(np.uint64)),
     "numbers": ("number_count", NUMBER),
@@ -206,7 +206,7 @@ def fingerprint_batch(
 def _copied(outputs: _Outputs, name: str) -> NDArray[Any]:
     """A copy of what the core left in scratch memory, which ends with the next call."""
     count, dtype = _PARTS[name]
-    out = np.empty(getattr(outputs, count), dtype)
+    out: NDArray[Any] = np.empty(getattr(outputs, count), dtype)
     if out.size:
         ctypes.memmove(address(out), getattr(outputs, name), out.nbytes)
     return out
