@@ -327,8 +327,6 @@ typedef struct shared_members {
 
 /* Count the members that two sets share; returns them. */
 CORE_API int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
-/* Sort whole numbers in place. O(n log n), no memory. */
-void sort_u64(uint64_t *values, int64_t count);
 
 /* ---- signatures: as they are stored, packed ---- */
 
@@ -511,11 +509,11 @@ typedef struct article {
     bool is_article;
     uint16_t *places;  /* in a filter, of the tokens that are asked for */
     int64_t *ends;     /* of their sentences */
-    uint64_t *figures; /* each once, with 1 in the lowest bit if no prose has it */
+    uint64_t *figures; /* each once, those of prose first */
     uint8_t *sketch;   /* of its shingles; or for exact comparison */
     uint32_t *members; /* these as a set, and as much scratch */
     uint8_t *lacks;    /* 1 for each place in a filter that a known item lacks; 0 for NO_WORD */
-    int64_t place_count, sentence_count, figure_count;
+    int64_t place_count, sentence_count, prose_figures, figure_count;
     int64_t shingle_count; /* of its shingles; in a sketch with repeats, which hardly count */
     bool *recurs;          /* scratch, as what follows: of each passage */
     uint64_t *shingles, *minima;

@@ -79,7 +79,11 @@ def core_trees(trees: Trees, features: int) -> CoreTrees:
     if trees.features.max(initial=0) >= features or {trees.features.shape, trees.thresholds.shape} != {nodes}:
         raise ValueError(f"trees of depth {DEPTH} for {features} features are needed: fit them again")
     rest = -len(trees.values) % _AT_ONCE  # trees that add 0
-    arrays = {"features": trees.features, "thresholds": trees.thresholds, "leaves": trees.values[:, 2**DEPTH - 1 :]}
+    arrays: dict[str, NDArray[Any]] = {
+        "features": trees.features,
+        "thresholds": trees.thresholds,
+        "leaves": trees.values[:, 2**DEPTH - 1 :],
+    }
     padded = {name: np.pad(part, ((0, rest), (0, 0))) for name, part in arrays.items()}
     return CoreTrees(**padded, count=len(trees.values) + rest, feature_count=features)
 
