@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,6 +142,38 @@ def _argument(value: Any) -> Any:
     if isinstance(value, float):
         return ctypes.c_double(value)
     return None if value is None else value if isinstance(value, ctypes.c_void_p) else ctypes.c_int64(value)
+
+
+class Utf8(NamedTuple):
+    """Where the UTF-8 of n strings lies, as long as `strings` lives, and how many bytes it has: (n,) uintp, int64."""
+
+    strings: NDArray[np.object_]
+    addresses: NDArray[np.uintp]
+    sizes: NDArray[np.int64]
+
+
+# Holds Python's lock during a call, and raises what Python's functions raise.
+_LOCKED = ctypes.PyDLL(str(LIBRARY))
+_LOCKED.utf8_of_strings.restype = ctypes.c_int64
+_AS_UTF8 = ctypes.cast(ctypes.pythonapi.PyUnicode_AsUTF8AndSize, ctypes.c_void_p)
+
+
+def utf8_of(strings: Sequence[str]) -> Utf8:
+    """The UTF-8 of some strings, without a copy where they are ASCII; a lone surrogate becomes "?".
+
+    PyUnicode_AsUTF8AndSize is part of Python's stable interface. It keeps the UTF-8 of other strings beside them.
+
+    >>> utf8_of(["Elm", "Brücke"]).sizes.tolist()
+    [3, 7]
+    """
+    n = len(strings)
+    held, addresses, sizes = np.empty(n, np.object_), np.empty(n, np.uintp), np.empty(n, np.int64)
+    held[:] = strings
+    try:
+        _LOCKED.utf8_of_strings(*map(_argument, (held, n, _AS_UTF8, addresses, sizes)))
+    except UnicodeEncodeError:
+        return utf8_of([text.encode("utf-8", "replace").decode() for text in strings])
+    return Utf8(held, addresses, sizes)
 
 
 class _Arena:

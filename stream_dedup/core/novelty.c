@@ -84,21 +84,19 @@ static void recognise(const news *news, int64_t item, text_bounds text, bool of_
             recurs[p - text.first] = is_boilerplate(&news->boilerplate, passages[p].hash, news->starts[item]);
 }
 
-/* The figures of the item, each once, with 1 in the lowest bit if no prose has it. */
+/* The figures of the item, each once, those of prose first. */
 static void take_figures(const texts *texts, int64_t item, text_bounds text, article *article) {
-    int64_t count = 0, p = text.first;
-    for (int64_t k = texts->firsts[2 * item + 1]; k < texts->lasts[2 * item + 1]; k++) {
-        number figure = texts->numbers[k];
-        while (p < text.last - 1 && texts->passages[p].end <= figure.token) p++;
-        article->figures[count++] = (uint64_t)figure.value << 1 | !texts->passages[p].is_prose;
+    int64_t count = 0;
+    for (int of_prose = 1; of_prose >= 0; of_prose--) {
+        int64_t p = text.first;
+        for (int64_t k = texts->firsts[2 * item + 1]; k < texts->lasts[2 * item + 1]; k++) {
+            while (p < text.last - 1 && texts->passages[p].end <= texts->numbers[k].token) p++;
+            if (texts->passages[p].is_prose == of_prose) article->figures[count++] = texts->numbers[k].value;
+        }
+        count = distinct(article->figures, count, article->slots, article->figures);
+        if (of_prose) article->prose_figures = count;
     }
-    sort_u64(article->figures, count);
-    article->figure_count = 0;
-    for (int64_t k = 0; k < count; k++) { /* of equal figures, one in prose comes first */
-        uint64_t figure = article->figures[k];
-        if (!article->figure_count || article->figures[article->figure_count - 1] >> 1 != figure >> 1)
-            article->figures[article->figure_count++] = figure;
-    }
+    article->figure_count = count;
 }
 
 /* Sketch the shingles of the article like a body, or make a set of them. The share that a known body has follows from
@@ -109,11 +107,9 @@ static void represent(article *article, int64_t count, int64_t sketch_bytes, boo
         sketch(article->shingles, count, 2 * sketch_bytes, article->minima, article->sketch);
         return;
     }
-    sort_u64(article->shingles, count);
-    article->shingle_count = 0;
-    for (int64_t k = 0; k < count; k++)
-        if (!k || article->shingles[k] != article->shingles[k - 1])
-            article->members[article->shingle_count++] = (uint32_t)(article->shingles[k] >> (64 - SET_HASH_BITS));
+    article->shingle_count = count = distinct(article->shingles, count, article->slots, article->shingles);
+    for (int64_t k = 0; k < count; k++) article->members[k] = (uint32_t)(article->shingles[k] >> (64 - SET_HASH_BITS));
+    sort_members(article->members, count, article->members + count);
 }
 
 /* Take the tokens that are asked for, their sentences, and the shingles of an article; return how many these are. */
@@ -191,7 +187,7 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
     largest most = {0, 0, 0, 0};
     for (int64_t item = 0; item < news->count; item++)
         if (!fits(&news->texts, item, &most)) return CORE_BAD_SIZE;
-    int64_t bins = 2 * layout->body_bytes;
+    int64_t bins = 2 * layout->body_bytes, hashed = is_exact ? max_i64(most.shingles, most.numbers) : most.numbers;
     article->places = arena_take(scratch, most.tokens, sizeof *article->places);
     article->ends = arena_take(scratch, most.passages, sizeof *article->ends);
     article->recurs = arena_take(scratch, most.passages, sizeof *article->recurs);
@@ -199,10 +195,11 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
     article->shingles = arena_take(scratch, most.shingles, sizeof *article->shingles);
     article->sketch = arena_take(scratch, layout->body_bytes, sizeof *article->sketch);
     article->minima = arena_take(scratch, bins, sizeof *article->minima);
-    article->members = arena_take(scratch, is_exact ? most.shingles : 0, sizeof *article->members);
+    article->members = arena_take(scratch, is_exact ? 2 * most.shingles : 0, sizeof *article->members);
+    article->slots = arena_take(scratch, slots_for(hashed), sizeof *article->slots);
     article->lacks = arena_take(scratch, FILTER_BITS + 1, sizeof *article->lacks);
     if (!article->places || !article->ends || !article->recurs || !article->figures || !article->shingles ||
-        !article->sketch || !article->minima || !article->members || !article->lacks)
+        !article->sketch || !article->minima || !article->members || !article->slots || !article->lacks)
         return CORE_NO_MEMORY;
     article->lacks[NO_WORD] = 0;
     return 0;
@@ -231,14 +228,11 @@ static void find_new_words(similarity *s, const article *article, double each_wo
 /* Count the figures that the known item lacks, those of prose and all. */
 static void find_new_figures(similarity *s, const article *article, const uint8_t *filter, uint64_t figures,
                              double each_number) {
-    int64_t numbers = 0, anywhere = 0, in_prose = 0;
+    int64_t numbers = article->is_article ? article->prose_figures : article->figure_count, anywhere = 0, in_prose = 0;
     for (int64_t k = 0; k < article->figure_count; k++) {
-        uint64_t figure = article->figures[k];
-        bool is_absent = !has_number(filter, figures, (uint32_t)(figure >> 1));
+        bool is_absent = !has_number(filter, figures, (uint32_t)article->figures[k]);
         anywhere += is_absent;
-        if (figure & 1 && article->is_article) continue;
-        numbers++;
-        in_prose += is_absent;
+        in_prose += is_absent && k < numbers;
     }
     s->numbers = (float)numbers;
     s->new_numbers = (float)((double)in_prose * each_number);
@@ -270,7 +264,7 @@ static void find_new_headline_numbers(similarity *s, const uint32_t *values, con
         count += values[k] != 0;
         if (!values[k] || has_number(filter, figures, values[k])) continue;
         lacking++;
-        for (int64_t f = 0; f < article->figure_count; f++) in_text += article->figures[f] >> 1 == values[k];
+        for (int64_t f = 0; f < article->figure_count; f++) in_text += article->figures[f] == values[k];
     }
     s->headline_numbers = (float)count;
     s->new_headline_numbers = (float)lacking;

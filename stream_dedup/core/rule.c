@@ -133,19 +133,23 @@ static void fixed_features(const similarity *s, const thresholds *t, float *x) {
 }
 
 /* The log-odds of a pair with features x: the sum of the leaves. A known number of questions and no branch, so the
- * processor asks several trees at once. What is not a number is not greater than a threshold. */
+ * processor walks several trees at once. What is not a number is not greater than a threshold. */
 static float sum_of(const trees *all, const float *x) {
     float total = 0;
     const uint8_t *features = all->features;
-    const float *thresholds = all->thresholds, *values = all->values;
-    for (int64_t tree = 0; tree < all->count; tree++) {
-        int64_t node = 0;
-        for (int question = 0; question < TREE_DEPTH; question++)
-            node = 2 * node + 1 + (x[features[node]] > thresholds[node]);
-        total += values[node];
-        features += INNER_NODES;
-        thresholds += INNER_NODES;
-        values += INNER_NODES + LEAVES;
+    const float *thresholds = all->thresholds, *leaves = all->leaves;
+    for (int64_t tree = 0; tree < all->count; tree += TREES_AT_ONCE) {
+        int64_t nodes[TREES_AT_ONCE] = {0};
+        for (int question = 0; question < TREE_DEPTH; question++) {
+            for (int k = 0; k < TREES_AT_ONCE; k++) {
+                int64_t node = k * INNER_NODES + nodes[k];
+                nodes[k] = 2 * nodes[k] + 1 + (x[features[node]] > thresholds[node]);
+            }
+        }
+        for (int k = 0; k < TREES_AT_ONCE; k++) total += leaves[k * LEAVES + nodes[k] - INNER_NODES];
+        features += TREES_AT_ONCE * INNER_NODES;
+        thresholds += TREES_AT_ONCE * INNER_NODES;
+        leaves += TREES_AT_ONCE * LEAVES;
     }
     return total;
 }

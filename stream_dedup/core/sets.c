@@ -77,25 +77,3 @@ int64_t count_shared(const stored_set *left, const stored_set *right, shared_mem
     *found = (shared_members){both, n, m};
     return both;
 }
-
-/* Move values[root] down to its place in a heap of `count`, the largest first. */
-static void sift(uint64_t *values, int64_t root, int64_t count) {
-    uint64_t moved = values[root];
-    for (int64_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && values[child] < values[child + 1]) child++;
-        if (values[child] <= moved) break;
-        values[root] = values[child];
-    }
-    values[root] = moved;
-}
-
-/* Heapsort (Williams 1964): never quadratic, whatever a text contains. */
-void sort_u64(uint64_t *values, int64_t count) {
-    for (int64_t root = count / 2 - 1; root >= 0; root--) sift(values, root, count);
-    for (int64_t last = count - 1; last > 0; last--) {
-        uint64_t largest = values[0];
-        values[0] = values[last];
-        values[last] = largest;
-        sift(values, 0, last);
-    }
-}

@@ -23,13 +23,13 @@ enum { IN_HEADLINE = 1, IN_TEXT = 2 }; /* in news.corrects, see corrections.py *
 
 static inline uint32_t body_size_of(const uint8_t *signature) {
     uint32_t size;
-    memcpy(&size, signature + AT_BODY_SIZE, sizeof size);
+    memcpy(&size, signature + BODY_SIZE_AT, sizeof size);
     return size;
 }
 
 static inline int64_t headline_size_of(const uint8_t *signature) {
     uint16_t size;
-    memcpy(&size, signature + AT_HEADLINE_SIZE, sizeof size);
+    memcpy(&size, signature + HEADLINE_SIZE_AT, sizeof size);
     return size;
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, call, record
+from stream_dedup.core import INT64, POINTER, Struct, call
 from stream_dedup.dedup.boilerplate import Boilerplate, Table, in_seconds
 from stream_dedup.dedup.passages import word_spans
 from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
@@ -18,15 +18,6 @@ from stream_dedup.news.item import Item
 
 MOST_BYTES = 200
 _MOST_NUMBERS = 4
-
-PASSAGE = record(
-    "passage",
-    [
-        *((name, "<i8") for name in ("end", "first_shingle", "last_shingle")),
-        *(("hash", "<u4"), ("is_prose", "?"), ("is_last", "?")),
-    ],
-)
-NUMBER = record("number", [("value", "<u4"), ("token", "<i4")])
 
 
 class CoreTexts(Struct, name="texts"):
@@ -58,21 +49,8 @@ class News(Struct, name="news"):
 
 def core_texts(texts: Texts) -> CoreTexts:
     """Hand texts to the core."""
-    numbers, passages = np.empty(len(texts.numbers.values), NUMBER), np.empty(len(texts.passages.ends), PASSAGE)
-    numbers["value"], numbers["token"] = texts.numbers
-    for name, column in zip(
-        ("end", "hash", "is_prose", "is_last", "first_shingle", "last_shingle"), texts.passages, strict=True
-    ):
-        passages[name] = column
-    arrays = {
-        name: np.ascontiguousarray(getattr(texts, name))
-        for name in ("firsts", "lasts", "headline_words", "headline_numbers")
-    }
-    return CoreTexts(
-        **arrays, words=texts.words, shingles=texts.shingles, numbers=numbers, passages=passages,
-        word_count=len(texts.words), shingle_count=len(texts.shingles), number_count=len(numbers),
-        passage_count=len(passages),
-    )  # fmt: skip
+    counts = {f"{name}_count": len(getattr(texts, f"{name}s")) for name in ("word", "shingle", "number", "passage")}
+    return CoreTexts(**{name: np.ascontiguousarray(part) for name, part in texts._asdict().items()}, **counts)
 
 
 def news_of(

@@ -158,7 +158,7 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
     )  # fmt: skip
     news = news_of(prints, _marked(ready, is_compared), (memory.boilerplate, scope.begins))
     rule = thresholds(settings.decision, has_words=prints.texts is not None)
-    passages = 0 if prints.texts is None else prints.texts.passages.ends.size
+    passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, j = log_for(passages + sum(len(delta.passages) for delta in earlier)), settled
     try:
         for delta in earlier:

@@ -384,7 +384,7 @@ def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Cloc
         deletions,
         watermark,
         [ready.prints.bodies[j] for j in added.tolist()] if ready.prints.bodies else [],
-        texts.passages.hashes[passages],
+        texts.passages["hash"][passages],
         counts.astype(np.uint8),
         arrivals,
         times.clocks,

@@ -16,17 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
-from stream_dedup.compiled import njit
+from stream_dedup.core import call
 from stream_dedup.fingerprint.characters import (
-    CHARACTER,
     IGNORED,
-    SEPARATOR,
     TABLE_SIZE,
-    WORD,
     character_classes,
     fold,
 )
-from stream_dedup.fingerprint.letters import ARABIC, NON_JOINER
 
 # Most words to align, which is quadratic: a bit per pair of words, 50 MB, .1 s. Longer items are extraction errors.
 _WORDS = 20_000
@@ -120,25 +116,8 @@ def word_spans(text: str) -> NDArray[np.int64]:
     """
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     spans = np.empty((len(codes), 2), np.int64)
-    return spans[: _write_spans(codes, character_classes(), spans)]
-
-
-@njit(nogil=True, cache=True)
-def _write_spans(codes, classes, spans):
-    found, is_open = 0, False
-    for i in range(codes.size):
-        kind = classes[codes[i]] if codes[i] < classes.size else SEPARATOR
-        if codes[i] == NON_JOINER and i and ARABIC[0] <= codes[i - 1] <= ARABIC[1]:
-            kind = SEPARATOR
-        if kind == IGNORED:  # it neither bounds nor splits a word
-            continue
-        if kind == CHARACTER or (kind == WORD and not is_open):
-            spans[found, 0] = i
-            found += 1
-        if kind != SEPARATOR:
-            spans[found - 1, 1] = i + 1
-        is_open = kind == WORD
-    return found
+    classes = character_classes()
+    return spans[: call("word_spans", codes, len(codes), classes, len(classes), spans)]
 
 
 def word_key(word: str) -> str:

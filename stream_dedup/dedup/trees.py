@@ -23,6 +23,8 @@ from stream_dedup.core import INT64, POINTER, Struct, call
 DEPTH = 4
 """Questions of a tree. With three, the same number of trees repeats .02 more at the same missed."""
 
+_AT_ONCE = 6  # the core walks as many trees at once
+
 
 class Trees(NamedTuple):
     """T trees. features: (T, 15) uint8, the feature that each node asks for; thresholds: float32, of the same shape: a
@@ -63,10 +65,10 @@ def _parts(found: _File) -> tuple[Any, ...]:
 
 
 class CoreTrees(Struct, name="trees"):
-    """`Trees` as the core takes them."""
+    """`Trees` as the core takes them; of the values the leaves alone, so that both models fit into the first cache."""
 
     _fields_ = (
-        *((name, POINTER) for name in Trees._fields),
+        *((name, POINTER) for name in ("features", "thresholds", "leaves")),
         *((name, INT64) for name in ("count", "feature_count")),
     )
 
@@ -76,8 +78,14 @@ def core_trees(trees: Trees, features: int) -> CoreTrees:
     nodes = (len(trees.values), 2**DEPTH - 1)
     if trees.features.max(initial=0) >= features or {trees.features.shape, trees.thresholds.shape} != {nodes}:
         raise ValueError(f"trees of depth {DEPTH} for {features} features are needed: fit them again")
-    arrays = {name: np.ascontiguousarray(part) for name, part in trees._asdict().items()}
-    return CoreTrees(**arrays, count=len(trees.values), feature_count=features)
+    rest = -len(trees.values) % _AT_ONCE  # trees that add 0
+    arrays: dict[str, NDArray[Any]] = {
+        "features": trees.features,
+        "thresholds": trees.thresholds,
+        "leaves": trees.values[:, 2**DEPTH - 1 :],
+    }
+    padded = {name: np.pad(part, ((0, rest), (0, 0))) for name, part in arrays.items()}
+    return CoreTrees(**padded, count=len(trees.values) + rest, feature_count=features)
 
 
 def sum_of(trees: Trees, rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -9,48 +9,48 @@ lose the site's name at their end first.
 import dataclasses
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batches import batches
 from stream_dedup.fingerprint.characters import (
     NO_TABLE,
+    Folds,
     character_classes,
+    fold,
     fold_with_python,
     folding_table,
     identity_table,
     segment,
     word_classes,
 )
-from stream_dedup.fingerprint.kernel import MOST_HEADLINE_NUMBERS, Outputs, Parts, Recipe, fingerprint_batch
-from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
-from stream_dedup.fingerprint.sentences import PASSAGE_FIELDS, Passages
-from stream_dedup.fingerprint.shingles import (
+from stream_dedup.fingerprint.kernel import (
+    MOST_HEADLINE_NUMBERS,
+    NUMBER,
+    PASSAGE,
     Anchors,
     Bands,
-    Letters,
-    ShingleWidths,
-    every_shingle,
-    letters_for,
-    slots_for,
-    spell,
+    Parts,
+    Recipe,
+    Rows,
+    SimHashes,
+    Tables,
+    TokenList,
+    Tokens,
+    fingerprint_batch,
+    headline_features_of,
+    shingles_of,
+    tokens_of,
 )
-from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM, SimHashSink
-from stream_dedup.fingerprint.tokens import SLACK, TextBatch, Tokens, TokenTables, tokenise, tokens_for
-from stream_dedup.fingerprint.word_filter import Numbers, headline_features
+from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
+from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM
 from stream_dedup.news.item import Item
 
 WORD_SET_BYTES = 4096
 """Bytes of a bit set of 15-bit word hashes; a text of 500 distinct words fills 1.5 % of it."""
-# Items of one kernel call: the call encodes, joins, reads and hashes their texts, some 500 KB, while they are in the
-# second-level cache. An item of English news takes 19 µs in calls of 128 items, 20 with 64 or 250, 25 with 500.
-_CHUNK = 128
-_CHUNK_BYTES = 2**19
 # Separators in front of a site's name: "Headline - Site", "Headline | Section | Site", "标题_网站".
 # Space is bounded, because the search would scan a megabyte of it again from each of its characters.
 _SEPARATOR = re.compile(r"\s{1,8}[-–—|·•»:]{1,2}\s{1,8}|\s{0,8}[|｜_]\s{0,8}")
@@ -83,9 +83,9 @@ class Texts(NamedTuple):
     """What n texts consist of. New items are compared by it; it is not stored.
 
     words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or NO_WORD.
-    shingles: uint64, in order, with repeats. passages: see sentences.py; those of text i are firsts[i, 0] to
-    lasts[i, 0] (exclusive). numbers: the numbers, and the tokens with which they begin; those of text i are
-    firsts[i, 1] to lasts[i, 1]. headline_words, headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
+    shingles: uint64, in order, with repeats. passages: PASSAGE; those of text i are firsts[i, 0] to lasts[i, 0]
+    (exclusive). numbers: NUMBER; those of text i are firsts[i, 1] to lasts[i, 1].
+    headline_words, headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
     """
 
     firsts: NDArray[np.int64]
@@ -94,8 +94,8 @@ class Texts(NamedTuple):
     headline_numbers: NDArray[np.uint32]
     words: NDArray[np.uint16]
     shingles: NDArray[np.uint64]
-    numbers: Numbers
-    passages: Passages
+    numbers: NDArray[np.void]
+    passages: NDArray[np.void]
 
     @classmethod
     def nothing(cls, n: int) -> "Texts":
@@ -112,17 +112,14 @@ class Texts(NamedTuple):
         headline_numbers: NDArray[np.uint32],
         parts: Sequence[Parts],
     ) -> "Texts":
-        """Concatenate the parts of several kernel calls, which count from the first one."""
-        words = np.concatenate([np.zeros(0, np.uint16), *(part.words for part in parts)])
-        shingles = np.concatenate([np.zeros(0, np.uint64), *(part.shingles for part in parts)])
-        numbers = np.concatenate([np.zeros((0, 2), np.int64), *(part.numbers for part in parts)]).T
-        passages = np.concatenate([np.zeros((0, PASSAGE_FIELDS), np.int64), *(part.passages for part in parts)]).T
-        types = (np.int64, np.uint32, np.bool_, np.bool_, np.int64, np.int64)
-        return cls(
-            firsts, lasts, headline_words, headline_numbers, words, shingles,
-            Numbers(numbers[0].astype(np.uint32), numbers[1].astype(np.int32)),
-            Passages(*(column.astype(kind) for column, kind in zip(passages, types, strict=True))),
-        )  # fmt: skip
+        """Concatenate the parts of several calls of the core, which count from the first one."""
+        joined = parts[0][:4] if len(parts) == 1 else _joined(parts)
+        return cls(firsts, lasts, headline_words, headline_numbers, *joined)
+
+
+def _joined(parts: Sequence[Parts]) -> list[NDArray[Any]]:
+    none = (np.zeros(0, kind) for kind in (np.uint16, np.uint64, NUMBER, PASSAGE))
+    return [np.concatenate([empty, *(part[k] for part in parts)]) for k, empty in enumerate(none)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class Fingerprints:
     """Fingerprints of n items.
 
     signatures: (n,) of the scheme's signature_dtype; keys: (n, columns) uint32, 0 = no key; words: (n, 4096) uint8, bit
-    sets of the texts' words (shingles.mark_words); hamming: the largest Hamming distance at which the SimHashes of two
+    sets of the texts' words; hamming: the largest Hamming distance at which the SimHashes of two
     bodies count as similar; bodies: the n packed bodies (packed_sets.py) if bodies are compared exactly, else empty;
     texts: None if novelty is not asked. The comparison of new items uses words and texts; they are not stored.
     """
@@ -169,159 +166,130 @@ class Fingerprinter:
         self.scheme = scheme
         s = scheme.settings
         self._classes = word_classes() if scheme.has_chinese_words else character_classes()
-        self._folded = identity_table(self._classes)
-        self._seed = np.uint64(scheme.token_seed)
+        self._of_folded = self._tables(identity_table(self._classes))
+        self._of_ascii = self._tables(NO_TABLE)
+        self._of_all: Tables | None = None
 
         def bands(view: str, number: int, count: int, rows: int) -> Bands:
-            if scheme.layout:
-                return Bands(scheme.permutations(0, 0, 1), 1, 0)
-            return Bands(scheme.permutations(number, count, rows), rows, scheme.columns[view].start)
+            permutations = scheme.permutations(number, 0 if scheme.layout else count, rows)
+            first = 0 if scheme.layout else scheme.columns[view].start
+            return Bands(permutations=permutations, count=permutations.shape[1], rows=rows, first_column=first)
 
-        headline = bands("headline", 0, s.headline_bands, s.headline_rows)
-        body = bands("body", 2, s.body_bands, s.body_rows)
-        anchors = Anchors(0 if scheme.layout else s.anchors, *scheme.anchor_runs)
-        widths = scheme.feature_widths if scheme.layout else scheme.shingle_widths
-        self._recipe = Recipe(widths, headline, body, anchors)
-        self._of_letters = scheme.has_letter_features if scheme.layout else scheme.has_letters
-        self._weighting = {"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights]
-        no_weights = np.zeros(2, np.uint64), np.zeros(2, np.uint16), 0
-        self._idf = (*scheme.weights.table, scheme.weights.unseen) if scheme.weights else no_weights
+        step, last, character_step, character_last = scheme.anchor_runs
+        weights, unseen = scheme.weights and scheme.weights.table, scheme.weights.unseen if scheme.weights else 0
+        keys, values = weights or (np.zeros(2, np.uint64), np.zeros(2, np.uint16))
+        self._recipe = Recipe.of(
+            scheme.feature_widths if scheme.layout else scheme.shingle_widths,
+            scheme.signature_dtype,
+            headline=bands("headline", 0, s.headline_bands, s.headline_rows),
+            body=bands("body", 2, s.body_bands, s.body_rows),
+            anchors=Anchors(
+                keys=0 if scheme.layout else s.anchors,
+                step=step,
+                last=last,
+                character_step=character_step,
+                character_last=character_last,
+            ),
+            simhash=SimHashes(
+                words=s.bits // 64 if scheme.layout else 0,
+                weighting={"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights],
+                features=keys,
+                weights=values,
+                slots=len(keys),
+                unseen=unseen,
+            ),
+            of_letters=scheme.has_letter_features if scheme.layout else scheme.has_letters,
+            body_bins=0 if scheme.layout or scheme.is_exact else s.body_bins,
+            headline_features=HEADLINE_FEATURES,
+        )
 
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
         """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
-        n = len(items)
-        out, simhashes = self._outputs(n), self._simhash_sink(n)
-        is_exact = self.scheme.is_exact
-        bodies = [b""] * n if is_exact else []
-        parts, before, first = list[Parts](), np.zeros(4, np.int64), 0
-        for chunk in batches(_views_of(items, self.scheme), _bytes_of_text, _CHUNK, _CHUNK_BYTES):
-            rows, is_folded = np.arange(first, first + len(chunk)), self.scheme.has_chinese_words
-            views: Sequence[tuple[bytes, ...]] = chunk
-            while rows.size:
-                batch, tables = self._kernel_input(views, rows, is_folded)
-                set_ends = np.empty(len(rows) + 1, np.int64) if is_exact else None
-                letters = letters_for(batch.bounds) if self._of_letters else None
-                unfolded, part, packed = fingerprint_batch(
-                    batch, tables, self._recipe, out, before, simhashes, set_ends, letters
-                )
-                before += [len(each) for each in part]
-                parts.append(part)
-                if set_ends is not None:
-                    codes = packed.tobytes()
-                    for row, (start, end) in zip(rows.tolist(), pairwise(set_ends.tolist()), strict=True):
-                        bodies[row] = codes[start:end]
-                views = [tuple(fold_with_python(view.decode()) for view in chunk[row - first]) for row in unfolded]
-                rows, is_folded = unfolded, True
-            first += len(chunk)
-        signatures = self._signatures(items, out, simhashes)
-        columns = self.scheme.columns
-        if self.scheme.layout:
-            body_keys = self.scheme.layout.keys(signatures["simhash"])
-            out.keys[:, columns["body"]] = np.where(signatures["body_size"][:, None] == 0, 0, body_keys)
+        scheme, out = self.scheme, self._rows(items)
+        parts, bodies = ([], []) if scheme.is_given else self._fill(items, out)
+        columns = scheme.columns
+        if scheme.is_given:
+            _take_given(items, out.signatures)
+        if scheme.layout:
+            body_keys = scheme.layout.keys(out.signatures["simhash"])
+            out.keys[:, columns["body"]] = np.where(out.signatures["body_size"][:, None] == 0, 0, body_keys)
         if "text" in columns:
-            out.keys[:, columns["text"].start] = key_of(signatures["digest"])
-        out.keys[:, -1] = key_of(signatures["row_id"])
+            out.keys[:, columns["text"].start] = key_of(out.signatures["digest"])
+        out.keys[:, -1] = key_of(out.signatures["row_id"])
         known = out.firsts, out.lasts, out.headline_words, out.headline_numbers
-        texts = None if self.scheme.layout else Texts.joined(*known, parts)
-        return Fingerprints(signatures, out.keys, out.words, self.scheme.settings.hamming, bodies, texts)
+        texts = None if scheme.layout else Texts.joined(*known, parts)
+        return Fingerprints(out.signatures, out.keys, out.word_sets, scheme.settings.hamming, bodies, texts)
 
-    def _outputs(self, n: int) -> Outputs:
-        """Empty arrays for n items."""
-        dtype, names = self.scheme.signature_dtype, ("headline", "body", "words")
-        widths = {name: dtype[name].shape[0] if name in (dtype.names or ()) else 0 for name in names}
-        return Outputs(
-            digests=np.empty(n, np.uint64),
-            headline_sizes=np.empty(n, np.uint32),
-            body_sizes=np.empty(n, np.uint32),
-            headlines=np.empty((n, widths["headline"]), np.uint16),
-            bodies=np.empty((n, widths["body"]), np.uint8),
-            filters=np.empty((n, widths["words"]), np.uint8),
-            figures=np.zeros(n, np.uint64),
-            forms=np.zeros(n, np.uint8),
+    def _fill(self, items: Sequence[Item], out: Rows) -> tuple[list[Parts], list[bytes]]:
+        """Fill the rows of the items from their texts; return what these consist of, and the packed bodies."""
+        views, scheme = _views_of(items, self.scheme), self.scheme
+        rows, parts, bodies = np.arange(len(items)), list[Parts](), dict[int, bytes]()
+        tries = [self._of_folded] if scheme.has_chinese_words else [self._tables_for(views), self._of_folded]
+        for tables in tries:
+            unfolded, part = fingerprint_batch(views, rows, tables, self._recipe, out, parts, scheme.is_exact)
+            parts.append(part)
+            bodies |= zip(rows.tolist(), part.sets, strict=False)
+            if not unfolded:
+                break
+            views = [fold(_encoded(view).decode()) for row in unfolded for view in views[2 * row : 2 * row + 2]]
+            rows = np.array(unfolded, np.int64)
+        return parts, [bodies[row] for row in range(len(bodies))]
+
+    def _rows(self, items: Sequence[Item]) -> Rows:
+        """Rows of the items with what needs no text; the core fills the rest."""
+        n, identity = len(items), self.scheme.identity
+        signatures = np.zeros(n, self.scheme.signature_dtype)
+        signatures["row_id"] = [identity(item.id) for item in items]
+        signatures["source"] = [identity(item.source) if item.source else 0 for item in items]
+        signatures["time"] = [item.time for item in items]
+        signatures["partition"] = [item.partition for item in items]
+        signatures["offset"] = [item.offset for item in items]
+        return Rows(
+            signatures,
             keys=np.zeros((n, self.scheme.key_columns), np.uint32),
-            words=np.empty((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
+            word_sets=np.zeros((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
             headline_words=np.zeros((n, HEADLINE_FEATURES), np.uint32),
             headline_numbers=np.zeros((n, MOST_HEADLINE_NUMBERS), np.uint32),
             firsts=np.zeros((n, 2), np.int64),
             lasts=np.zeros((n, 2), np.int64),
         )
 
-    def _simhash_sink(self, n: int) -> SimHashSink | None:
-        """Where the kernel writes n SimHashes; None if the family has none, or the items bring their own."""
-        if self.scheme.layout is None or self.scheme.is_given:
-            return None
-        simhashes = np.zeros((n, self.scheme.settings.bits // 64), np.uint64)
-        return SimHashSink(self._weighting, *self._idf, simhashes)
-
-    def _signatures(self, items: Sequence[Item], out: Outputs, simhashes: SimHashSink | None) -> NDArray[np.void]:
-        """The signatures of the items, from what the kernel wrote."""
-        signatures = np.zeros(len(items), self.scheme.signature_dtype)
-        signatures["digest"] = out.digests
-        signatures["headline_size"] = out.headline_sizes
-        signatures["body_size"] = out.body_sizes
-        identity = self.scheme.identity
-        signatures["row_id"] = [identity(item.id) for item in items]
-        signatures["source"] = [identity(item.source) if item.source else 0 for item in items]
-        signatures["time"] = [item.time for item in items]
-        signatures["partition"] = [item.partition for item in items]
-        signatures["offset"] = [item.offset for item in items]
-        if simhashes is not None:
-            signatures["simhash"] = simhashes.out
-        elif self.scheme.is_given:
-            _take_given(items, signatures)
-        else:
-            signatures["headline"], signatures["body"] = out.headlines, out.bodies
-            signatures["words"], signatures["form"] = out.filters, out.forms
-            signatures["figures"] = out.figures
-        return signatures
-
     def features(self, text: str) -> NDArray[np.uint64]:
         """Hashes of the features of a text's SimHash, with repeats; a table of weights counts them."""
-        return self._shingles(self.tokens(text), self.scheme.feature_widths, self.scheme.has_letter_features)
+        widths, of_letters = self.scheme.feature_widths, self.scheme.has_letter_features
+        return shingles_of(self._tokens(text), self.scheme.token_seed, widths, of_letters)
 
     def exact(self, item: Item) -> "ExactViews":
         """The whole sets that the sketches represent, for an exact comparison. O(bytes)."""
-        tokens = self.tokens(_headline_of(item))
-        count = len(tokens.hashes)
-        features = np.empty(count, np.uint64)
-        size = headline_features(tokens, count, self._seed, np.empty(slots_for(count), np.uint32), features)
-        headline = frozenset(features[:size].tolist())
-        tokens = self.tokens(_text_of(item, self.scheme))
-        body = self._shingles(tokens, self.scheme.shingle_widths, self.scheme.has_letters)
-        return ExactViews(headline, frozenset(body.tolist()), len(tokens.hashes))
+        seed, widths = self.scheme.token_seed, self.scheme.shingle_widths
+        headline = frozenset(headline_features_of(self._tokens(_headline_of(item)), seed).tolist())
+        tokens = self._tokens(_text_of(item, self.scheme))
+        body = shingles_of(tokens, seed, widths, self.scheme.has_letters)
+        return ExactViews(headline, frozenset(body.tolist()), tokens.count)
 
     def tokens(self, text: str) -> Tokens:
-        """The tokens of a text, without room for more. O(bytes)."""
-        tries = [(segment, True)] if self.scheme.has_chinese_words else [(_encoded, False), (fold_with_python, True)]
-        for encode, is_folded in tries:
-            batch, tables = self._kernel_input([(b"", encode(text))], np.zeros(1, np.int64), is_folded)
-            tokens = tokens_for(batch.bounds)
-            count = tokenise(batch, batch.bounds[0, 2], batch.bounds[0, 3], tables, tokens)
-            if count >= 0:
+        """The tokens of a text. O(bytes)."""
+        return self._tokens(text).tokens
+
+    def _tokens(self, text: str) -> TokenList:
+        tries = [(segment, self._of_folded)] if self.scheme.has_chinese_words else []
+        tries = tries or [(_encoded, self._tables_for([text])), (fold_with_python, self._of_folded)]
+        for encode, tables in tries:
+            tokens = tokens_of(encode(text), tables)
+            if tokens.is_folded:
                 break
-        return Tokens(tokens.text, tokens.places[: 2 * count], tokens.hashes[:count], tokens.kinds[:count])
+        return tokens
 
-    def _shingles(self, tokens: Tokens, widths: ShingleWidths, of_letters: bool) -> NDArray[np.uint64]:
-        """Hashes of the shingles of the tokens, in order, with repeats."""
-        units: Tokens | Letters = tokens
-        count = len(tokens.hashes)
-        if of_letters:
-            units = letters_for(np.array([[0, tokens.places[-1] if count else 0]]))
-            count = spell(tokens, count, self._seed, units)
-        out = np.empty(count + 1, np.uint64)
-        return out[: every_shingle(units, count, widths, out)]
+    def _tables(self, folds: Folds) -> Tables:
+        return Tables.of(self._classes, folds, self.scheme.token_seed)
 
-    def _kernel_input(
-        self, views: Sequence[tuple[bytes, ...]], rows: NDArray[np.int64], is_folded: bool = False
-    ) -> tuple[TextBatch, TokenTables]:
-        """(headline, text) pairs as the kernel takes them; rows: the output row of each pair."""
-        parts = [part for pair in views for part in pair]
-        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        bounds = np.stack([ends[:-1], ends[1:]], axis=1).reshape(len(rows), 4)
-        data = b"".join([*parts, b" " * SLACK])
-        folds = self._folded if is_folded else NO_TABLE if data.isascii() else folding_table()
-        batch = TextBatch(np.frombuffer(data, np.uint8), bounds, rows)
-        return batch, TokenTables(self._classes, *folds, self._seed)
+    def _tables_for(self, views: Sequence[str]) -> Tables:
+        """The tables that fold these texts; those beyond ASCII are built for the first text that needs them."""
+        if self._of_all is None:
+            if all(map(str.isascii, views)):
+                return self._of_ascii
+            self._of_all = self._tables(folding_table())
+        return self._of_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,11 +310,10 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
     signatures["headline_size"], signatures["body_size"] = 0, given
 
 
-def _views_of(items: Sequence[Item], scheme: Scheme) -> Iterator[tuple[bytes, bytes]]:
-    """Headline and text of each item, UTF-8, folded if segmented; empty if items bring their own fingerprints."""
-    encode = segment if scheme.has_chinese_words else _encoded
-    for item in items:
-        yield (b"", b"") if scheme.is_given else (encode(_headline_of(item)), encode(_text_of(item, scheme)))
+def _views_of(items: Sequence[Item], scheme: Scheme) -> list[str]:
+    """Headline and text of each item, folded if segmented."""
+    views = [view for item in items for view in (_headline_of(item), _text_of(item, scheme))]
+    return [segment(view).decode() for view in views] if scheme.has_chinese_words else views
 
 
 def _text_of(item: Item, scheme: Scheme) -> str:
@@ -355,11 +322,8 @@ def _text_of(item: Item, scheme: Scheme) -> str:
 
 
 def _encoded(text: str) -> bytes:
+    """UTF-8; lone surrogates, which have none, become "?"."""
     return text.encode("utf-8", "replace")
-
-
-def _bytes_of_text(views: tuple[bytes, bytes]) -> int:
-    return len(views[1])
 
 
 def _headline_of(item: Item) -> str:

@@ -1,84 +1,160 @@
-"""The compiled hot path: fingerprints of a batch of texts in one pass.
+"""Fingerprints of a batch of texts in one call of the core: how it gets texts and settings, and what it gives back.
 
-The kernel tokenises each headline and each text once. From the tokens it makes everything that represents an item: a
-digest, sketches, a filter of its words, index keys, passages and, on request, SimHashes and packed sets. It fills
-arrays in place and creates no Python object for a token or an item. It is compiled (numba, nogil, cached): pure Python
-takes 450 µs for a text of 3 KB, the kernel about 11.
+The core (core/fingerprint.c) tokenises each headline and each text once. From the tokens it makes everything that
+represents an item: a digest, sketches, a filter of its words, index keys, passages and, on request, SimHashes and
+packed sets. It reads the strings' own UTF-8 and fills the signatures in place.
 """
 
-from typing import NamedTuple
+import ctypes
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import uint8, uint32, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.bits import GOLDEN, M1, grown, mix, narrowed
-from stream_dedup.fingerprint.packed_sets import append_set
-from stream_dedup.fingerprint.sentences import PASSAGE_FIELDS, Sentences, cut_passages, split_sentences
-from stream_dedup.fingerprint.shingles import (
-    Anchors,
-    Bands,
-    ShingleWidths,
-    anchor_keys,
-    any_character,
-    band_keys,
-    distinct,
-    every_shingle,
-    sketch,
-    slots_for,
-    spell,
-)
-from stream_dedup.fingerprint.simhash import UNIFORM, simhash
-from stream_dedup.fingerprint.tokens import tokenise, tokens_for
-from stream_dedup.fingerprint.word_filter import (
-    NO_WORD,
-    begins_number,
-    bit_of_number,
-    bit_of_word,
-    find_numbers,
-    has_bit,
-    headline_features,
-    mark_words,
-    second_bit,
-    set_bit,
-    write_words,
-)
+from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, address, arena, call, record, utf8_of
+from stream_dedup.fingerprint.characters import Folds
 
 VERSION = 4
 """Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
 MOST_HEADLINE_NUMBERS = 8
 """Figures of a headline that are compared; a headline of more is a table."""
+_SLACK, _GROWTH = 128, 3  # of core.h
+
+NUMBER = record("number", [("value", "<u4"), ("token", "<i4")])
+"""A number of a text: its hash, never 0, and its first token."""
+PASSAGE = record(
+    "passage",
+    [
+        ("end", "<i8"),
+        ("first_shingle", "<i8"),
+        ("last_shingle", "<i8"),
+        ("hash", "<u4"),
+        ("is_prose", "?"),
+        ("is_last", "?"),
+    ],
+)
+"""A passage, a sentence or line or 16 tokens of it: the token after it; the shingles that begin in it and end in its
+sentence; a hash of its tokens; whether it is part of a sentence of prose, and ends its sentence or line."""
 
 
-class Recipe(NamedTuple):
-    """What the kernel makes of each view. widths: of the features of a SimHash, or else of shingles."""
+class Tables(Struct, name="token_tables"):
+    """Constant inputs of the tokeniser: classes and folds of characters, the seed of token hashes."""
 
-    widths: ShingleWidths
-    headline: Bands
-    body: Bands
-    anchors: Anchors
+    _fields_ = (
+        ("classes", POINTER), ("class_count", INT64), ("folds", POINTER), ("fold_count", INT64),
+        ("longer_folds", POINTER), ("seed", UINT64),
+    )  # fmt: skip
+    seed: int
+
+    @classmethod
+    def of(cls, classes: NDArray[np.uint8], folds: Folds, seed: int) -> "Tables":
+        entries, longer = folds
+        return cls(
+            classes=classes,
+            class_count=len(classes),
+            folds=entries,
+            fold_count=len(entries),
+            longer_folds=longer,
+            seed=seed,
+        )
 
 
-class Outputs(NamedTuple):
-    """The arrays that the kernel fills, one row for each item; see `Scheme.signature_dtype` for their meaning.
+class _Widths(Struct, name="shingle_widths"):
+    _fields_ = (("words", INT64), ("characters", INT64))
 
-    sizes: uint32; headlines: (n, features) uint16; bodies: (n, bins/2) uint8; filters: (n, 96) uint8;
-    figures: (n,) uint64; forms: (n,) uint8; keys: (n, columns) uint32. The others are not stored: words: (n, 4096)
-    uint8, see `mark_words`; headline_words: (n, 24) and headline_numbers: (n, 8) uint32, ended by 0; firsts, lasts:
-    (n, 2) the passages and the numbers of each text, see `fingerprint.Texts`.
+
+class Bands(Struct, name="band_recipe"):
+    """The MinHash functions of a view: permutations (2, bands·rows) uint32, and the column of its first band."""
+
+    _fields_ = (("permutations", POINTER), ("count", INT64), ("rows", INT64), ("first_column", INT64))
+
+
+class Anchors(Struct, name="anchor_recipe"):
+    """How many anchors an item has, and the second and the last shingle of a run: `Scheme.anchor_runs`."""
+
+    _fields_ = (
+        ("keys", INT64), ("step", INT64), ("last", INT64), ("character_step", INT64), ("character_last", INT64),
+    )  # fmt: skip
+
+
+class SimHashes(Struct, name="simhash_recipe"):
+    """How SimHashes are made: their words of 64 bits (0: none), and the weights of features, `Weights.table`."""
+
+    _fields_ = (
+        ("words", INT64), ("weighting", INT64), ("features", POINTER), ("weights", POINTER), ("slots", INT64),
+        ("unseen", INT64),
+    )  # fmt: skip
+
+
+class Recipe(Struct, name="fingerprint_recipe"):
+    """What is made of each item, and where its signature has it. widths: of features of a SimHash, or of shingles."""
+
+    _fields_ = (
+        ("widths", _Widths), ("headline", Bands), ("body", Bands), ("anchors", Anchors), ("simhash", SimHashes),
+        ("of_letters", INT64), ("body_bins", INT64), ("headline_features", INT64), ("headline_numbers", INT64),
+        ("signature_bytes", INT64), ("form", INT64), ("headline_at", INT64), ("filter", INT64), ("figures", INT64),
+        ("body_at", INT64), ("simhash_at", INT64),
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, widths: tuple[int, int], signature: "np.dtype[np.void]", **parts: Any) -> "Recipe":
+        """parts: headline, body, anchors, simhash, of_letters, body_bins and headline_features."""
+        fields: Any = signature.fields
+        names = {
+            "form": "form",
+            "headline_at": "headline",
+            "filter": "words",
+            "figures": "figures",
+            "body_at": "body",
+            "simhash_at": "simhash",
+        }
+        offsets = {ours: fields[theirs][1] if theirs in fields else 0 for ours, theirs in names.items()}
+        return cls(
+            widths=_Widths(words=widths[0], characters=widths[1]),
+            headline_numbers=MOST_HEADLINE_NUMBERS,
+            signature_bytes=signature.itemsize,
+            **offsets,
+            **parts,
+        )
+
+
+class _Batch(Struct, name="text_batch"):
+    _fields_ = (("texts", POINTER), ("sizes", POINTER), ("rows", POINTER), ("count", INT64))
+
+
+_PARTS: dict[str, tuple[str, "np.dtype[Any]"]] = {
+    "words": ("word_count", np.dtype(np.uint16)),
+    "shingles": ("shingle_count", np.dtype(np.uint64)),
+    "numbers": ("number_count", NUMBER),
+    "passages": ("passage_count", PASSAGE),
+    "sets": ("set_bytes", np.dtype(np.uint8)),
+}
+
+
+class _Outputs(Struct, name="fingerprint_outputs"):
+    _fields_ = (
+        ("signatures", POINTER), ("keys", POINTER), ("key_columns", INT64), ("word_sets", POINTER),
+        ("headline_words", POINTER), ("headline_numbers", POINTER), ("firsts", POINTER), ("lasts", POINTER),
+        ("set_ends", POINTER), ("unfolded", POINTER),
+        ("words_before", INT64), ("shingles_before", INT64), ("numbers_before", INT64), ("passages_before", INT64),
+        *((name, POINTER) for name in _PARTS), *((count, INT64) for count, _ in _PARTS.values()),
+        *((name, INT64) for name in ("word_room", "shingle_room", "number_room", "passage_room", "set_room")),
+    )  # fmt: skip
+
+
+class Rows(NamedTuple):
+    """The arrays that the core fills, one row for each item; zeros before.
+
+    signatures: `Scheme.signature_dtype`; keys: (n, columns) uint32; word_sets: (n, 4096) uint8, of the words
+    of each text by 15 bits of their hashes; headline_words: (n, features) and headline_numbers: (n, 8) uint32, ended by
+    0; firsts, lasts: (n, 2) int64, the passages and the numbers of each text.
     """
 
-    digests: NDArray[np.uint64]
-    headline_sizes: NDArray[np.uint32]
-    body_sizes: NDArray[np.uint32]
-    headlines: NDArray[np.uint16]
-    bodies: NDArray[np.uint8]
-    filters: NDArray[np.uint8]
-    figures: NDArray[np.uint64]
-    forms: NDArray[np.uint8]
+    signatures: NDArray[np.void]
     keys: NDArray[np.uint32]
-    words: NDArray[np.uint8]
+    word_sets: NDArray[np.uint8]
     headline_words: NDArray[np.uint32]
     headline_numbers: NDArray[np.uint32]
     firsts: NDArray[np.int64]
@@ -86,174 +162,107 @@ class Outputs(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What the texts of a kernel call consist of, concatenated; see `fingerprint.Texts`.
+    """What the texts of a call consist of, concatenated; see `fingerprint.Texts`. None of families with a SimHash.
 
-    words: uint16; shingles: uint64; numbers: (n, 2) int64, value and first token; passages: (n, PASSAGE_FIELDS) int64.
+    words: uint16; shingles: uint64; numbers: NUMBER; passages: PASSAGE; sets: the packed set of each text, of exact
+    verification.
     """
 
     words: NDArray[np.uint16]
     shingles: NDArray[np.uint64]
-    numbers: NDArray[np.int64]
-    passages: NDArray[np.int64]
+    numbers: NDArray[np.void]
+    passages: NDArray[np.void]
+    sets: list[bytes]
 
 
-@njit(nogil=True, cache=True)
-def _digest(digest, tokens, count):
-    """Add a list of tokens to a digest. Each position has its own term, so that the order matters."""
-    total = uint64(count)
-    for i in range(count):
-        h = tokens.hashes[i] + uint64(i) * GOLDEN
-        total += (h ^ (h >> uint64(32))) * M1
-    return mix(digest ^ total)
+def fingerprint_batch(
+    views: Sequence[str], rows: NDArray[np.int64], tables: Tables, recipe: Recipe, out: Rows, before: Sequence[Parts],
+    is_exact: bool,
+) -> tuple[list[int], Parts]:  # fmt: skip
+    """Fingerprint items into their `rows` of `out`. O(bytes · tables).
 
-
-@njit(nogil=True, cache=True, inline="always")
-def _fingerprint_headline(i, tokens, count, seed, numbers, slots, features, out):
-    """Write what is known of a headline but its own text; return the number of its features."""
-    size = headline_features(tokens, count, seed, slots, features)
-    out.headline_sizes[i] = size
-    for j in range(out.headline_words.shape[1]):
-        out.headline_words[i, j] = narrowed(features[j]) if j < size else uint32(0)
-    found = find_numbers(tokens, count, numbers)
-    h = uint64(0)
-    for j in range(count):  # the form: the headline with all numbers and dates masked
-        masked = begins_number(tokens.text, tokens.places[2 * j])
-        h = mix((h ^ (uint64(1) if masked else tokens.hashes[j])) * GOLDEN)
-    out.forms[i] = max(h >> uint64(56), uint64(1)) if size > 1 else uint64(0)
-    for j in range(out.headline_numbers.shape[1]):
-        out.headline_numbers[i, j] = numbers[j, 0] if j < found else 0
-    return size
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _fill_filter(i, words, numbers, found, out):
-    """Set the bits of all words and numbers of headline and text."""
-    bits, figures = out.filters[i], uint64(0)
-    bits[:] = uint8(0)
-    for found_words in (words, out.headline_words[i]):
-        for h in found_words:
-            if h:
-                set_bit(bits, bit_of_word(h))
-    for k in range(found + out.headline_numbers.shape[1]):
-        h = uint32(numbers[k, 0]) if k < found else out.headline_numbers[i, k - found]
-        if h:
-            set_bit(bits, bit_of_word(h))
-            set_bit(bits, second_bit(h))
-            figures |= bit_of_number(h)
-    out.figures[i] = figures
-
-
-@njit(nogil=True, cache=True)
-def fingerprint_batch(batch, tables, recipe, out, before, simhashes, set_ends, letters):
-    """Fingerprint the items of a `TextBatch` into `out` (`Outputs`).
-
-    tables: `TokenTables`; recipe: `Recipe`; before: how many words, shingles, numbers and passages the calls before
-    had, (4,) int64, from which all positions count; simhashes: a `SimHashSink` or None; set_ends: (n + 1,) int64 to
-    pack the sets of body shingles (packed_sets.py), or None; letters: scratch (`Letters`) if shingles or features are
-    of letters, or None.
-
-    Returns the rows that are not filled, because the tables cannot fold one of their views; the `Parts` of all texts,
-    none of families with a SimHash; and the packed sets: that of the k-th item of the batch is bytes set_ends[k] to
-    set_ends[k + 1]. Numba compiles the kernel once for each combination of arguments that are None.
+    views: headline and text of each item; before: what the calls before made of the same batch, whose parts come first.
+    Returns the rows that are not filled, because the tables cannot fold one of their views, and the parts of
+    all texts.
     """
-    widths, bounds, rows = recipe.widths, batch.bounds, batch.rows
-    tokens = tokens_for(bounds)
-    longest = tokens.hashes.size
-    features, headline_numbers = np.empty(longest, np.uint64), np.empty((longest, 2), np.int64)
-    slots, members = np.empty(slots_for(longest), np.uint32), np.empty(longest, np.uint64)
-    narrow, own_words = np.empty(longest, np.uint32), np.empty(longest, np.uint32)
-    body_minima = np.empty(2 * out.bodies.shape[1], np.uint64)
-    sentences = Sentences(np.empty(longest, np.int32), np.empty(longest, np.bool_))
-    # A word has some six bytes, a passage at least eight words; where that is too little, the arrays grow.
-    shingles, shingle_count = np.empty(batch.data.size // 4, np.uint64), 0
-    words, word_count = np.empty(batch.data.size // 4, np.uint16), 0
-    numbers, number_count = np.empty((1024, 2), np.int64), 0
-    passages, passage_count = np.empty((batch.data.size // 64, PASSAGE_FIELDS), np.int64), 0
-    packed, packed_size = np.empty(0, np.uint8), 0
-    if set_ends is not None:
-        set_ends[0] = 0
-    if simhashes is not None:
-        votes = np.empty((simhashes.out.shape[1], 64), np.int64)
-    unfolded, unfolded_count = np.empty(len(rows), np.int64), 0
-    for k in range(len(rows)):
-        i = rows[k]
-        count = tokenise(batch, bounds[k, 0], bounds[k, 1], tables, tokens)
-        is_headline_folded = count >= 0
-        digest = _digest(tables.seed, tokens, count)
-        headline_size = _fingerprint_headline(i, tokens, count, tables.seed, headline_numbers, slots, features, out)
-        if simhashes is None:
-            band_keys(features, headline_size, recipe.headline, narrow, out.keys[i])
+    n, utf8 = len(rows), utf8_of(views)
+    set_ends, unfolded = np.zeros(n + 1, np.int64), np.empty(n, np.int64)
+    counts = [sum(len(part[k]) for part in before) for k in range(4)]
+    names = ("words_before", "shingles_before", "numbers_before", "passages_before")
+    outputs = _Outputs(
+        **out._asdict(),
+        key_columns=out.keys.shape[1],
+        set_ends=set_ends if is_exact else None,
+        unfolded=unfolded,
+        **dict(zip(names, counts, strict=True)),
+    )
+    batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=rows, count=n)
+    count = call("fingerprint_batch", arena(), batch, tables, recipe, outputs)
+    words, shingles, numbers, passages, sets = (_copied(outputs, name) for name in _PARTS)
+    packed, ends = sets.tobytes(), set_ends.tolist() if is_exact else []
+    parts = Parts(words, shingles, numbers, passages, [packed[start:end] for start, end in pairwise(ends)])
+    return unfolded[:count].tolist(), parts
 
-        count = tokenise(batch, bounds[k, 2], bounds[k, 3], tables, tokens)
-        if set_ends is not None:
-            set_ends[k + 1] = packed_size
-        if not is_headline_folded or count < 0:
-            unfolded[unfolded_count] = i
-            unfolded_count += 1
-            continue
-        out.digests[i] = _digest(digest, tokens, count)
-        unit_count = count if letters is None else spell(tokens, count, tables.seed, letters)
 
-        if simhashes is not None:
-            if letters is None:
-                size = every_shingle(tokens, count, widths, members)
-            else:
-                size = every_shingle(letters, unit_count, widths, members)
-            if simhashes.weighting == UNIFORM:
-                size = distinct(members, size, slots, members)
-            simhash(members, size, simhashes, votes, simhashes.out[i])
-            out.body_sizes[i] = size
-            continue
+def _copied(outputs: _Outputs, name: str) -> NDArray[Any]:
+    """A copy of what the core left in scratch memory, which ends with the next call."""
+    count, dtype = _PARTS[name]
+    out: NDArray[Any] = np.empty(getattr(outputs, count), dtype)
+    if out.size:
+        ctypes.memmove(address(out), getattr(outputs, name), out.nbytes)
+    return out
 
-        # -- words and numbers
-        words = grown(words, word_count, count)
-        own = own_words[:count]
-        write_words(tokens, count, tables.seed, own)
-        for j in range(count):
-            words[word_count + j] = bit_of_word(own[j]) if own[j] else NO_WORD
-        numbers = grown(numbers, number_count, count)
-        own_numbers = numbers[number_count:]
-        found = find_numbers(tokens, count, own_numbers)
-        own_numbers[:found, 1] += before[0] + word_count
-        _fill_filter(i, own, own_numbers, found, out)
-        bits = out.words[i]
-        mark_words(own, bits)
-        out.headlines[i, :] = 0
-        for j in range(min(headline_size, out.headlines.shape[1])):
-            place = np.int64(features[j] >> uint64(49))
-            out.headlines[i, j] = 2 * place + has_bit(bits, place)
 
-        # -- shingles
-        shingles = grown(shingles, shingle_count, unit_count)
-        windows = shingles[shingle_count:]
-        if letters is None:
-            windows = windows[: every_shingle(tokens, count, widths, windows)]
-        else:
-            windows = windows[: every_shingle(letters, unit_count, widths, windows)]
-        has_characters, run = any_character(tokens.kinds, count), recipe.anchors
-        step, last = (run.character_step, run.character_last) if has_characters else (run.step, run.last)
-        anchor_keys(windows, windows.size, step, last, out.keys[i, : run.keys])
-        size = distinct(windows, windows.size, slots, members)
-        out.body_sizes[i] = size
-        sketch(members, size, body_minima, out.bodies[i])
-        band_keys(members, size, recipe.body, narrow, out.keys[i])
-        if set_ends is not None:
-            packed, packed_size = append_set(members, size, packed, packed_size)
-            set_ends[k + 1] = packed_size
+# -- parts of a fingerprint alone, for who explains or counts them ---------------------------------------------------
 
-        # -- passages
-        passages = grown(passages, passage_count, count)
-        width = max(widths.words, widths.characters) if has_characters else widths.words
-        sentence_count = split_sentences(tokens, count, sentences)
-        cut = cut_passages(
-            tokens, own, before[0] + word_count, letters, width, before[1] + shingle_count, sentences, sentence_count,
-            passages[passage_count:],
-        )  # fmt: skip
-        out.firsts[i] = before[3] + passage_count, before[2] + number_count
-        out.lasts[i] = before[3] + passage_count + cut, before[2] + number_count + found
-        passage_count += cut
-        number_count += found
-        shingle_count += windows.size
-        word_count += count
-    parts = Parts(words[:word_count], shingles[:shingle_count], numbers[:number_count], passages[:passage_count])
-    return unfolded[:unfolded_count].copy(), parts, packed[:packed_size]
+
+class Tokens(NamedTuple):
+    """The hash of each token of a text, and 1 for each that is a character of a script without spaces, else 0."""
+
+    hashes: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+
+
+class TokenList(Struct, name="token_list"):
+    """The tokens of one text, as the core reads them."""
+
+    _fields_ = (
+        ("text", POINTER), ("places", POINTER), ("hashes", POINTER), ("kinds", POINTER), ("count", INT64),
+        ("size", INT64), ("has_characters", BOOL),
+    )  # fmt: skip
+    count: int
+    size: int
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether the tables could fold the text."""
+        return self.size >= 0
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(self.kept["hashes"][: self.count], self.kept["kinds"][: self.count])
+
+
+def tokens_of(text: bytes, tables: Tables) -> TokenList:
+    """The tokens of valid UTF-8, none if the tables cannot fold it. O(bytes)."""
+    size = _GROWTH * len(text) + 2 * _SLACK
+    tokens = TokenList(
+        text=np.empty(size, np.uint8),
+        places=np.empty(size, np.int32),
+        hashes=np.empty(size, np.uint64),
+        kinds=np.empty(size, np.uint8),
+    )
+    call("tokens_of_text", np.frombuffer(text, np.uint8), len(text), tables, tokens)
+    return tokens
+
+
+def shingles_of(tokens: TokenList, seed: int, widths: tuple[int, int], of_letters: bool) -> NDArray[np.uint64]:
+    """The shingles of a text, in order, with repeats."""
+    out = np.empty(tokens.size + 1, np.uint64)
+    return out[: call("shingles_of_text", arena(), tokens, seed, *widths, int(of_letters), out)]
+
+
+def headline_features_of(tokens: TokenList, seed: int) -> NDArray[np.uint64]:
+    """The distinct features of a headline, ascending."""
+    out = np.empty(tokens.count + 1, np.uint64)
+    return out[: call("features_of_headline", arena(), tokens, seed, out)]

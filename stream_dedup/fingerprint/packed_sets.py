@@ -24,11 +24,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import int64, uint8, uint32, uint64
 from numpy.typing import NDArray
-
-from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.bits import grown, trailing_zeros
 
 VERSION = 1
 """Part of the id of schemes with packed sets: raise it when the code changes, so that old sets are not misread."""
@@ -36,11 +32,6 @@ VERSION = 1
 HASH_BITS = 24
 MAX_MEMBERS = 1 << 16
 """Maximum number of hashes stored for a set."""
-_CUT = np.uint64(64 - HASH_BITS)
-_RADIX_BITS = 12  # two passes of 4,096 counters sort 24 bits
-_RADIX = 1 << _RADIX_BITS
-# Upper bound for a member: k <= 24 and a one, and the zeros of n codes are at most 2.9 n.
-_MAX_MEMBER_BYTES = 4
 
 
 def join(strings: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -68,138 +59,3 @@ def expected_bytes(shingles: float) -> float:
     # The mean number of whole 2^low in a geometric variable with this mean. On average the end wastes half a byte.
     quotient = 1.0 / math.expm1(2.0**low / mean)
     return min(shingles, MAX_MEMBERS) * (low + 1 + quotient) / 8 + 0.5
-
-
-@njit(nogil=True, cache=True)
-def rice_bits(count):
-    """k for a set of `count` members: 2^k is at most ln 2 times the mean difference, the optimum for such gaps."""
-    gap = (int64(11) << int64(HASH_BITS)) // (int64(16) * max(int64(count), int64(1)))
-    k = 0
-    while (gap >> int64(k + 1)) > 0:
-        k += 1
-    return k
-
-
-@njit(nogil=True, cache=True)
-def encode(members, count, out, at):
-    """Write members[:count] (ascending uint32), at most `MAX_MEMBERS`, from out[at] (uint8) on; return the new end."""
-    k = uint64(rice_bits(count))
-    mask = (uint64(1) << k) - uint64(1)
-    buffer, bits, previous = uint64(0), uint64(0), uint64(0)
-    for i in range(min(count, MAX_MEMBERS)):
-        gap = uint64(members[i]) - previous
-        previous = uint64(members[i])
-        bits += gap >> k  # zeros
-        while bits >= uint64(8):
-            out[at] = uint8(buffer & uint64(255))
-            at += 1
-            buffer >>= uint64(8)
-            bits -= uint64(8)
-        buffer |= (uint64(1) | ((gap & mask) << uint64(1))) << bits
-        bits += k + uint64(1)
-    while bits:
-        out[at] = uint8(buffer & uint64(255))
-        at += 1
-        buffer >>= uint64(8)
-        bits -= min(bits, uint64(8))
-    return at
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _refill(data, at, end, buffer, bits):
-    """Read from data[at:end] until the buffer has at least 32 bits, or the data ends; return (at, buffer, bits)."""
-    if at + 4 <= end:
-        four = uint64(data[at]) | uint64(data[at + 1]) << uint64(8)
-        four |= uint64(data[at + 2]) << uint64(16) | uint64(data[at + 3]) << uint64(24)
-        return at + 4, buffer | four << bits, bits + uint64(32)
-    while at < end:
-        buffer |= uint64(data[at]) << bits
-        at += 1
-        bits += uint64(8)
-    return at, buffer, bits
-
-
-@njit(nogil=True, cache=True)
-def decode(data, at, end, count, out):
-    """Decode a set of `count` members from data[at:end] into `out` (uint32, ascending); return how many are stored."""
-    k = uint64(rice_bits(count))
-    mask = (uint64(1) << k) - uint64(1)
-    buffer, bits, value = uint64(0), uint64(0), uint64(0)
-    stored = min(count, MAX_MEMBERS)
-    for i in range(stored):
-        zeros = uint64(0)
-        if bits <= uint64(32):
-            at, buffer, bits = _refill(data, at, end, buffer, bits)
-        while buffer == uint64(0):
-            if at >= end:
-                return i  # the data is truncated
-            zeros += bits
-            at, buffer, bits = _refill(data, at, end, uint64(0), uint64(0))
-        lowest = uint64(trailing_zeros(buffer))
-        zeros += lowest
-        buffer = buffer >> lowest >> uint64(1)  # in two steps: a shift by 64 is undefined
-        bits -= lowest + uint64(1)
-        if bits < k:
-            at, buffer, bits = _refill(data, at, end, buffer, bits)
-        value += zeros << k | (buffer & mask)
-        buffer >>= k
-        bits -= min(k, bits)
-        out[i] = uint32(value)
-    return stored
-
-
-@njit(nogil=True, cache=True)
-def common(left, n, left_size, right, m, right_size):
-    """The members that left[:n] and right[:m], the stored ones of decoded sets, share, and those of each that count."""
-    n, m = int64(n), int64(m)
-    if n < left_size or m < right_size:
-        n, m = _below(left, n, left_size, right, m, right_size)
-    x, y, both = int64(0), int64(0), int64(0)
-    while x < n and y < m:
-        a, b = left[x], right[y]
-        both += int64(a == b)
-        x += int64(a <= b)
-        y += int64(b <= a)
-    return both, n, m
-
-
-@njit(nogil=True, cache=True)
-def _below(left, n, left_size, right, m, right_size):
-    """The numbers of members of left[:n] and right[:m] in the range of hashes that both have stored."""
-    end = uint32(0xFFFFFFFF)
-    if 0 < n < left_size:
-        end = left[n - 1]
-    if 0 < m < right_size:
-        end = min(end, right[m - 1])
-    return int64(np.searchsorted(left[:n], end)), int64(np.searchsorted(right[:m], end))
-
-
-@njit(nogil=True, cache=True)
-def _sort(members):
-    """Sort `members`, uint32 below 2^24, by radix: a third of the time of a sort by comparisons."""
-    other, places = np.empty_like(members), np.empty(_RADIX, np.int64)
-    for shift in (uint32(0), uint32(_RADIX_BITS)):
-        places[:] = 0
-        for member in members:
-            places[(member >> shift) & uint32(_RADIX - 1)] += 1
-        total = int64(0)
-        for c in range(_RADIX):
-            size = places[c]
-            places[c] = total
-            total += size
-        for member in members:
-            c = (member >> shift) & uint32(_RADIX - 1)
-            other[places[c]] = member
-            places[c] += 1
-        members[:] = other
-
-
-@njit(nogil=True, cache=True)
-def append_set(shingles, count, out, at):
-    """Write the code of a text's distinct shingles from out[at] on; return `out`, grown if needed, and the new end."""
-    members = np.empty(count, np.uint32)
-    for j in range(count):
-        members[j] = uint32(shingles[j] >> _CUT)
-    _sort(members)
-    out = grown(out, at, _MAX_MEMBER_BYTES * min(count, MAX_MEMBERS) + 8)
-    return out, encode(members, count, out, at)

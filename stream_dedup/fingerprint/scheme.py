@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.fingerprint import kernel, packed_sets, simhash
 from stream_dedup.fingerprint.characters import segmenter_id
-from stream_dedup.fingerprint.shingles import ShingleWidths
 from stream_dedup.fingerprint.word_filter import FILTER_BITS
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
@@ -43,6 +42,13 @@ _UNUSED = {
 
 # A seed of the settings has 32 bits; the kernel recognises a salted one by this bit, see tokens.py.
 _SALTED = 1 << 63
+
+
+class ShingleWidths(NamedTuple):
+    """Tokens of a shingle that begins with a word (or letters, where it is of letters), and with a character."""
+
+    words: int
+    characters: int
 
 
 @dataclass(frozen=True)

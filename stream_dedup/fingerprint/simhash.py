@@ -30,80 +30,20 @@ from functools import cached_property
 from itertools import chain, combinations, pairwise
 from math import comb
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import xxhash
-from numba import int64, uint64
 from numpy.typing import NDArray
 
-from stream_dedup.compiled import njit
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.bits import GOLDEN, mix, mix_all
+from stream_dedup.fingerprint.bits import GOLDEN, mix_all
 from stream_dedup.settings.judging import MOST_BANDS
 
 VERSION = 1
 """Part of the scheme id: raise it when a SimHash changes."""
 
 UNIFORM, TF, IDF = 0, 1, 2
-
-
-class SimHashSink(NamedTuple):
-    """How the kernel makes SimHashes, and where it writes them.
-
-    weighting: UNIFORM, TF or IDF; keys, values, unseen: see `weight_of`; out: (n, bits/64)
-    uint64, one row for each item.
-    """
-
-    weighting: int
-    keys: NDArray[np.uint64]
-    values: NDArray[np.uint16]
-    unseen: int
-    out: NDArray[np.uint64]
-
-
-@njit(nogil=True, cache=True)
-def weight_of(h, keys, values, unseen):
-    """The idf weight of a feature. keys, values: an open-addressing table of a power of two of slots (0 = free)."""
-    mask = uint64(keys.size - 1)
-    slot = mix(h) & mask
-    while keys[slot] != uint64(0):
-        if keys[slot] == h:
-            return int64(values[slot])
-        slot = (slot + uint64(1)) & mask
-    return int64(unseen)
-
-
-@njit(nogil=True, cache=True)
-def vote(h, weight, votes):
-    """Add a feature's weight to `votes` (64,) int64 at each one bit of its hash. The compiler vectorises the loop."""
-    for bit in range(64):
-        votes[bit] += weight & -int64((h >> uint64(bit)) & uint64(1))
-
-
-@njit(nogil=True, cache=True)
-def simhash(features, count, sink, votes, out):
-    """Write the SimHash of features[:count] to `out`, (bits/64,) uint64; 0 without a feature.
-
-    features: distinct ones if the weighting is UNIFORM; votes: (bits/64, 64) int64 scratch. O(features · bits).
-    """
-    votes[:] = 0
-    total = int64(0)
-    for j in range(count):
-        h = features[j]
-        weight = weight_of(h, sink.keys, sink.values, sink.unseen) if sink.weighting == IDF else int64(1)
-        total += weight
-        # The lowest bit of a feature's hash is always set; mixing once more makes every bit fair.
-        vote(mix(h), weight, votes[0])
-        if out.size == 2:  # the second 64 bits are another function of the feature
-            vote(mix(h ^ GOLDEN), weight, votes[1])
-    for word in range(out.size):
-        bits = uint64(0)
-        for bit in range(64):
-            if 2 * votes[word, bit] > total:
-                bits |= uint64(1) << uint64(bit)
-        out[word] = bits
-
+# As in core.h.
 
 # -- weights --------------------------------------------------------------------------------------------
 
@@ -141,7 +81,7 @@ class Weights:
 
     @cached_property
     def table(self) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-        """(keys, values) for `weight_of`: open addressing, at most half full, 0 = free."""
+        """(keys, values) for the core: open addressing, at most half full, 0 = free."""
         size = 1 << (2 * len(self.hashes)).bit_length()
         keys, values = np.zeros(size, np.uint64), np.zeros(size, np.uint16)
         slots = (mix_all(self.hashes) & np.uint64(size - 1)).tolist()

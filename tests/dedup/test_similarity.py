@@ -211,7 +211,7 @@ def test_passages_that_recur_are_not_asked() -> None:
     passages = MAKE["exact"]([Item("c", "", notice, "", 0)]).texts
     assert passages is not None
     for time in range(SIGHTINGS):
-        table.add(passages.passages.hashes, np.array([len(passages.passages.hashes)]), np.array([time * 1000]))
+        table.add(passages.passages["hash"], np.array([len(passages.passages)]), np.array([time * 1000]))
     after = similarities(new, known, table)
     old, more = len(words(story)), len(words(notice))  # of the latter, 16 are a window
     assert (before["article_tokens"], before["new_sentences"]) == (old + more, more)

@@ -30,6 +30,15 @@ def texts_of(*texts: str, make: Fingerprinter = _PLAIN) -> Texts:
     return found
 
 
+def hash_word(eights: list[int], seed: int) -> int:
+    """The hash of a word, given as numbers of eight bytes, in plain Python."""
+    h = (eights[0] ^ seed) * 0x9E3779B97F4A7C15 & M64
+    for eight in eights[1:]:
+        h = mix(h) if seed >> 32 else h
+        h = (h ^ h >> 32 ^ eight) * 0xFF51AFD7ED558CCD & M64
+    return mix(h)
+
+
 def mix(h: int) -> int:
     """The finaliser of MurmurHash3, in plain Python."""
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):

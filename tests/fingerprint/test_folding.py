@@ -2,7 +2,6 @@
 
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,18 +14,15 @@ from stream_dedup.fingerprint.characters import (
     folding_table,
     identity_table,
 )
-from stream_dedup.fingerprint.tokens import SLACK, TextBatch, TokenTables, tokenise, tokens_for
+from stream_dedup.fingerprint.kernel import Tables, tokens_of
 
 FOLDED = identity_table(character_classes())
 
 
 def tokens(text: bytes, folds: Folds) -> list[tuple[int, int]] | None:
     """Hashes and kinds of the tokens; None if the table cannot fold the text."""
-    batch = TextBatch(np.frombuffer(text + b"x" * SLACK, np.uint8), np.array([[0, len(text)]]), np.zeros(1, int))
-    tables = TokenTables(character_classes(), *folds, np.uint64(1))
-    found = tokens_for(batch.bounds)
-    count = tokenise(batch, 0, len(text), tables, found)
-    return None if count < 0 else list(zip(found.hashes[:count].tolist(), found.kinds[:count].tolist(), strict=True))
+    found = tokens_of(text, Tables.of(character_classes(), folds, 1))
+    return list(zip(*(column.tolist() for column in found.tokens), strict=True)) if found.is_folded else None
 
 
 def by_table(text: str) -> list[tuple[int, int]] | None:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, call
+from stream_dedup.core import INT64, POINTER, Struct, arena, call
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, encode, expected_bytes
+from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, expected_bytes
 from stream_dedup.settings import load_settings
 from tests.evaluate.news import words
 from tests.fingerprint.built import items, maker, scheme
@@ -21,9 +21,8 @@ SETS = st.lists(HASHES, unique=True, max_size=80)
 
 
 def pack(members: list[int]) -> bytes:
-    cut = np.sort((np.array(members, np.uint64) >> np.uint64(CUT)).astype(np.uint32))
-    out = np.empty(4 * len(cut) + 8, np.uint8)
-    return out[: encode(cut, len(cut), out, 0)].tobytes()
+    out = np.empty(4 * len(members) + 8, np.uint8)
+    return out[: call("pack_set", arena(), np.array(members, np.uint64), len(members), out)].tobytes()
 
 
 def decoded(string: bytes, size: int) -> NDArray[np.uint32]:

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import stream_dedup.fingerprint.fingerprint as module
 from stream_dedup.fingerprint.fingerprint import Texts
-from stream_dedup.fingerprint.sentences import PASSAGE_TOKENS
 from tests.fingerprint.built import items, maker, texts_of
 
 MAKE = maker()
+PASSAGE_TOKENS = 16
 ENGLISH = "The mayor opened the new bridge over the Elm on Monday."
 CHINESE = "市长星期一上午在河边宣布新大桥正式通车。"
 ARABIC = "هل يفتح رئيس البلدية الجسر الجديد فوق النهر صباح الاثنين؟"
@@ -37,20 +36,18 @@ def passages(texts: Texts, text: int = 0) -> list[Passage]:
     """The passages of one text."""
     p, found = texts.passages, []
     (first, first_number), (last, last_number) = texts.firsts[text], texts.lasts[text]
-    start = p.ends[first - 1] if first else 0
-    places, values = texts.numbers.tokens[first_number:last_number], texts.numbers.values[first_number:last_number]
-    for k in range(first, last):
+    start = int(p[first - 1]["end"]) if first else 0
+    places, values = (texts.numbers[name][first_number:last_number] for name in ("token", "value"))
+    for end, first_shingle, last_shingle, *others in p[first:last].tolist():
         found.append(
             Passage(
-                texts.words[start : p.ends[k]].tolist(),
-                texts.shingles[p.first_shingles[k] : p.last_shingles[k]].tolist(),
-                values[(places >= start) & (places < p.ends[k])].tolist(),
-                int(p.hashes[k]),
-                bool(p.is_prose[k]),
-                bool(p.is_last[k]),
+                texts.words[start:end].tolist(),
+                texts.shingles[first_shingle:last_shingle].tolist(),
+                values[(places >= start) & (places < end)].tolist(),
+                *others,
             )
         )
-        start = p.ends[k]
+        start = end
     return found
 
 
@@ -192,20 +189,18 @@ def test_passages_cut_a_text_without_a_gap(settings: dict[str, int], text: str) 
     texts = texts_of(text, make=make)
     found = passages(texts)
     assert [word for one in found for word in one.words] == texts.words.tolist()
-    assert [number for one in found for number in one.numbers] == texts.numbers.values.tolist()
+    assert [number for one in found for number in one.numbers] == texts.numbers["value"].tolist()
     assert all(0 < len(one.words) < 1.5 * PASSAGE_TOKENS for one in found)
     assert len(texts.words) == len(make.tokens(text).hashes)
     exact = make.exact(items(text)[0]).body
     assert {shingle for one in found for shingle in one.shingles} <= exact == set(texts.shingles.tolist())
 
 
-def test_texts_of_several_calls_of_the_kernel_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_several_calls_of_the_core_are_joined() -> None:
     """Some of them are folded by Python, in a call of their own after that of their neighbours."""
     texts = [ENGLISH, "", "Cafe\u0301 1,000", WIRE, "9 of 10", CHINESE, f"e\u0301 {HINDI} {ENGLISH}", "menu\n" * 40] * 3
     alone = [passages(texts_of(unicodedata.normalize("NFC", text))) for text in texts]
-    for size in (1, 2, 5, 24):
-        monkeypatch.setattr(module, "_CHUNK", size)
-        together = texts_of(*texts)
-        assert [passages(together, n) for n in range(len(texts))] == alone
-        bounds = np.sort(np.stack([together.firsts, together.lasts]), axis=1)
-        assert np.array_equal(bounds[0, 1:], bounds[1, :-1]), "each passage and number belongs to one text"
+    together = texts_of(*texts)
+    assert [passages(together, n) for n in range(len(texts))] == alone
+    bounds = np.sort(np.stack([together.firsts, together.lasts]), axis=1)
+    assert np.array_equal(bounds[0, 1:], bounds[1, :-1]), "each passage and number belongs to one text"

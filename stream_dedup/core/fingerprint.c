@@ -1,0 +1,298 @@
+/* Fingerprints of a batch of texts in one pass: everything that represents an item.
+ *
+ * Each headline and each text is tokenised once. From its tokens come a digest, sketches, a filter of its words, index
+ * keys, passages and, on request, SimHashes and packed sets. */
+#include "core.h"
+
+/* Room for what one item consists of, as large as the longest one needs. */
+typedef struct {
+    arena *scratch;
+    const token_tables *tables;
+    const fingerprint_recipe *recipe;
+    fingerprint_outputs *out;
+    token_list tokens;
+    unit_list units;
+    sentence_list sentences;
+    uint64_t *features; /* of the headline */
+    uint64_t *members;  /* distinct shingles */
+    uint64_t *minima;
+    uint32_t *slots, *narrow, *words;
+    number *numbers; /* of the headline */
+    uint64_t digest; /* of the headline */
+    int64_t headline_size;
+} scratch_lists;
+
+static bool make_room(scratch_lists *work, const text_batch *batch) {
+    arena *scratch = work->scratch;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
+    int64_t bytes = GROWTH * longest + 2 * SLACK, tokens = most_tokens(longest);
+    int64_t units = work->recipe->of_letters ? bytes : tokens;
+    token_list *list = &work->tokens;
+    list->text = arena_take(scratch, bytes, 1);
+    list->places = arena_take(scratch, 2 * tokens, sizeof *list->places);
+    list->hashes = arena_take(scratch, tokens, sizeof *list->hashes);
+    list->kinds = arena_take(scratch, tokens, 1);
+    work->features = arena_take(scratch, tokens, sizeof *work->features);
+    work->numbers = arena_take(scratch, tokens, sizeof *work->numbers);
+    work->words = arena_take(scratch, tokens, sizeof *work->words);
+    work->sentences.marks = arena_take(scratch, bytes, sizeof *work->sentences.marks);
+    work->sentences.ends = arena_take(scratch, tokens + 1, sizeof *work->sentences.ends);
+    work->sentences.is_sentence = arena_take(scratch, tokens + 1, 1);
+    work->members = arena_take(scratch, units, sizeof *work->members);
+    work->minima = arena_take(scratch, work->recipe->body_bins, sizeof *work->minima);
+    work->slots = arena_take(scratch, slots_for(units), sizeof *work->slots);
+    work->narrow = arena_take(scratch, 2 * units, sizeof *work->narrow);
+    unit_list *letters = &work->units;
+    if (work->recipe->of_letters) {
+        letters->hashes = arena_take(scratch, units, sizeof *letters->hashes);
+        letters->kinds = arena_take(scratch, units, 1);
+        letters->starts = arena_take(scratch, tokens + 1, sizeof *letters->starts);
+        if (!letters->hashes || !letters->kinds || !letters->starts) return false;
+    }
+    return list->text && list->places && list->hashes && list->kinds && work->features && work->numbers &&
+           work->words && work->sentences.marks && work->sentences.ends && work->sentences.is_sentence &&
+           work->members && work->minima && work->slots && work->narrow;
+}
+
+/* The array, or a copy of its first `used` elements with room for `more`; NULL if there is no memory. */
+static void *grown(arena *scratch, void *array, int64_t *room, int64_t used, int64_t more, size_t size) {
+    if (used + more <= *room) return array;
+    int64_t larger = max_i64(used + more, *room + *room / 2);
+    void *copy = arena_take(scratch, larger, size);
+    if (!copy) return NULL;
+    if (used) memcpy(copy, array, (size_t)used * size);
+    *room = larger;
+    return copy;
+}
+
+/* Begin what the texts of a batch consist of. A word has some six bytes, a passage at least eight words; where that is
+ * too little, the arrays grow. */
+static bool begin_parts(arena *scratch, const text_batch *batch, fingerprint_outputs *out) {
+    int64_t bytes = 0;
+    for (int64_t k = 0; k < batch->count; k++) bytes += batch->sizes[2 * k + 1];
+    out->word_room = out->shingle_room = bytes / 4;
+    out->number_room = out->passage_room = bytes / 64;
+    out->set_room = 0;
+    out->words = arena_take(scratch, out->word_room, sizeof *out->words);
+    out->shingles = arena_take(scratch, out->shingle_room, sizeof *out->shingles);
+    out->numbers = arena_take(scratch, out->number_room, sizeof *out->numbers);
+    out->passages = arena_take(scratch, out->passage_room, sizeof *out->passages);
+    return out->words && out->shingles && out->numbers && out->passages;
+}
+
+/* Make room for all that a text of so many tokens and units can have. */
+static bool make_room_for_parts(scratch_lists *work) {
+    fingerprint_outputs *out = work->out;
+    arena *scratch = work->scratch;
+    int64_t tokens = work->tokens.count, units = work->units.count;
+    out->words = grown(scratch, out->words, &out->word_room, out->word_count, tokens, sizeof *out->words);
+    out->shingles = grown(scratch, out->shingles, &out->shingle_room, out->shingle_count, units, sizeof *out->shingles);
+    out->numbers = grown(scratch, out->numbers, &out->number_room, out->number_count, tokens, sizeof *out->numbers);
+    out->passages = grown(scratch, out->passages, &out->passage_room, out->passage_count, tokens,
+                          sizeof *out->passages);
+    return out->words && out->shingles && out->numbers && out->passages;
+}
+
+/* Add the tokens to a digest. Each position has its own term, so that the order matters. */
+static uint64_t add_to_digest(uint64_t digest, const token_list *tokens) {
+    uint64_t total = (uint64_t)tokens->count;
+    for (int64_t i = 0; i < tokens->count; i++) {
+        uint64_t hash = tokens->hashes[i] + (uint64_t)i * GOLDEN;
+        total += (hash ^ (hash >> 32)) * MIX_1;
+    }
+    return mix(digest ^ total);
+}
+
+/* The form of a headline: all numbers and dates masked. 8 bits, 0 if it is too short. */
+static uint8_t form_of(const token_list *tokens, int64_t size) {
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < tokens->count; i++) {
+        bool is_number = is_digit(tokens->text[tokens->places[2 * i]]);
+        hash = mix((hash ^ (is_number ? 1 : tokens->hashes[i])) * GOLDEN);
+    }
+    return size > 1 ? (uint8_t)max_i64((int64_t)(hash >> 56), 1) : 0;
+}
+
+/* Fill what is known of a headline but whether the text has its words; its features stay in `work`. */
+static void add_headline(scratch_lists *work, int64_t row) {
+    const fingerprint_recipe *recipe = work->recipe;
+    fingerprint_outputs *out = work->out;
+    uint8_t *signature = out->signatures + row * recipe->signature_bytes;
+    int64_t size = find_headline_features(&work->tokens, work->tables->seed, work->slots, work->features);
+    uint16_t stored_size = (uint16_t)size;
+    memcpy(signature + HEADLINE_SIZE_AT, &stored_size, sizeof stored_size);
+    work->headline_size = size;
+    work->digest = add_to_digest(work->tables->seed, &work->tokens);
+    if (recipe->simhash.words) return;
+    uint32_t *words = out->headline_words + row * recipe->headline_features;
+    uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
+    int64_t word_count = min_i64(size, recipe->headline_features);
+    for (int64_t j = 0; j < word_count; j++) words[j] = narrowed(work->features[j]);
+    int64_t found = min_i64(find_numbers(&work->tokens, work->numbers), recipe->headline_numbers);
+    for (int64_t j = 0; j < found; j++) values[j] = work->numbers[j].value;
+    signature[recipe->form] = form_of(&work->tokens, size);
+    band_keys(work->features, size, &recipe->headline, work->narrow, out->keys + row * out->key_columns);
+}
+
+/* Fill the SimHash of a text. */
+static void add_simhash(scratch_lists *work, uint8_t *signature) {
+    const fingerprint_recipe *recipe = work->recipe;
+    int64_t size = every_shingle(&work->units, recipe->widths, work->members);
+    if (recipe->simhash.weighting == UNIFORM) size = distinct(work->members, size, work->slots, work->members);
+    uint64_t bits[2];
+    simhash(work->members, size, &recipe->simhash, bits);
+    memcpy(signature + recipe->simhash_at, bits, (size_t)recipe->simhash.words * sizeof *bits);
+    uint32_t stored_size = (uint32_t)size;
+    memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
+}
+
+/* Fill the filter of the words and numbers of headline and text, the set of the text's words, and its parts. */
+static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
+    const fingerprint_recipe *recipe = work->recipe;
+    fingerprint_outputs *out = work->out;
+    uint8_t *filter = signature + recipe->filter, *word_set = out->word_sets + row * WORD_SET_BYTES;
+    uint16_t *places = out->words + out->word_count;
+    find_words(&work->tokens, work->tables->seed, work->words);
+    for (int64_t j = 0; j < work->tokens.count; j++) {
+        uint32_t hash = work->words[j];
+        places[j] = hash ? (uint16_t)bit_of_word(hash) : FILTER_BITS;
+        if (!hash) continue;
+        set_bit(filter, places[j]);
+        set_bit(word_set, hash >> 17);
+    }
+    const uint32_t *words = out->headline_words + row * recipe->headline_features;
+    for (int64_t j = 0; j < recipe->headline_features && words[j]; j++) set_bit(filter, bit_of_word(words[j]));
+    number *own = out->numbers + out->number_count;
+    int64_t found = find_numbers(&work->tokens, own);
+    const uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
+    uint64_t figures = 0;
+    for (int64_t k = 0; k < found + recipe->headline_numbers; k++) {
+        uint32_t hash = k < found ? own[k].value : values[k - found];
+        if (!hash) break; /* no further one of the headline */
+        set_bit(filter, bit_of_word(hash));
+        set_bit(filter, second_bit(hash));
+        figures |= bit_of_number(hash);
+    }
+    memcpy(signature + recipe->figures, &figures, sizeof figures);
+    for (int64_t k = 0; k < found; k++) own[k].token += (int32_t)(out->words_before + out->word_count);
+    out->lasts[2 * row + 1] = out->numbers_before + out->number_count + found;
+    out->firsts[2 * row + 1] = out->numbers_before + out->number_count;
+    out->number_count += found;
+    for (int64_t j = 0; j < min_i64(work->headline_size, recipe->headline_features); j++) {
+        uint64_t place = work->features[j] >> 49; /* the lowest bit: whether the text has it */
+        uint16_t stored = (uint16_t)(2 * place + has_bit(word_set, (int64_t)place));
+        memcpy(signature + recipe->headline_at + 2 * j, &stored, sizeof stored);
+    }
+}
+
+/* Fill the sketch and the keys of a text's shingles, and pack them on request; return their number with repeats, or a
+ * core_error. */
+static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature) {
+    const fingerprint_recipe *recipe = work->recipe;
+    fingerprint_outputs *out = work->out;
+    const anchor_recipe *anchors = &recipe->anchors;
+    uint32_t *keys = out->keys + row * out->key_columns;
+    uint64_t *shingles = out->shingles + out->shingle_count;
+    int64_t count = every_shingle(&work->units, recipe->widths, shingles);
+    bool of_characters = work->units.has_characters;
+    anchor_keys(shingles, count, of_characters ? anchors->character_step : anchors->step,
+                of_characters ? anchors->character_last : anchors->last, anchors->keys, keys);
+    int64_t size = distinct(shingles, count, work->slots, work->members);
+    uint32_t stored_size = (uint32_t)size;
+    memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
+    sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
+    band_keys(work->members, size, &recipe->body, work->narrow, keys);
+    if (out->set_ends) {
+        out->sets = grown(work->scratch, out->sets, &out->set_room, out->set_bytes, most_set_bytes(size), 1);
+        if (!out->sets) return CORE_NO_MEMORY;
+        out->set_bytes += pack_members(work->members, size, work->narrow, out->sets + out->set_bytes);
+    }
+    return count;
+}
+
+/* Cut a text into passages. */
+static void add_passages(scratch_lists *work, int64_t row) {
+    fingerprint_outputs *out = work->out;
+    shingle_widths widths = work->recipe->widths;
+    int64_t width = work->units.has_characters ? max_i64(widths.words, widths.characters) : widths.words;
+    split_sentences(&work->tokens, &work->sentences);
+    int64_t cut = cut_passages(&work->tokens, work->words, &work->units, width, &work->sentences,
+                               out->words_before + out->word_count, out->shingles_before + out->shingle_count,
+                               out->passages + out->passage_count);
+    out->firsts[2 * row] = out->passages_before + out->passage_count;
+    out->lasts[2 * row] = out->passages_before + out->passage_count + cut;
+    out->passage_count += cut;
+}
+
+/* Fingerprint one item, whose headline and text are k of the batch. Returns 1 if the tables cannot fold it, 0 if it is
+ * filled, or a core_error. */
+static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k) {
+    const fingerprint_recipe *recipe = work->recipe;
+    fingerprint_outputs *out = work->out;
+    token_list *tokens = &work->tokens;
+    int64_t row = batch->rows[k];
+    uint8_t *signature = out->signatures + row * recipe->signature_bytes;
+    if (!tokenise(batch->texts[2 * k], batch->sizes[2 * k], work->tables, tokens)) return 1;
+    add_headline(work, row);
+    if (!tokenise(batch->texts[2 * k + 1], batch->sizes[2 * k + 1], work->tables, tokens)) return 1;
+    uint64_t digest = add_to_digest(work->digest, tokens);
+    memcpy(signature + DIGEST_AT, &digest, sizeof digest);
+    if (recipe->of_letters) spell(tokens, work->tables->seed, &work->units);
+    else work->units = (unit_list){tokens->hashes, tokens->kinds, tokens->count, tokens->has_characters, NULL};
+    if (recipe->simhash.words) {
+        add_simhash(work, signature);
+        return 0;
+    }
+    if (!make_room_for_parts(work)) return CORE_NO_MEMORY;
+    add_words(work, row, signature);
+    int64_t shingles = add_shingles(work, row, signature);
+    if (shingles < 0) return shingles;
+    add_passages(work, row);
+    out->shingle_count += shingles;
+    out->word_count += tokens->count;
+    return 0;
+}
+
+/* Fingerprint the items of a batch. Returns how many are not filled, because the tables cannot fold one of their texts;
+ * their rows are in out->unfolded. */
+CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, const token_tables *tables,
+                                   const fingerprint_recipe *recipe, fingerprint_outputs *out) {
+    arena_reset(scratch);
+    scratch_lists work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
+    if (!make_room(&work, batch)) return CORE_NO_MEMORY;
+    if (!recipe->simhash.words && !begin_parts(scratch, batch, out)) return CORE_NO_MEMORY;
+    int64_t unfolded = 0;
+    for (int64_t k = 0; k < batch->count; k++) {
+        int64_t failed = add_item(&work, batch, k);
+        if (failed < 0) return failed;
+        if (failed) out->unfolded[unfolded++] = batch->rows[k];
+        if (out->set_ends) out->set_ends[k + 1] = out->set_bytes;
+    }
+    return unfolded;
+}
+
+/* ---- for who asks for a part alone ---- */
+
+/* Write the shingles of a text's tokens, in order, with repeats; return their number. `out` has room for one a byte of
+ * the folded text. */
+CORE_API int64_t shingles_of_text(arena *scratch, const token_list *tokens, uint64_t seed, int64_t words,
+                                  int64_t characters, int64_t of_letters, uint64_t *out) {
+    shingle_widths widths = {words, characters};
+    unit_list units = {tokens->hashes, tokens->kinds, tokens->count, tokens->has_characters, NULL};
+    if (!of_letters) return every_shingle(&units, widths, out);
+    arena_reset(scratch);
+    units.hashes = arena_take(scratch, tokens->size + 1, sizeof *units.hashes);
+    units.kinds = arena_take(scratch, tokens->size + 1, 1);
+    units.starts = arena_take(scratch, tokens->count + 1, sizeof *units.starts);
+    if (!units.hashes || !units.kinds || !units.starts) return CORE_NO_MEMORY;
+    spell(tokens, seed, &units);
+    return every_shingle(&units, widths, out);
+}
+
+/* Write the distinct features of a headline's tokens; return their number. `out` has room for one a token. */
+CORE_API int64_t features_of_headline(arena *scratch, const token_list *tokens, uint64_t seed, uint64_t *out) {
+    arena_reset(scratch);
+    uint32_t *slots = arena_take(scratch, slots_for(tokens->count), sizeof *slots);
+    return slots ? find_headline_features(tokens, seed, slots, out) : CORE_NO_MEMORY;
+}

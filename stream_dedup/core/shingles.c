@@ -1,0 +1,209 @@
+/* Shingles, the hashes of each few adjacent words, letters or characters of a text, and what is made of a set of them:
+ * a MinHash sketch, keys of bands, anchors, a SimHash, a packed set. Ideas and sources: shingles.py, simhash.py and
+ * packed_sets.py. No hash is 0, which marks a free slot. */
+#include "core.h"
+
+/* Write the shingles of a text in order, with repeats; return their number, at most one a unit. A text shorter than its
+ * shingle is one shingle. */
+int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *restrict out) {
+    const uint64_t *hashes = units->hashes;
+    int64_t count = units->count, size = 0;
+    if (widths.words <= count && !units->has_characters) { /* all have one width: the loops have no branch */
+        size = count - widths.words + 1;
+        memcpy(out, hashes, (size_t)size * sizeof *out);
+        for (int64_t j = 1; j < widths.words; j++) {
+            for (int64_t i = 0; i < size; i++) out[i] = rolled(out[i], hashes[i + j]);
+        }
+        for (int64_t i = 0; i < size; i++) out[i] = mix(out[i]) | 1;
+        return size;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t width = units->kinds[i] ? widths.characters : widths.words;
+        if (i + width > count) {
+            if (i) continue;
+            width = count;
+        }
+        uint64_t hash = hashes[i];
+        for (int64_t j = i + 1; j < i + width; j++) hash = rolled(hash, hashes[j]);
+        out[size++] = mix(hash) | 1;
+    }
+    return size;
+}
+
+/* Write each hash once, in order of first occurrence; return their number. `out` may be `hashes`.
+ *
+ * slots: scratch, `slots_for(count)`. It holds positions in `out`, which are half as wide as hashes, so that it stays in
+ * the first-level cache and is cleared quickly. */
+int64_t distinct(const uint64_t *hashes, int64_t count, uint32_t *slots, uint64_t *out) {
+    int64_t size = slots_for(count), members = 0;
+    uint64_t mask = (uint64_t)size - 1;
+    memset(slots, 0, (size_t)size * sizeof *slots);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t hash = hashes[i], slot = hash >> 8 & mask;
+        while (slots[slot] && out[slots[slot] - 1] != hash) slot = (slot + 1) & mask;
+        if (slots[slot]) continue;
+        out[members++] = hash;
+        slots[slot] = (uint32_t)members;
+    }
+    return members;
+}
+
+/* ---- MinHash ---- */
+
+/* A nibble of a bin's least hash: 1 to 15, log2(15) bits; 0 for an empty bin. */
+static inline uint8_t nibble_of(uint64_t least) {
+    return least == UINT64_MAX ? 0 : (uint8_t)(1 + (least >> 1 & 0xFFFF) % 15);
+}
+
+/* Write the one-permutation sketch of distinct shingles: two bins a byte. bins: a power of two, or 0 for no sketch;
+ * minima: scratch, one a bin. Nearly exact for texts with few shingles, because empty bins are recognised. */
+void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *minima, uint8_t *out) {
+    if (!bins) return;
+    int64_t shift = 64 - trailing_zeros((uint64_t)bins);
+    memset(minima, 0xFF, (size_t)bins * sizeof *minima);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t place = shift == 64 ? 0 : shingles[i] >> shift, least = minima[place];
+        minima[place] = shingles[i] < least ? shingles[i] : least; /* a branch would be mispredicted every second time */
+    }
+    for (int64_t i = 0; i < bins / 2; i++) {
+        out[i] = (uint8_t)(nibble_of(minima[2 * i]) | nibble_of(minima[2 * i + 1]) << 4);
+    }
+}
+
+/* Write one key for each band into an item's keys: a hash of its MinHash values; 0 (no key) without a shingle. narrow:
+ * scratch, one a shingle. The inner loop is a multiplication and a minimum of 32 bits, which the compiler vectorises. */
+void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands, uint32_t *restrict narrow,
+               uint32_t *keys) {
+    uint32_t *out = keys + bands->first_column;
+    int64_t band_count = bands->count / bands->rows;
+    memset(out, 0, (size_t)band_count * sizeof *out);
+    if (!count) return;
+    for (int64_t i = 0; i < count; i++) narrow[i] = (uint32_t)(shingles[i] >> 20);
+    for (int64_t band = 0; band < band_count; band++) {
+        uint64_t hash = (uint64_t)(band + 1) * MIX_1;
+        for (int64_t row = band * bands->rows; row < (band + 1) * bands->rows; row++) {
+            uint32_t factor = bands->permutations[row], offset = bands->permutations[bands->count + row];
+            uint32_t least = UINT32_MAX;
+            for (int64_t i = 0; i < count; i++) {
+                uint32_t value = (narrow[i] ^ offset) * factor;
+                least = value < least ? value : least;
+            }
+            hash = mix(hash ^ least);
+        }
+        out[band] = narrowed(hash);
+    }
+}
+
+/* Write the smallest distinct keys of the runs of a text, at most `most`, ascending; 0 for the rest. A text shorter than
+ * a run is one run. The hash is mixed once more, so that anchors are independent of the bins of a sketch. */
+void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys) {
+    int64_t found = 0;
+    memset(keys, 0, (size_t)most * sizeof *keys);
+    if (!most || !count) return;
+    if (count <= last) {
+        uint64_t hash = 0;
+        for (int64_t i = 0; i < count; i++) hash = rolled(hash, shingles[i]);
+        keys[0] = narrowed(mix(hash));
+        return;
+    }
+    for (int64_t i = 0; i < count - last; i++) {
+        uint32_t key = narrowed(mix(rolled(rolled(shingles[i], shingles[i + step]), shingles[i + last])));
+        if (found == most && key >= keys[most - 1]) continue;
+        int64_t place = found;
+        while (place && keys[place - 1] >= key) place--;
+        if (place < found && keys[place] == key) continue;
+        for (int64_t move = min_i64(found, most - 1); move > place; move--) keys[move] = keys[move - 1];
+        keys[place] = key;
+        found = min_i64(found + 1, most);
+    }
+}
+
+/* ---- SimHash ---- */
+
+static int64_t weight_of(uint64_t feature, const simhash_recipe *recipe) {
+    if (recipe->weighting != RARITY) return 1;
+    uint64_t mask = (uint64_t)recipe->slots - 1, slot = mix(feature) & mask;
+    for (; recipe->features[slot]; slot = (slot + 1) & mask) {
+        if (recipe->features[slot] == feature) return recipe->weights[slot];
+    }
+    return recipe->unseen;
+}
+
+/* Add a weight to the votes for each bit of a hash that is one. The compiler vectorises the loop. */
+static inline void vote(uint64_t hash, int64_t weight, int64_t *restrict votes) {
+    for (int bit = 0; bit < 64; bit++) votes[bit] += weight & -(int64_t)(hash >> bit & 1);
+}
+
+/* Write the SimHash of features; 0 without a feature. features: distinct ones if the weighting is UNIFORM. */
+void simhash(const uint64_t *features, int64_t count, const simhash_recipe *recipe, uint64_t *out) {
+    int64_t votes[2][64] = {{0}}, total = 0;
+    for (int64_t j = 0; j < count; j++) {
+        int64_t weight = weight_of(features[j], recipe);
+        total += weight;
+        /* The lowest bit of a feature's hash is always set; mixing once more makes every bit fair. */
+        vote(mix(features[j]), weight, votes[0]);
+        if (recipe->words == 2) vote(mix(features[j] ^ GOLDEN), weight, votes[1]); /* another function of the feature */
+    }
+    for (int64_t word = 0; word < recipe->words; word++) {
+        out[word] = 0;
+        for (int bit = 0; bit < 64; bit++) out[word] |= (uint64_t)(2 * votes[word][bit] > total) << bit;
+    }
+}
+
+/* ---- packed sets ---- */
+
+enum { RADIX_BITS = 12, RADIX = 1 << RADIX_BITS }; /* two passes of 4,096 counters sort 24 bits */
+
+/* Sort members of 24 bits by radix, with scratch memory as long: a third of the time of a sort by comparisons. */
+void sort_members(uint32_t *members, int64_t count, uint32_t *other) {
+    for (int shift = 0; shift < SET_HASH_BITS; shift += RADIX_BITS) {
+        int32_t places[RADIX] = {0};
+        for (int64_t i = 0; i < count; i++) places[members[i] >> shift & (RADIX - 1)]++;
+        int32_t total = 0;
+        for (int digit = 0; digit < RADIX; digit++) {
+            int32_t size = places[digit];
+            places[digit] = total;
+            total += size;
+        }
+        for (int64_t i = 0; i < count; i++) other[places[members[i] >> shift & (RADIX - 1)]++] = members[i];
+        memcpy(members, other, (size_t)count * sizeof *members);
+    }
+}
+
+/* k of the Golomb-Rice code of a set: 2^k is at most ln 2 times the mean difference, the optimum for such gaps. */
+int64_t rice_bits(int64_t count) {
+    int64_t gap = (11ll << SET_HASH_BITS) / (16 * max_i64(count, 1)), bits = 0;
+    while (gap >> (bits + 1) > 0) bits++;
+    return bits;
+}
+
+/* Write the packed set of distinct shingles and return its bytes, at most `most_set_bytes`. scratch: two a shingle. */
+int64_t pack_members(const uint64_t *shingles, int64_t count, uint32_t *scratch, uint8_t *out) {
+    uint8_t *at = out;
+    int64_t low = rice_bits(count);
+    uint64_t mask = (1ull << low) - 1, buffer = 0, bits = 0, previous = 0;
+    for (int64_t i = 0; i < count; i++) scratch[i] = (uint32_t)(shingles[i] >> (64 - SET_HASH_BITS));
+    sort_members(scratch, count, scratch + count);
+    for (int64_t i = 0; i < min_i64(count, SET_MOST_MEMBERS); i++) {
+        uint64_t gap = scratch[i] - previous;
+        previous = scratch[i];
+        for (bits += gap >> low; bits >= 8; bits -= 8) { /* zeros */
+            *at++ = (uint8_t)buffer;
+            buffer >>= 8;
+        }
+        buffer |= (1 | (gap & mask) << 1) << bits;
+        bits += (uint64_t)low + 1;
+    }
+    for (; bits; bits -= bits < 8 ? bits : 8) {
+        *at++ = (uint8_t)buffer;
+        buffer >>= 8;
+    }
+    return at - out;
+}
+
+/* The packed set of any distinct shingles, for who has no text. */
+CORE_API int64_t pack_set(arena *scratch, const uint64_t *shingles, int64_t count, uint8_t *out) {
+    arena_reset(scratch);
+    uint32_t *members = arena_take(scratch, 2 * count, sizeof *members);
+    return members ? pack_members(shingles, count, members, out) : CORE_NO_MEMORY;
+}

@@ -1,0 +1,96 @@
+/* The words and numbers of a text: what they are, see word_filter.py. A word counts by its first letters; a word of a
+ * script without spaces is a pair of characters; the groups of a number, a score or a date are one number. */
+#include "core.h"
+
+enum { STEM_LETTERS = 5 }; /* letters of a word that count */
+static const uint64_t STEM_BEYOND_ASCII = 0x8080808080;
+
+/* The hash of the first letters of a word; of a whole number. */
+static inline uint64_t stem_of(const token_list *tokens, int64_t i, uint64_t seed) {
+    const uint8_t *start = tokens->text + tokens->places[2 * i], *end = tokens->text + tokens->places[2 * i + 1];
+    if (is_digit(*start)) return tokens->hashes[i];
+    if (!(load64(start) & STEM_BEYOND_ASCII)) { /* the first letters have a byte each: no branch on the length */
+        return hash_word(start, min_i64(end - start, STEM_LETTERS), seed);
+    }
+    const uint8_t *at = start;
+    for (int letters = 0; at < end && letters < STEM_LETTERS; letters++) {
+        at++;
+        while (at < end && (*at & 0xC0) == 0x80) at++; /* the other bytes of a character */
+    }
+    return at < end ? hash_word(start, at - start, seed) : tokens->hashes[i];
+}
+
+/* The feature that begins at token i: a word, or a pair of adjacent characters; 0 if there is none. */
+static inline uint64_t feature_of(const token_list *tokens, int64_t i, uint64_t seed) {
+    const uint8_t *kinds = tokens->kinds;
+    if (!kinds[i]) return stem_of(tokens, i, seed) | 1;
+    if (i + 1 < tokens->count && kinds[i + 1]) return mix(rotated(tokens->hashes[i]) ^ tokens->hashes[i + 1]) | 1;
+    if (i && kinds[i - 1]) return 0; /* the last character is part of the pair before */
+    return tokens->hashes[i] | 1;
+}
+
+/* Write the distinct features of a headline, ascending; return their number, at most MOST_HEADLINE_FEATURES.
+ * slots: see `distinct`; out: as long as there are tokens. */
+int64_t find_headline_features(const token_list *tokens, uint64_t seed, uint32_t *slots, uint64_t *out) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < tokens->count; i++) {
+        uint64_t hash = feature_of(tokens, i, seed);
+        if (hash) out[found++] = hash;
+    }
+    found = min_i64(distinct(out, found, slots, out), MOST_HEADLINE_FEATURES);
+    for (int64_t i = 1; i < found; i++) { /* few: sort by insertion */
+        uint64_t hash = out[i];
+        int64_t place = i;
+        for (; place && out[place - 1] > hash; place--) out[place] = out[place - 1];
+        out[place] = hash;
+    }
+    return found;
+}
+
+/* Write the feature of each token, narrowed; 0 where none begins. */
+void find_words(const token_list *tokens, uint64_t seed, uint32_t *out) {
+    if (!tokens->has_characters) {
+        for (int64_t i = 0; i < tokens->count; i++) out[i] = narrowed(stem_of(tokens, i, seed));
+        return;
+    }
+    for (int64_t i = 0; i < tokens->count; i++) {
+        uint64_t hash = feature_of(tokens, i, seed);
+        out[i] = hash ? narrowed(hash) : 0;
+    }
+}
+
+/* Whether a byte may join two groups of digits. */
+static inline bool joins_groups(uint8_t byte) {
+    return byte == '.' || byte == ',' || byte == ':' || byte == '/' || byte == '-';
+}
+
+/* Add the digits of token i to a number; false if it is a word that begins with digits. */
+static inline bool add_group(const token_list *tokens, int64_t i, uint64_t *hash) {
+    uint64_t sum = *hash;
+    for (int32_t at = tokens->places[2 * i]; at < tokens->places[2 * i + 1]; at++) {
+        if (!is_digit(tokens->text[at])) return false;
+        sum = sum * 11 + (uint64_t)(tokens->text[at] - '0' + 1);
+    }
+    *hash = sum;
+    return true;
+}
+
+/* Write each number of a text; return how many there are, at most one a token. */
+int64_t find_numbers(const token_list *tokens, number *out) {
+    const int32_t *places = tokens->places;
+    int64_t found = 0, count = tokens->count;
+    for (int64_t i = 0; i < count;) {
+        int64_t first = i;
+        uint64_t hash = 0;
+        if (!is_digit(tokens->text[places[2 * i]]) || !add_group(tokens, i, &hash)) {
+            i++;
+            continue;
+        }
+        for (i++; i < count; i++) { /* the other groups of the number */
+            int32_t end = places[2 * i - 1];
+            if (places[2 * i] - end != 1 || !joins_groups(tokens->text[end]) || !add_group(tokens, i, &hash)) break;
+        }
+        out[found++] = (number){narrowed(mix(hash * GOLDEN)), (int32_t)first};
+    }
+    return found;
+}
