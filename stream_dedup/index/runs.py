@@ -17,7 +17,7 @@ Two alternatives are not worth it, measured at 10 M rows:
   (50 of 600 bytes per original), and copies pay for both lookups.
 
 Which runs are merged is size-tiered, like in a log-structured merge tree (O'Neil et al. 1996), but only *adjacent* runs
-are, so the list stays sorted by row. Large merges run in one background thread: the kernels release the interpreter
+are, so the list stays sorted by row. Large merges run in one background thread: the core releases the interpreter
 lock, their inputs never change, and the owning thread swaps the result in at its next call. So there are no locks, and
 lookups continue on the old runs meanwhile. Merges do not affect which rows a lookup returns. `_release` then returns
 the memory of the merged runs.
@@ -162,8 +162,9 @@ def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
     kept = int(np.count_nonzero(alive))
     most = len(older.keys) + len(newer.keys)
     keys, offsets = np.empty(most, np.uint32), np.empty(most, np.uint32)
-    starts, dead = np.empty_like(older.starts), kept < older.rows + newer.rows
-    size = call("run_merge", older.packed, newer.packed, alive if dead else None, len(alive), starts, keys, offsets)
+    starts, some_dead = np.empty_like(older.starts), kept != older.rows + newer.rows
+    is_kept = alive if some_dead else None
+    size = call("run_merge", older.packed, newer.packed, is_kept, len(alive), starts, keys, offsets)
     return _run(older.base, newer.end, kept, starts, keys, offsets, size, max(older.newest, newer.newest))
 
 
