@@ -138,8 +138,6 @@ def build_run(base: int, keys: Keys, first_columns: Rows, newest: int) -> Run:
     >>> [(keys.tolist(), offsets.tolist()) for keys, offsets, _ in run.tables()]
     [([5, 7], [1, 0]), ([1, 1, 2, 7], [0, 1, 0, 1])]
     """
-    if keys.shape[1] != first_columns[-1]:
-        raise ValueError(f"{keys.shape[1]} keys a row; the tables have {first_columns[-1]} columns")
     sorted_keys, offsets = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
     columns, starts = np.ascontiguousarray(keys.T), np.empty_like(first_columns)
     into = starts, sorted_keys, offsets
