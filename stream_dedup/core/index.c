@@ -10,7 +10,7 @@
 enum {
     KEY_BITS = 32,
     DIGITS = KEY_BITS / 8,
-    /* With this many entries, two copies of keys and offsets fit into a second-level cache of 1 to 2 MB. */
+    /* With this many entries, both copies of the words fit into a second-level cache of 1 to 2 MB. */
     CACHED = 1 << 16,
     /* Queries per block. The reads of a block are independent, so the processor overlaps many cache misses; the scratch
      * of a block stays in the first cache. 32 to 512 measure the same. */
@@ -89,7 +89,7 @@ static int64_t gather(const uint32_t *columns, int64_t rows, int64_t width, uint
  *
  * Words are gathered by row, and the sort is stable, so offsets ascend within equal keys. A table that fits into the
  * second cache is sorted from the lowest byte on. A larger one is first partitioned by its top byte, and each of the
- * 256 parts is then sorted in the cache. Measured at 2 M rows, ns per key: 12, instead of 17 without partitioning. */
+ * 256 parts is then sorted in the cache. Measured at 2 M rows, ns per key: 13, instead of 21 without partitioning. */
 static int64_t sort_table(const uint32_t *columns, int64_t rows, int64_t width, uint64_t *words, uint64_t *other,
                           uint32_t *keys, uint32_t *offsets) {
     if (rows * width <= CACHED) {
