@@ -12,6 +12,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -77,7 +78,7 @@ class Struct(ctypes.Structure):
         """Set some of the fields."""
         self.kept |= values
         for key, value in values.items():
-            setattr(self, key, _field(value))
+            setattr(self, key, address(value) if isinstance(value, np.ndarray) else value)
 
 
 RECORDS: dict[str, np.dtype[np.void]] = {}
@@ -119,9 +120,7 @@ def call(name: str, *arguments: Any) -> int:
 
     Raises MemoryError, and InputError if a size or a position from outside does not fit.
     """
-    function = getattr(_LIBRARY, name)
-    function.restype = ctypes.c_int64
-    result: int = function(*map(_argument, arguments))
+    result: int = _function(name)(*map(_argument, arguments))
     if result >= 0:
         return result
     if result == _NO_MEMORY:
@@ -129,8 +128,11 @@ def call(name: str, *arguments: Any) -> int:
     raise InputError(f"{name}: a size or position does not fit its data (code {result}); the stored state is damaged")
 
 
-def _field(value: Any) -> Any:
-    return address(value) if isinstance(value, np.ndarray) else value
+@cache
+def _function(name: str) -> Any:
+    function = getattr(_LIBRARY, name)
+    function.restype = ctypes.c_int64
+    return function
 
 
 def _argument(value: Any) -> Any:

@@ -33,8 +33,11 @@ _MARKED = re.compile(
     rf"|(?<=[-–—:|])\s?{_WORD}\W{{0,2}}$)",  # "Fed ... - CORRECTED"
     re.I,
 )
-# A note begins a sentence or a line.
-_NOTED = re.compile(rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_NOTE}\s?[:：]", re.I)
+# A note begins a sentence or a line. It is looked for in front of each colon, within so many characters: in most texts
+# that takes half of the time.
+_NOTED = re.compile(rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_NOTE}\s?\Z", re.I)
+_COLON = re.compile("[:：]")
+_LONGEST_NOTE = 40
 # Characters at both ends of a text in which a note is looked for.
 _EDGE = 300
 
@@ -64,4 +67,9 @@ def _where(headline: str, text: str) -> int:
     if _MARKED_FIRST.match(headline) or _MARKED.search(headline):
         return IN_HEADLINE
     edges = text[:_EDGE], text[-_EDGE:]
-    return IN_TEXT if any((": " in edge or "：" in edge) and _NOTED.search(edge) for edge in edges) else 0
+    return IN_TEXT if any((": " in edge or "：" in edge) and _has_note(edge) for edge in edges) else 0
+
+
+def _has_note(edge: str) -> bool:
+    colons = (colon.start() for colon in _COLON.finditer(edge))
+    return any(_NOTED.search(edge, max(at - _LONGEST_NOTE, 0), at) for at in colons)

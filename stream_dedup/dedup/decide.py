@@ -38,7 +38,7 @@ from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, versions_of
 from stream_dedup.dedup.clocks import Arrivals, BatchTimes, Scope, scope_of, sightings
 from stream_dedup.dedup.corrections import corrections
-from stream_dedup.dedup.rule import thresholds
+from stream_dedup.dedup.rule import Thresholds
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
@@ -119,8 +119,11 @@ class Decided(NamedTuple):
     texts: CoreTexts | None
 
 
-def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settings: Settings) -> Decided:
-    """Judge a batch; the memory is as before when this returns. `most`: originals that the index holds.
+def decide(
+    ready: Prepared, times: BatchTimes, memory: Memory, most: int, settings: Settings, rule: Thresholds
+) -> Decided:
+    """Judge a batch; the memory is as before when this returns. most: originals that the index holds; rule: of the
+    settings.
 
     O(candidates), and a lookup for each item whose candidates were forgotten in this batch.
     """
@@ -157,7 +160,6 @@ def decide(ready: Prepared, times: BatchTimes, memory: Memory, most: int, settin
         forwards=updates == "forward", drops=updates == "drop",
     )  # fmt: skip
     news = news_of(prints, _marked(ready, is_compared), (memory.boilerplate, scope.begins))
-    rule = thresholds(settings.decision, has_words=prints.texts is not None)
     passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, j = log_for(passages + sum(len(delta.passages) for delta in earlier)), settled
     try:

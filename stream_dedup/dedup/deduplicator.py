@@ -38,6 +38,7 @@ from stream_dedup.dedup.candidates import versions_of
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, Clocks
 from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
+from stream_dedup.dedup.rule import thresholds
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts, key_of
@@ -79,6 +80,7 @@ class Deduplicator:
         self.settings = settings or load_settings()
         self.scheme = Scheme(self.settings.fingerprint)
         self._fingerprint = Fingerprinter(self.scheme)
+        self._rule = thresholds(self.settings.decision, has_words=self.scheme.layout is None)
         self._lock = threading.RLock()
         # What is remembered; public for metrics and saved states.
         self.index = HybridIndex(
@@ -189,7 +191,7 @@ class Deduplicator:
             partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
             times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
             memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
-            decided = decide(ready, times, memory, self.max_originals, self.settings)
+            decided = decide(ready, times, memory, self.max_originals, self.settings, self._rule)
             settled_ids = [name for delta in self._pending for name in delta.ids]
             subject_verdicts = iter(verdicts_of(ready, decided, settled_ids, self.rows.id, self.settings.policy))
             empty = str(self.scheme.empty_item)
@@ -371,7 +373,8 @@ def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Cloc
     # The passages of those that are articles of their own, no updates.
     texts = ready.prints.texts or Texts.nothing(len(ready.subjects))
     first, last = texts.firsts[added, 0], texts.lasts[added, 0]
-    is_another = np.isin(decided.outcomes["finding"][added], (NEW, DIFFERENT))
+    findings = decided.outcomes["finding"][added]
+    is_another = (findings == NEW) | (findings == DIFFERENT)
     counts = np.where(is_another, np.minimum(last - first, MOST_PASSAGES), 0)
     passages = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
     watermark, elapsed = clocks.watermark, clocks.elapsed

@@ -72,7 +72,8 @@ def verdicts_of(
     """
     items, texts, originals = ready.subjects, decided.texts, decided.originals
     ids, rulings = [*settled_ids, *(item.id for item in items)], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
-    parts = _verdict_parts(decided)
+    unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # a member of an enum takes 100 ns to look up
+    parts = _verdict_parts(decided) if len(originals) else iter(())
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
     for j, (item, kind, finding) in enumerate(zip(items, ready.kinds.tolist(), findings, strict=True)):
@@ -80,17 +81,17 @@ def verdicts_of(
             verdicts.append(None)
             continue
         if finding == NEW:
-            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else Kind.UNIQUE, Stage.NONE, True))
+            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True))
             continue
         k, row, time, partition, offset, stage, evidence = next(parts)
         ruling = rulings[finding]
         if kind == TOMBSTONE:
             ruling, evidence = _WITHDRAWN, None
-        elif ruling.kind is Kind.UPDATE and texts is not None:
+        elif ruling.kind is update and texts is not None:
             adds = describe_additions(item, texts, j, originals["words"][k], originals["figures"][k])
             evidence = msgspec.structs.replace(evidence, adds=adds)
         other = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
-        original, nearest = (None, other) if ruling.kind is Kind.UNIQUE else (other, None)
+        original, nearest = (None, other) if ruling.kind is unique else (other, None)
         stage = stage if ruling.stage is None else ruling.stage
         verdicts.append(
             Verdict(item.id, ruling.kind, stage, ruling.forward, original, evidence, ruling.reason, nearest)

@@ -13,6 +13,7 @@ Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correc
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,7 @@ class Signatures(Struct, name="signatures"):
     )
 
 
+@cache
 def layout_of(signatures: np.dtype[np.void]) -> Layout:
     """The layout of a scheme's signature_dtype."""
     fields, names = signatures.fields or {}, signatures.names or ()
