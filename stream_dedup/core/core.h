@@ -72,6 +72,15 @@ static inline uint64_t load64(const uint8_t *from) {
 }
 
 static inline int64_t trailing_zeros(uint64_t word) { return word ? __builtin_ctzll(word) : 64; }
+/* In plain arithmetic, which gcc vectorises: without -mpopcnt the builtin is a call. */
+static inline uint32_t bit_count32(uint32_t word) {
+    word -= word >> 1 & 0x55555555;
+    word = (word & 0x33333333) + (word >> 2 & 0x33333333);
+    word = (word + (word >> 4)) & 0x0F0F0F0F;
+    word += word >> 8;
+    return (word + (word >> 16)) & 63;
+}
+
 static inline int64_t bit_count(uint64_t word) { return __builtin_popcountll(word); }
 
 static inline void set_bit(uint8_t *bits, int64_t place) { bits[place >> 3] |= (uint8_t)(1 << (place & 7)); }
@@ -80,6 +89,11 @@ static inline uint64_t rotated(uint64_t hash) { return hash << 5 | hash >> 59; }
 
 /* Append a token to the rolling hash of the tokens before it. */
 static inline uint64_t rolled(uint64_t hash, uint64_t token) { return (rotated(hash) ^ token) * FNV_PRIME; }
+
+static inline float max_f32(float a, float b) { return b > a ? b : a; } /* a if one is not a number */
+static inline float min_f32(float a, float b) { return b < a ? b : a; }
+static inline double max_f64(double a, double b) { return b > a ? b : a; }
+static inline double min_f64(double a, double b) { return b < a ? b : a; }
 
 /* ---- blocks of bytes ---- */
 
@@ -205,9 +219,13 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
 /* ---- words and numbers (words.c) ---- */
 
 enum {
-    FILTER_BITS = 768,           /* of the filter of words and numbers: word_filter.py */
+    FILTER_BITS = 768, /* of the filter of words and numbers: word_filter.py */
+    FILTER_BYTES = FILTER_BITS / 8,
+    NO_WORD = FILTER_BITS,       /* in place of the bit of a word: a token that is none */
     WORD_SET_BYTES = 4096,       /* of a set of 15-bit word hashes */
     MOST_HEADLINE_FEATURES = 64, /* a longer headline is none */
+    HEADLINE_WORDS = 24,         /* of a headline that are kept, as features in its signature and as hashes */
+    HEADLINE_NUMBERS = 8,
 };
 
 typedef struct {
@@ -223,6 +241,11 @@ static inline int64_t second_bit(uint32_t hash) { return bit_of_word((uint32_t)(
 
 /* The bit of a number among the 64 that are for numbers alone: an odd factor, as in the mixer of Stafford. */
 static inline uint64_t bit_of_number(uint32_t hash) { return 1ull << ((uint64_t)hash * 0xD6E8FEB86659FD93ull >> 58); }
+
+static inline bool has_word(const uint8_t *bits, uint32_t hash) { return has_bit(bits, bit_of_word(hash)); }
+static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t hash) {
+    return figures & bit_of_number(hash) && has_bit(bits, bit_of_word(hash)) && has_bit(bits, second_bit(hash));
+}
 
 int64_t find_headline_features(const token_list *tokens, uint64_t seed, uint32_t *slots, uint64_t *out);
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out);
@@ -275,7 +298,7 @@ void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands
 void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys);
 void simhash(const uint64_t *features, int64_t count, const simhash_recipe *recipe, uint64_t *out);
 
-/* ---- packed sets (sets.c, pack.c) ---- */
+/* ---- packed sets (shingles.c, sets.c) ---- */
 
 enum {
     SET_HASH_BITS = 24,        /* upper bits of a shingle that are stored */
@@ -285,7 +308,114 @@ enum {
 /* Bytes that a packed set may take: k <= 24 and a one for a member, and the zeros of n codes are at most 2.9 n. */
 static inline int64_t most_set_bytes(int64_t count) { return 4 * min_i64(count, SET_MOST_MEMBERS) + 8; }
 
+int64_t rice_bits(int64_t count);
+void sort_members(uint32_t *members, int64_t count, uint32_t *other);
 int64_t pack_members(const uint64_t *shingles, int64_t count, uint32_t *scratch, uint8_t *out);
+/* Decode a set of `count` members from data[:size]; return how many are stored, at most SET_MOST_MEMBERS. */
+CORE_API int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members);
+
+/* The stored members, ascending, of a set of `size`. */
+typedef struct stored_set {
+    const uint32_t *members;
+    int64_t count, size;
+} stored_set;
+
+/* Members that two sets share, and the members of each that count. */
+typedef struct shared_members {
+    int64_t both, of_left, of_right;
+} shared_members;
+
+/* Count the members that two sets share; returns them. */
+CORE_API int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
+
+/* ---- signatures: as they are stored, packed ---- */
+
+/* The prefix of every signature. */
+enum { ROW_ID_AT = 0, DIGEST_AT = 8, SOURCE_AT = 16, TIME_AT = 24, BODY_SIZE_AT = 44, HEADLINE_SIZE_AT = 48 };
+
+/* Where the fields of a family begin in a signature; -1 for a field that it does not have. A family has a SimHash of
+ * `simhash_words` words, or all of the others. */
+typedef struct layout {
+    int64_t stride; /* bytes of a signature */
+    int64_t simhash, form, headline, words, figures, body;
+    int64_t simhash_words, headline_features, body_bytes; /* body_bytes: 0 if bodies are stored whole */
+} layout;
+
+/* `count` signatures. For exact comparison: body i, packed, is bodies[bounds[i]:bounds[i + 1]]; else bounds is NULL. */
+typedef struct signatures {
+    const uint8_t *rows;
+    const uint8_t *bodies;
+    const int64_t *bounds;
+    int64_t count, body_bytes;
+    layout layout;
+} signatures;
+
+/* A signature, and its packed body for exact comparison, or NULL. */
+typedef struct view {
+    const uint8_t *signature, *body;
+    int64_t body_bytes;
+} view;
+
+static inline const uint8_t *signature_at(const signatures *all, int64_t i) {
+    return all->rows + i * all->layout.stride;
+}
+static inline view view_at(const signatures *all, int64_t i) {
+    view one = {signature_at(all, i), NULL, 0};
+    if (!all->bounds) return one;
+    one.body = all->bodies + all->bounds[i];
+    one.body_bytes = all->bounds[i + 1] - all->bounds[i];
+    return one;
+}
+static inline uint64_t row_id_of(const uint8_t *signature) { return load64(signature + ROW_ID_AT); }
+static inline uint64_t digest_of(const uint8_t *signature) { return load64(signature + DIGEST_AT); }
+static inline uint64_t source_of(const uint8_t *signature) { return load64(signature + SOURCE_AT); }
+static inline int64_t time_of(const uint8_t *signature) { return (int64_t)load64(signature + TIME_AT); }
+/* Milliseconds between two times; those of damaged data may be so far apart that it overflows, to any number. */
+static inline int64_t time_between(int64_t a, int64_t b) {
+    int64_t gap = (int64_t)((uint64_t)a - (uint64_t)b);
+    return gap < 0 ? (int64_t)(0 - (uint64_t)gap) : gap;
+}
+
+/* ---- boilerplate (boilerplate.c) ---- */
+
+/* A passage and its last three sightings, s, the latest first. A bucket has four, one cache line. hash 0: free. */
+typedef struct sighted {
+    uint32_t hash, seen[3];
+} sighted;
+
+typedef struct boilerplate {
+    sighted *entries;
+    int64_t count; /* of entries, a power of two */
+} boilerplate;
+
+/* What an entry held before it changed. */
+typedef struct change {
+    int64_t entry;
+    sighted before;
+} change;
+
+/* Changes to undo, in order, `count` of at most `room`. */
+typedef struct changes {
+    change *list;
+    int64_t count, room;
+} changes;
+
+/* Read the hash's bucket into the cache. */
+void touch_boilerplate(const boilerplate *table, uint32_t hash);
+/* Whether a passage was seen in three originals since `start`, s. */
+bool is_boilerplate(const boilerplate *table, uint32_t hash, uint32_t start);
+/* Count the passages of an original at `time`, s: the first 128 hashes, each once. They lie `stride` bytes apart, as in
+ * an array of passages. log: NULL, or has room for them all. */
+void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stride, int64_t count, uint32_t time,
+                  changes *log);
+/* The same for n originals; hashes: of all, one after the other. */
+CORE_API int64_t add_originals(const boilerplate *table, const uint32_t *hashes, int64_t hash_count,
+                               const int64_t *counts, const uint32_t *times, int64_t n, changes *log);
+/* Restore the entries that were noted, the last one first, and empty the log. */
+CORE_API int64_t undo_changes(const boilerplate *table, changes *log);
+/* `is_boilerplate` for n hashes. */
+CORE_API int64_t find_boilerplate(const boilerplate *table, const uint32_t *hashes, int64_t n, int64_t start,
+                                  bool *found);
 
 /* ---- fingerprints (fingerprint.c) ---- */
 
@@ -301,9 +431,6 @@ typedef struct {
     int64_t signature_bytes;
     int64_t form, headline_at, filter, figures, body_at, simhash_at; /* offsets in a signature */
 } fingerprint_recipe;
-
-/* The prefix of every signature. */
-enum { DIGEST_AT = 8, BODY_SIZE_AT = 44, HEADLINE_SIZE_AT = 48 };
 
 /* Headline and text of each item, valid UTF-8. */
 typedef struct {
@@ -334,5 +461,394 @@ typedef struct {
     int64_t word_count, shingle_count, number_count, passage_count, set_bytes;
     int64_t word_room, shingle_room, number_room, passage_room, set_room;
 } fingerprint_outputs;
+
+/* ---- similarity: a record ---- */
+
+/* A pair of a new and a known item: SIMILARITY in similarity.py says what each field means. */
+typedef struct similarity {
+    float body, containment, coverage, article_coverage, headline;
+    float grounded;
+    float distance, log_size_ratio, apart, article_share, article_tokens;
+    float words, new_words, new_sentences;
+    float numbers, new_numbers, new_numbers_anywhere;
+    float headline_numbers, new_headline_numbers, new_headline_words;
+    float headline_gains, headline_figures, headline_losses, spread;
+    float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
+    uint32_t smaller_size;
+    bool swapped, reordered, same_form, same_source, same_text, same_id, within_hamming, corrects;
+} similarity;
+
+/* ---- novelty (novelty.c) ---- */
+
+/* What n texts consist of: see `Texts` in fingerprint.py. */
+typedef struct texts {
+    const int64_t *firsts, *lasts;                     /* (n, 2): of its passages, and of its numbers */
+    const uint32_t *headline_words, *headline_numbers; /* (n, 24) and (n, 8), ended by 0 */
+    const uint16_t *words;                             /* of each token: its bit in a filter, or NO_WORD */
+    const uint64_t *shingles;
+    const number *numbers;
+    const passage *passages;
+    int64_t word_count, shingle_count, number_count, passage_count;
+} texts;
+
+/* What is known of new items, and not stored: see `News` in additions.py. */
+typedef struct news {
+    int64_t count;
+    const uint8_t *words;   /* (count, 4096); NULL if the family has none */
+    const int8_t *corrects; /* (count,) see corrections.py */
+    int64_t hamming;        /* of the scheme */
+    int64_t asks_novelty;   /* else what follows is not read */
+    texts texts;
+    boilerplate boilerplate;
+    const uint32_t *starts; /* (count,) begin of each item's window, s */
+} news;
+
+/* What an item is asked for: its article, or its whole text if it has hardly any. */
+typedef struct article {
+    int64_t tokens, length; /* of the whole text, and of the article */
+    bool is_article;
+    uint16_t *places;  /* in a filter, of the tokens that are asked for */
+    int64_t *ends;     /* of their sentences */
+    uint64_t *figures; /* each once, those of prose first */
+    uint8_t *sketch;   /* of its shingles; or for exact comparison */
+    uint32_t *members; /* these as a set, and as much scratch */
+    uint8_t *lacks;    /* 1 for each place in a filter that a known item lacks; 0 for NO_WORD */
+    int64_t place_count, sentence_count, prose_figures, figure_count;
+    int64_t shingle_count; /* of its shingles; in a sketch with repeats, which hardly count */
+    bool *recurs;          /* scratch, as what follows: of each passage */
+    uint64_t *shingles, *minima;
+    uint32_t *slots;
+} article;
+
+/* Room for the largest article of `news`, whose texts are checked. */
+int64_t room_for_article(arena *scratch, const news *news, const layout *layout, bool is_exact, article *article);
+void take_article(article *article, const news *news, int64_t item, int64_t sketch_bytes, bool is_exact);
+/* Count the words and figures of the item that a known item lacks. headline: of the item's signature; filter, figures:
+ * of the known item. */
+void find_new(similarity *s, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
+              uint64_t figures, article *article);
+
+enum { MOST_NUMBERS = 4 };
+
+/* What is new in a text, for people: see `MostNew` in additions.py. */
+typedef struct most_new {
+    int64_t tokens, begin, end, number_count, is_headline_new;
+    int64_t numbers[MOST_NUMBERS];
+} most_new;
+
+/* Look in text i for what a known item lacks, whose filters these are. */
+CORE_API int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures, most_new *found);
+
+/* Estimated from two filters: distinct words of a known item that an item lacks, of its own that the known one lacks,
+ * and of the one with fewer. */
+typedef struct exchanged {
+    double lost, gained, fewer;
+} exchanged;
+
+exchanged exchanged_words(const uint8_t *known, const uint8_t *own);
+
+/* ---- measuring (similarity.c) ---- */
+
+/* Room to measure one item of a batch at a time; large enough for each of them. */
+typedef struct workspace workspace;
+
+/* Take a workspace for the items of `news`, whose signatures have the layout of `items`; check the layout, the bounds
+ * of their bodies, and those of their texts. Returns 0 or an error. */
+int64_t take_workspace(arena *scratch, const news *news, const signatures *items, workspace **taken);
+/* Write into similar[k] the similarities of the new item, number `item` of `news`, and of known[k]. The caller has set
+ * similar[k].apart. */
+void measure(workspace *room, similarity *similar, const news *news, int64_t item, const view *fresh,
+             const view *known, int64_t count);
+/* The same for n pairs of items: similar[p] of new[of_new[p]] and known[of_known[p]]; fastest if pairs of one new item
+ * follow each other. */
+CORE_API int64_t measure_pairs(arena *scratch, similarity *similar, const news *news, const signatures *fresh,
+                               const signatures *known, const int64_t *of_new, const int64_t *of_known, int64_t n);
+
+/* ---- rule (rule.c): every number comes from rule.py ---- */
+
+enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 4 };
+
+/* Boosted trees: see trees.py. Six at once take a third less time than one after the other, and four a fifth less. */
+enum { TREES_AT_ONCE = 6 };
+typedef struct trees {
+    const uint8_t *features; /* (count, 15) */
+    const float *thresholds; /* (count, 15) */
+    const float *leaves;     /* (count, 16) their log-odds */
+    int64_t count;           /* a multiple of TREES_AT_ONCE */
+    int64_t feature_count;
+} trees;
+
+/* The settings of a decision, and the constants of the rule, which rule.py explains. */
+typedef struct thresholds {
+    trees novelty, kinship;
+    float fixed_weights[FIXED_TERMS];
+    float body, hold_below;
+    float fact, same_article;
+    float same_headline, another_headline, shortest, least_ratio, most_ratio, next_day, bulletin_hours;
+    float figures, fewest_words, another_text, same_wording, form_tokens, new_to_version, same_order;
+    float few_new, few_lost, one_figure;
+    bool is_plain;
+} thresholds;
+
+/* Log-odds that the new item of a pair has something new; not a number where it is not asked. */
+float novelty_logit(const similarity *s, const thresholds *t);
+/* Log-odds that a pair is the same article; from `same_article` on it counts as the same. */
+float kinship_logit(const similarity *s, const thresholds *t);
+/* Whether a pair is one article: by kinship, and not a new event in the same words. */
+bool is_same_article(const similarity *s, const thresholds *t);
+/* Whether a pair has the same words, and yet reports two events. */
+bool is_another_event(const similarity *s, const thresholds *t);
+/* Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard. */
+bool is_alike(const similarity *s, const thresholds *t);
+/* Whether a pair has the same words, headline included, and is not a new event. */
+bool is_repeat(const similarity *s, const thresholds *t);
+/* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
+int64_t strongest_view(const similarity *s, const thresholds *t);
+
+/* What the decision says of a pair alone, see `Judged`; log-odds: not a number where they are not asked. */
+typedef struct judged {
+    float logit, kinship;
+    bool is_repeat, is_same, is_held, has_fact;
+} judged;
+
+enum { OF_NOVELTY, OF_KINSHIP, OF_FIXED };
+
+/* Write the names of features, each with a comma behind it; return their length. */
+CORE_API int64_t feature_names(int64_t of, char *out, int64_t room);
+/* The features of n pairs, row by row. */
+CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out);
+/* The log-odds of n rows of features. */
+CORE_API int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out);
+/* `strongest_view` of n pairs. */
+CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out);
+CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out);
+
+/* ---- times and windows (index.c, judge.c) ---- */
+
+/* The time of a row whose time is doubted, and of one that is forgotten: index/times.py. */
+#define ANY_TIME INT64_MAX
+#define FORGOTTEN INT64_MIN
+
+/* Which rows count for an item: a row of index.times.Windows. From row RECENT on, rows with a time from LOW to HIGH or
+ * with ANY_TIME; before it, from OLD_LOW to OLD_HIGH. All inclusive. */
+enum { RECENT, LOW, HIGH, OLD_LOW, OLD_HIGH, WINDOW_SIZE };
+
+/* Whether a row with this time counts for an item: the one place that applies its window. */
+static inline bool is_visible(int64_t time, bool is_recent, const int64_t *window) {
+    if (is_recent) return (window[LOW] <= time && time <= window[HIGH]) || time == ANY_TIME;
+    return window[OLD_LOW] <= time && time <= window[OLD_HIGH];
+}
+
+/* Steps of elapsed event time for which an arrival is recent: dedup/clocks.py. */
+enum { RECENT_STEPS = 65 };
+
+/* Whether an earlier item of the batch, with this step and time of clocks.Scope, counts for an item at step `now`. */
+static inline bool is_in_window(int64_t step, int64_t time, int64_t now, const int64_t *window) {
+    return is_visible(time, step >= now - RECENT_STEPS, window);
+}
+
+/* ---- index (index.c) ---- */
+
+/* A pair that a lookup found is one word: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
+ * held) from ROW_SHIFT on, and below it the column of the item's key. */
+enum { ROW_SHIFT = 12, ITEM_SHIFT = 44, COLUMN = (1 << ROW_SHIFT) - 1 };
+
+/* Whether two keys of a table match: the `dont_care` lower bits, at most 31, may differ in `max_hamming` places.
+ *
+ * Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off. Therefore one more bit may differ
+ * where the upper bits are all zero. With dont_care = 0 keys must be equal. */
+static inline bool is_near(uint32_t key, uint32_t other, int64_t dont_care, int64_t max_hamming) {
+    uint32_t differ = key ^ other;
+    int64_t most = max_hamming + (key >> dont_care == 0);
+    return differ >> dont_care == 0 && bit_count32(differ) <= most && key && other;
+}
+
+/* index.runs.Run: sorted tables over the rows base to end - 1. starts (tables + 1): where each begins in keys and
+ * offsets; directory: of each table, one after the other. */
+typedef struct {
+    int64_t base, end, tables;
+    const int64_t *starts;
+    const uint32_t *keys, *offsets, *directory;
+} run;
+
+/* index.probe.Nearness: which keys match. first_columns (tables + 1): the first column of each table, and C;
+ * dont_care (columns): the lower bits that may differ, 0 in an exact table. */
+typedef struct {
+    const int64_t *first_columns, *dont_care;
+    int64_t columns, tables, max_hamming;
+} nearness;
+
+/* index.probe.Asked: a lookup for `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
+ * times (rows): of the rows from `first` on; budgets (columns, items): the rows that each key may still give. words:
+ * what was found, `count` of `room`. */
+typedef struct {
+    const uint32_t *queries;
+    const int64_t *windows, *times;
+    int32_t *budgets;
+    int64_t *words;
+    int64_t items, rows, first, count, room;
+} lookup;
+
+CORE_API int64_t run_sort(arena *scratch, const uint32_t *columns, int64_t rows, const int64_t *first_columns,
+                          int64_t tables, int64_t *starts, uint32_t *keys, uint32_t *offsets);
+CORE_API int64_t run_directory(const uint32_t *keys, const int64_t *starts, int64_t tables, uint32_t *directory);
+CORE_API int64_t run_merge(const run *older, const run *newer, const uint8_t *alive, int64_t rows, int64_t *starts,
+                           uint32_t *keys, uint32_t *offsets);
+CORE_API int64_t run_unsort(arena *scratch, const uint32_t *keys, const uint32_t *offsets, int64_t count,
+                            int64_t first_row, uint32_t *columns, int64_t width, int64_t rows);
+CORE_API int64_t index_find(arena *scratch, const run *const *runs, int64_t run_count, const nearness *near,
+                            lookup *asked);
+CORE_API int64_t index_matches(const uint32_t *a, const uint32_t *b, int64_t rows, int64_t columns,
+                               const int64_t *table_of, const int64_t *dont_care, int64_t max_hamming,
+                               uint8_t *matching);
+CORE_API int64_t filter_add(uint64_t *words, int64_t size, const uint32_t *keys, int64_t columns, int64_t rows,
+                            const int64_t *table_of);
+CORE_API int64_t filter_check(const uint64_t *words, int64_t size, const uint32_t *queries, int64_t columns,
+                              int64_t items, const int64_t *table_of, int64_t *passed);
+
+/* ---- clocks (clocks.c) ---- */
+
+enum { RING_SIZE = 9 };
+
+/* dedup.clocks.CLOCK: the state of a partition of the input. */
+typedef struct {
+    int32_t partition, weight;
+    int64_t count, times[RING_SIZE];
+} partition_clock;
+
+/* dedup.clocks.Clocks.read: clocks (partitions); times, slots (items): stated times, and whose clock each item reads.
+ * effective, odd, watermarks, elapsed (items): results. */
+typedef struct {
+    partition_clock *clocks;
+    const int64_t *times, *slots;
+    int64_t *effective, *watermarks, *elapsed;
+    int8_t *odd;
+    int64_t partitions, items, latest, window, watermark, total;
+} clock_reading;
+
+CORE_API int64_t clocks_read(arena *scratch, clock_reading *reading);
+
+/* ---- pairs (pairs.c) ---- */
+
+/* evaluate.exact: sets of ranks, the members of set i at bounds[i] to bounds[i + 1], and where each prefix ends. `sizes`
+ * counts also members of no other set; `lists` (ranks + 1): where the posting list of each rank begins. */
+typedef struct {
+    const int32_t *ranks;
+    const int64_t *bounds, *sizes, *ends, *lists;
+    int64_t sets, ranks_shared;
+} set_corpus;
+
+/* What is searched, and found. first, second, jaccard (most): the pairs; nearest (sets): the nearest of each, or -1. */
+typedef struct {
+    const int64_t *order;
+    int64_t *nearest, *first, *second;
+    double *jaccard;
+    int64_t ordered, most, comparisons, is_first_only;
+    double floor, rounding;
+} set_search;
+
+CORE_API int64_t pairs_search(arena *scratch, const set_corpus *corpus, const set_search *search);
+
+/* ---- a batch: records (decide.py) ---- */
+
+enum { MAX_CANDIDATES = 12, NONE = -1 }; /* candidates that an item is compared with; no item, no candidate */
+
+/* Kinds of subjects: batch.py. */
+enum { EMPTY, ITEM, TOMBSTONE };
+
+/* An item to judge, or a settled one: SUBJECT in decide.py says what each field means. */
+typedef struct subject {
+    uint64_t row_id, version;
+    int64_t time, stated, elapsed;
+    int64_t step, index_time, window[WINDOW_SIZE];
+    int64_t first_word, last_word, limit;
+    uint32_t seen_at;
+    uint8_t kind;
+} subject;
+
+/* What the questions of decide.py find, in their order. */
+typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, DIFFERENT } finding;
+
+/* What became of an item: OUTCOME in decide.py. */
+typedef struct outcome {
+    int64_t row, row_number;
+    similarity similar;
+    float logit;
+    int32_t candidates;
+    uint8_t finding;
+    bool is_added;
+} outcome;
+
+/* The originals of this name, an id or a version, are forgotten: those that came before this addition. */
+typedef struct deletion {
+    int64_t before;
+    uint64_t name;
+} deletion;
+
+/* Rows of the index as rows.py keeps them, 2^SEGMENT_BITS to a segment. ends: of each body, with a 0 in front. */
+typedef struct segment {
+    const uint8_t *signatures, *bodies;
+    const void *ends;
+    int64_t end_bytes; /* 4 or 8; 0: there are no bodies */
+} segment;
+
+enum { SEGMENT_BITS = 16 };
+
+/* A batch that is judged: `Batch` in decide.py. */
+typedef struct batch {
+    const subject *subjects;
+    outcome *outcomes;
+    signatures items;
+    int64_t settled;
+    /* Candidates: of the batch, by the items' keys, and of the index. */
+    const uint32_t *keys;
+    int32_t *links;
+    const int64_t *dont_care_bits;
+    int64_t columns, max_hamming, bucket_limit;
+    const int64_t *words;
+    int64_t word_count, first_row;
+    const segment *segments;
+    int64_t first_stored, next_row, first_kept_row;
+    /* Arrivals of rows: the first row of each step, and its elapsed event time, ms. */
+    const int64_t *arrival_rows, *arrival_times;
+    int64_t arrival_count, step_length, window;
+    deletion *deletions;
+    int64_t deletion_room, added, deleted;
+    bool forwards, drops;
+} batch;
+
+/* ---- candidates (candidates.c) ---- */
+
+/* An earlier item that shares keys with the one at hand. row: its number in the index, which an item of the batch has
+ * beforehand; item: its number in the batch, or NONE. */
+typedef struct candidate {
+    int64_t row, item, score;
+} candidate;
+
+/* Room to find candidates, and what is forgotten. */
+typedef struct search search;
+
+/* Take room for a batch, and check what was looked up for it. Returns 0 or an error. */
+int64_t take_search(arena *scratch, batch *all, search **taken);
+/* Choose the candidates of item j, after all items before it, the oldest first: MAX_CANDIDATES at most. Returns their
+ * number, or NONE if the index has to be asked for more rows. */
+int64_t choose_candidates(search *all, int64_t j, candidate *best);
+/* Forget all earlier originals of this name, an id or a version. */
+void note_deletion(search *all, uint64_t name);
+/* Where the signature of a candidate is stored. */
+view view_of(const batch *all, const candidate *one);
+/* The name of one version of an id: of the hash of the id and the digest of the words, see candidates.py. */
+static inline uint64_t version_of(uint64_t row_id, uint64_t digest) { return row_id ^ (digest * GOLDEN >> 32); }
+CORE_API int64_t max_candidates(void);
+/* Write into links (count, columns) where the newest earlier item has the same key in the same table: item << ROW_SHIFT
+ * | column, or -1. first_columns: (tables + 1,) of each table, and `columns`. */
+CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
+                            int64_t tables, const int64_t *dont_care_bits, int32_t *links);
+
+/* ---- judging (judge.c) ---- */
+
+/* Judge the items from j on. Returns their number, or the one for which the index has to be asked for more rows. */
+CORE_API int64_t judge_items(arena *scratch, batch *all, const news *news, const thresholds *rule, changes *log,
+                             int64_t j);
 
 #endif

@@ -20,9 +20,9 @@ typedef struct {
     number *numbers; /* of the headline */
     uint64_t digest; /* of the headline */
     int64_t headline_size;
-} workspace;
+} scratch_lists;
 
-static bool make_room(workspace *work, const text_batch *batch) {
+static bool make_room(scratch_lists *work, const text_batch *batch) {
     arena *scratch = work->scratch;
     int64_t longest = 0;
     for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
@@ -82,7 +82,7 @@ static bool begin_parts(arena *scratch, const text_batch *batch, fingerprint_out
 }
 
 /* Make room for all that a text of so many tokens and units can have. */
-static bool make_room_for_parts(workspace *work) {
+static bool make_room_for_parts(scratch_lists *work) {
     fingerprint_outputs *out = work->out;
     arena *scratch = work->scratch;
     int64_t tokens = work->tokens.count, units = work->units.count;
@@ -95,7 +95,7 @@ static bool make_room_for_parts(workspace *work) {
 }
 
 /* Add the tokens to a digest. Each position has its own term, so that the order matters. */
-static uint64_t digest_of(uint64_t digest, const token_list *tokens) {
+static uint64_t add_to_digest(uint64_t digest, const token_list *tokens) {
     uint64_t total = (uint64_t)tokens->count;
     for (int64_t i = 0; i < tokens->count; i++) {
         uint64_t hash = tokens->hashes[i] + (uint64_t)i * GOLDEN;
@@ -115,7 +115,7 @@ static uint8_t form_of(const token_list *tokens, int64_t size) {
 }
 
 /* Fill what is known of a headline but whether the text has its words; its features stay in `work`. */
-static void add_headline(workspace *work, int64_t row) {
+static void add_headline(scratch_lists *work, int64_t row) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
     uint8_t *signature = out->signatures + row * recipe->signature_bytes;
@@ -123,7 +123,7 @@ static void add_headline(workspace *work, int64_t row) {
     uint16_t stored_size = (uint16_t)size;
     memcpy(signature + HEADLINE_SIZE_AT, &stored_size, sizeof stored_size);
     work->headline_size = size;
-    work->digest = digest_of(work->tables->seed, &work->tokens);
+    work->digest = add_to_digest(work->tables->seed, &work->tokens);
     if (recipe->simhash.words) return;
     uint32_t *words = out->headline_words + row * recipe->headline_features;
     uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
@@ -136,7 +136,7 @@ static void add_headline(workspace *work, int64_t row) {
 }
 
 /* Fill the SimHash of a text. */
-static void add_simhash(workspace *work, uint8_t *signature) {
+static void add_simhash(scratch_lists *work, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     int64_t size = every_shingle(&work->units, recipe->widths, work->members);
     if (recipe->simhash.weighting == UNIFORM) size = distinct(work->members, size, work->slots, work->members);
@@ -148,7 +148,7 @@ static void add_simhash(workspace *work, uint8_t *signature) {
 }
 
 /* Fill the filter of the words and numbers of headline and text, the set of the text's words, and its parts. */
-static void add_words(workspace *work, int64_t row, uint8_t *signature) {
+static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
     uint8_t *filter = signature + recipe->filter, word_set[WORD_SET_BYTES] = {0};
@@ -191,7 +191,7 @@ static void add_words(workspace *work, int64_t row, uint8_t *signature) {
 
 /* Fill the sketch and the keys of a text's shingles, and pack them on request; return their number with repeats, or a
  * core_error. */
-static int64_t add_shingles(workspace *work, int64_t row, uint8_t *signature) {
+static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
     const anchor_recipe *anchors = &recipe->anchors;
@@ -215,7 +215,7 @@ static int64_t add_shingles(workspace *work, int64_t row, uint8_t *signature) {
 }
 
 /* Cut a text into passages. */
-static void add_passages(workspace *work, int64_t row) {
+static void add_passages(scratch_lists *work, int64_t row) {
     fingerprint_outputs *out = work->out;
     shingle_widths widths = work->recipe->widths;
     int64_t width = work->units.has_characters ? max_i64(widths.words, widths.characters) : widths.words;
@@ -230,7 +230,7 @@ static void add_passages(workspace *work, int64_t row) {
 
 /* Fingerprint one item, whose headline and text are k of the batch. Returns 1 if the tables cannot fold it, 0 if it is
  * filled, or a core_error. */
-static int64_t add_item(workspace *work, const text_batch *batch, int64_t k) {
+static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
     token_list *tokens = &work->tokens;
@@ -239,7 +239,7 @@ static int64_t add_item(workspace *work, const text_batch *batch, int64_t k) {
     if (!tokenise(batch->texts[2 * k], batch->sizes[2 * k], work->tables, tokens)) return 1;
     add_headline(work, row);
     if (!tokenise(batch->texts[2 * k + 1], batch->sizes[2 * k + 1], work->tables, tokens)) return 1;
-    uint64_t digest = digest_of(work->digest, tokens);
+    uint64_t digest = add_to_digest(work->digest, tokens);
     memcpy(signature + DIGEST_AT, &digest, sizeof digest);
     if (recipe->of_letters) spell(tokens, work->tables->seed, &work->units);
     else work->units = (unit_list){tokens->hashes, tokens->kinds, tokens->count, tokens->has_characters, NULL};
@@ -262,7 +262,7 @@ static int64_t add_item(workspace *work, const text_batch *batch, int64_t k) {
 CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, const token_tables *tables,
                                    const fingerprint_recipe *recipe, fingerprint_outputs *out) {
     arena_reset(scratch);
-    workspace work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
+    scratch_lists work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
     if (!make_room(&work, batch)) return CORE_NO_MEMORY;
     if (!recipe->simhash.words && !begin_parts(scratch, batch, out)) return CORE_NO_MEMORY;
     int64_t unfolded = 0;

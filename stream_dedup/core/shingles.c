@@ -188,7 +188,7 @@ void simhash(const uint64_t *features, int64_t count, const simhash_recipe *reci
 enum { RADIX_BITS = 12, RADIX = 1 << RADIX_BITS }; /* two passes of 4,096 counters sort 24 bits */
 
 /* Sort members of 24 bits by radix, with scratch memory as long: a third of the time of a sort by comparisons. */
-static void sort_members(uint32_t *members, int64_t count, uint32_t *other) {
+void sort_members(uint32_t *members, int64_t count, uint32_t *other) {
     for (int shift = 0; shift < SET_HASH_BITS; shift += RADIX_BITS) {
         int32_t places[RADIX] = {0};
         for (int64_t i = 0; i < count; i++) places[members[i] >> shift & (RADIX - 1)]++;
@@ -204,7 +204,7 @@ static void sort_members(uint32_t *members, int64_t count, uint32_t *other) {
 }
 
 /* k of the Golomb-Rice code of a set: 2^k is at most ln 2 times the mean difference, the optimum for such gaps. */
-static int64_t rice_bits(int64_t count) {
+int64_t rice_bits(int64_t count) {
     int64_t gap = (11ll << SET_HASH_BITS) / (16 * max_i64(count, 1)), bits = 0;
     while (gap >> (bits + 1) > 0) bits++;
     return bits;

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.compiled import njit
+from stream_dedup.core import INT64, POINTER, Struct, arena, call, record
 from stream_dedup.index.times import (
     ANY_TIME,
     FORGOTTEN,
@@ -48,7 +48,6 @@ from stream_dedup.index.times import (
     OLD_LOW,
     RECENT,
     Windows,
-    is_visible,
 )
 
 START = -(2**62)
@@ -57,13 +56,10 @@ FAR_FUTURE = 2**62
 # An odd number, so that the median is one of the times. More would follow a jump later, at 8 bytes each in every
 # changelog block; fewer would follow a burst of three wrong dates.
 _RING_SIZE = 9
-_STEADY_TIMES = 7
-# Weights are halved every 2^15 items of the task: "recent" means tens of thousands, more than one fetch takes from a
-# single partition.
-_HALVING_BITS = 15
-_LEAP_PARTS = 4
 
-CLOCK = np.dtype([("partition", "<i4"), ("weight", "<i4"), ("count", "<i8"), ("times", "<i8", (_RING_SIZE,))])
+CLOCK = record(
+    "partition_clock", [("partition", "<i4"), ("weight", "<i4"), ("count", "<i8"), ("times", "<i8", (_RING_SIZE,))]
+)
 """State of a partition. weight: the number of the task's recent items that came from it, as of item `count` of the
 task; times: its last stated times, oldest first."""
 
@@ -83,7 +79,11 @@ class Odd(IntEnum):
     LATE = 4
 
 
-_MISSING, _FUTURE, _ALONE, _LATE = int(Odd.MISSING), int(Odd.FUTURE), int(Odd.ALONE), int(Odd.LATE)
+class _Reading(Struct, name="clock_reading"):
+    _fields_ = (
+        *[(name, POINTER) for name in ("clocks", "times", "slots", "effective", "watermarks", "elapsed", "odd")],
+        *[(name, INT64) for name in ("partitions", "items", "latest", "window", "watermark", "total")],
+    )
 
 
 class BatchTimes(NamedTuple):
@@ -132,14 +132,15 @@ class Clocks:
         clocks = np.zeros(len(every := np.union1d(known, partitions)), CLOCK)
         clocks["times"], clocks["partition"] = START, every
         clocks[np.searchsorted(every, known)] = self.states
-        slots = np.searchsorted(every, partitions)
-        effective, odd = times.copy(), np.zeros(len(times), np.int8)
-        watermarks, elapsed = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
-        rings, weights, counts = (np.ascontiguousarray(clocks[name]) for name in ("times", "weight", "count"))
-        state = self.watermark, self.elapsed
-        _read(times, slots, latest, self._window, rings, weights, counts, *state, effective, odd, watermarks, elapsed)
-        clocks["times"], clocks["weight"], clocks["count"] = rings, weights, counts
-        stated = np.where(odd == _ALONE, times, effective)
+        times, slots = np.ascontiguousarray(times), np.searchsorted(every, partitions)
+        effective, watermarks, elapsed = np.empty((3, len(times)), np.int64)
+        odd = np.empty(len(times), np.int8)
+        limits = {"latest": latest, "window": self._window, "watermark": self.watermark, "total": self.elapsed}
+        results = {"effective": effective, "watermarks": watermarks, "elapsed": elapsed, "odd": odd}
+        inputs = {"clocks": clocks, "times": times, "slots": slots}
+        reading = _Reading(**inputs, partitions=len(clocks), items=len(times), **limits, **results)
+        call("clocks_read", arena(), reading)
+        stated = np.where(odd == Odd.ALONE, times, effective)
         return BatchTimes(effective, stated, odd, watermarks, elapsed, clocks[np.unique(slots)])
 
     def set(self, clocks: NDArray[np.void], watermark: int, elapsed: int) -> None:
@@ -173,7 +174,7 @@ def fill_missing_times(times: NDArray[np.int64], before: int) -> int:
 
 _STEPS_PER_WINDOW = 64
 # Steps for which an arrival is recent: one more, because both ends are rounded down and a window need not be a multiple
-# of the step.
+# of the step. The same in core.h.
 _RECENT_STEPS = _STEPS_PER_WINDOW + 1
 
 
@@ -212,8 +213,14 @@ class Arrivals:
 
     def before_or_at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The elapsed event time at which rows arrived, rounded down to a step, ms; START if no longer recent."""
-        steps = np.array(self._steps, np.int64) * self.step
-        return np.append(START, steps)[np.searchsorted(self._rows, rows, "right")]
+        first, times = self.table()
+        return times[np.searchsorted(first, rows, "right")]
+
+    def table(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first row of each step that is recent, (s,), and the elapsed event times of these steps, ms, with START
+        in front, (s + 1,).
+        """
+        return np.array(self._rows, np.int64), np.append(START, np.array(self._steps, np.int64) * self.step)
 
     def steps(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the steps."""
@@ -234,7 +241,7 @@ class Arrivals:
 class Scope(NamedTuple):
     """Which originals count for each of m items: the one place that says where a window ends.
 
-    windows: for lookups in the index; `is_in_window` applies the same to items of the batch, whose arrivals have the
+    windows: for lookups in the index; judge.c applies the same to items of the batch, whose arrivals have the
     numbers `steps`, (m,), and whose times, as the index would store them, are `times`, (m,). begins: (m,) of the
     windows, ms, for passages.
     """
@@ -259,88 +266,8 @@ def scope_of(batch_times: BatchTimes, arrivals: Arrivals) -> Scope:
     return Scope(windows, arrivals.steps(batch_times.elapsed), times, batch_times.times - window)
 
 
-@njit(inline="always")
-def is_in_window(step, time, now, windows, item):
-    """Whether an earlier item of the batch, with this step and time of `Scope`, counts for an item at step `now`."""
-    return is_visible(time, step >= now - _RECENT_STEPS, windows, item)
-
-
 def sightings(times: NDArray[np.int64], watermarks: NDArray[np.int64], window: int) -> NDArray[np.int64]:
     """When the passages of items count as seen, ms. Those of late items do on arrival: by their own times, they would
     be the first to be replaced.
     """
     return np.where(times < watermarks - window, watermarks, times)
-
-
-@njit(nogil=True, cache=True)
-def _read(times, slots, latest, window, rings, weights, counts, watermark, total, effective, odd, watermarks, elapsed):
-    partitions = weights.size
-    levels, steady = np.empty(partitions, np.int64), np.empty(partitions, np.bool_)
-    scratch = np.empty(rings.shape[1], np.int64)
-    count = np.int64(0)
-    for p in range(partitions):
-        levels[p], steady[p] = _level(rings[p], scratch, window)
-        count = max(count, counts[p])
-    for j in range(times.size):
-        p, time = slots[j], times[j]
-        # 1. Is the stated time usable? If not, the level of the partition counts.
-        if time < 0:
-            odd[j] = _MISSING
-        elif time > latest:
-            odd[j] = _FUTURE
-        elif steady[p] and abs(time - levels[p]) > window:
-            odd[j] = _ALONE
-        if odd[j]:
-            effective[j] = levels[p] if levels[p] > START else max(watermark, 0)
-        # 2. Update the partition's level and weight.
-        if 0 <= time <= latest:
-            for k in range(rings.shape[1] - 1):
-                rings[p, k] = rings[p, k + 1]
-            rings[p, -1] = time
-            levels[p], steady[p] = _level(rings[p], scratch, window)
-        weights[p] = _faded(weights[p], counts[p], count) + 1
-        count += 1
-        counts[p] = count
-        # 3. Advance the watermark to this level if half of the recent items have reached it.
-        if steady[p] and levels[p] > watermark:
-            reached_weight, total_weight = 0, 0
-            for q in range(partitions):
-                if steady[q]:
-                    weight = _faded(weights[q], counts[q], count)
-                    total_weight += weight
-                    if levels[q] >= levels[p]:
-                        reached_weight += weight
-            if 2 * reached_weight >= total_weight:
-                if watermark > START:
-                    total += min(levels[p] - watermark, window // _LEAP_PARTS)
-                watermark = levels[p]
-        if odd[j] == 0 and watermark > START and time < watermark - window:
-            odd[j] = _LATE
-        watermarks[j], elapsed[j] = watermark, total
-
-
-@njit(nogil=True, cache=True)
-def _level(ring, scratch, window):
-    """The median of the times in the ring, and whether the partition is steady."""
-    n = 0
-    for time in ring:
-        if time > START:
-            at = n
-            while at > 0 and scratch[at - 1] > time:
-                scratch[at] = scratch[at - 1]
-                at -= 1
-            scratch[at] = time
-            n += 1
-    if n == 0:
-        return np.int64(START), False
-    level, close = scratch[n // 2], 0
-    for k in range(n):
-        close += abs(scratch[k] - level) <= window
-    return level, n == ring.size and close >= _STEADY_TIMES
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _faded(weight, count_then, count_now):
-    """The weight at item `count_now` of the task of a weight as of item `count_then`."""
-    halvings = (count_now >> _HALVING_BITS) - (count_then >> _HALVING_BITS)
-    return np.int64(weight) >> min(halvings, 31)

@@ -14,9 +14,9 @@
 1. clocks.py chooses the time that counts for each item, since no date is trusted alone, and says where its window ends.
 2. candidates.py finds the earlier items within that window that share a key of any view (or the id) with each item.
 3. decide.py judges the items in order, each against what all items before it left behind. For each candidate it asks
-   similarity.py, which compares the fingerprints, additions.py, what the item has that the candidate lacks, and
+   how similar the fingerprints are (similarity.py), what the item has that the candidate lacks (core/novelty.c), and
    rule.py: how likely has it something new, and is it the same article?
-4. decide.py makes the verdicts; the changes to the index are collected here.
+4. findings.py makes the verdicts; the changes to the index are collected here.
 
 So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
 """
@@ -36,7 +36,8 @@ from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import versions_of
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, Clocks
-from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide, verdicts_of
+from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide
+from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts, key_of
@@ -361,30 +362,29 @@ class Deduplicator:
 
 def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Clocks) -> Delta:
     """Collect the changes of a batch to the index. `clocks`: as they were before it."""
-    resolution, added = decided.resolution, decided.additions - decided.settled
-    deletions = np.empty(decided.deletions.stop - decided.deletions.start, FORGOTTEN_ORIGINAL)
-    deletions["before"] = resolution.before[decided.deletions] - decided.settled
-    deletions["row_id"] = resolution.forgotten[decided.deletions]
+    added = np.flatnonzero(decided.outcomes["is_added"])
+    deletions = np.empty(len(decided.deletions), FORGOTTEN_ORIGINAL)
+    deletions["before"], deletions["row_id"] = decided.deletions["before"], decided.deletions["name"]
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"], arrivals["elapsed"] = times.watermarks[added], times.elapsed[added]
     arrivals["doubted"] = times.is_doubted[added]
     # The passages of those that are articles of their own, no updates.
     texts = ready.prints.texts or Texts.nothing(len(ready.subjects))
     first, last = texts.firsts[added, 0], texts.lasts[added, 0]
-    is_another = np.isin(resolution.outcome[decided.additions], (NEW, DIFFERENT))
+    is_another = np.isin(decided.outcomes["finding"][added], (NEW, DIFFERENT))
     counts = np.where(is_another, np.minimum(last - first, MOST_PASSAGES), 0)
     passages = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
     watermark, elapsed = clocks.watermark, clocks.elapsed
     if len(times.times):
         watermark, elapsed = int(times.watermarks[-1]), int(times.elapsed[-1])
     return Delta(
-        decided.signatures.take(decided.additions),
+        decided.signatures.take(added),
         ready.prints.keys.take(added, axis=0),
         [ready.subjects[j].id for j in added.tolist()],
         deletions,
         watermark,
         [ready.prints.bodies[j] for j in added.tolist()] if ready.prints.bodies else [],
-        texts.passages.hashes[passages],
+        texts.passages["hash"][passages],
         counts.astype(np.uint8),
         arrivals,
         times.clocks,

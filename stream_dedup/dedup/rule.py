@@ -29,37 +29,46 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.compiled import njit
-from stream_dedup.dedup.trees import Trees, parts_of, read_trees, sum_of
+from stream_dedup.core import BOOL, FLOAT, Struct, call, record
+from stream_dedup.dedup.trees import CoreTrees, Trees, core_trees, parts_of, read_trees
 from stream_dedup.dedup.verdict import Stage
+from stream_dedup.errors import ConfigError
 from stream_dedup.settings import DecisionSettings
 from stream_dedup.settings.judging import NOVELTY_NAMES
 
-# Jaccard from which readers take headlines for the same, and below which one site's headlines are different.
-_SAME_HEADLINE, _ANOTHER_HEADLINE = np.float32(0.8), np.float32(0.5)
-# Shingles of a short notice: two changed numbers in 40 shingles reduce the Jaccard to .8 or less.
-_SHORT = 40
-# Longer and shorter than these ratios say no more.
-_LEAST_RATIO, _MOST_RATIO = np.float32(-1.5), np.float32(2.0)
 NEXT_DAY_HOURS = 16
 """A text that one site publishes this many hours later is the next bulletin; copies come within 13 hours."""
-# A bulletin comes every day, perhaps in the evening instead of the morning.
-_BULLETIN_HOURS = 12
-# Figures make up this share of a bulletin's words; in an article of eight words or fewer, any figure.
-_FIGURES, _FEWEST_WORDS = np.float32(0.05), np.float32(8)
-# Texts of which one holds less of the other than this are two articles.
-_ANOTHER_TEXT = np.float32(0.4)
-# A forecast of another day without figures: much of it is worded otherwise, although all its words are known. Of the
-# labelled pairs beyond both, 62 have something new and 15 do not.
-_SAME_WORDING, _FORM_TOKENS = np.float32(0.75), 300
-# Words that a new version has and the earlier one lacks, as an added sentence of known words does: 4.5 or more of 100
-# updates of the made-up feed (demo/sample.py). "Read more here", a changed figure and "twenty" for "20" have three.
-_NEW_TO_VERSION = np.float32(4)
-# "A beats B" and "B beats A": the words of headline and text are the same, and their order is not. Of copies under a
-# headline that is reworded in its own words, whose text is the same, .92 or more are covered.
-_SAME_ORDER = np.float32(0.93)
-# A figure has changed, and nothing else: more new or lost words are boilerplate, in which figures come and go.
-_FEW_NEW, _FEW_LOST, _ONE_FIGURE = np.float32(4), np.float32(8), np.float32(0.9)
+SAME_ARTICLE = 0.0
+"""Least log-odds of the same article."""
+# Log-odds that a new fact has at least: those of `cautious`.
+_FACT_NOVELTY = NOVELTY_NAMES["cautious"]
+_CONSTANTS = {
+    # Jaccard from which readers take headlines for the same, and below which one site's headlines are different.
+    **{"same_headline": 0.8, "another_headline": 0.5},
+    # Shingles of a short notice: two changed numbers in 40 shingles reduce the Jaccard to .8 or less.
+    "shortest": 40,
+    # Longer and shorter than these ratios say no more.
+    **{"least_ratio": -1.5, "most_ratio": 2.0},
+    # A bulletin comes every day, perhaps in the evening instead of the morning.
+    **{"next_day": NEXT_DAY_HOURS, "bulletin_hours": 12},
+    # Figures make up this share of a bulletin's words; in an article of eight words or fewer, any figure.
+    **{"figures": 0.05, "fewest_words": 8},
+    # Texts of which one holds less of the other than this are two articles.
+    "another_text": 0.4,
+    # A forecast of another day without figures: much of it is worded otherwise, although all its words are known. Of
+    # the labelled pairs beyond both, 62 have something new and 15 do not.
+    **{"same_wording": 0.75, "form_tokens": 300},
+    # Words that a new version has and the earlier one lacks, as an added sentence of known words does: 4.5 or more of
+    # 100 updates of the made-up feed (demo/sample.py). "Read more here", a changed figure and "twenty" for "20" have
+    # three.
+    "new_to_version": 4,
+    # "A beats B" and "B beats A": the words of headline and text are the same, and their order is not. Of copies under
+    # a headline that is reworded in its own words, whose text is the same, .92 or more are covered.
+    "same_order": 0.93,
+    # A figure has changed, and nothing else: more new or lost words are boilerplate, in which figures come and go.
+    **{"few_new": 4, "few_lost": 8, "one_figure": 0.9},
+}
+"""What core/rule.c asks of a pair beside the trees."""
 
 
 def logit(share: float) -> float:
@@ -151,28 +160,60 @@ KINSHIP = {
     "larger": "how much longer its page is",
 }
 """The features of kinship. They need signatures only, so `pairs` asks nothing else."""
-SAME_ARTICLE = np.float32(0)
-"""Least log-odds of the same article."""
-FACT_LOGIT = np.float32(logit(NOVELTY_NAMES["cautious"]))
-_FIXED_WEIGHTS = np.array([feature.weight for feature in FIXED.values()], np.float32)
+FACT_LOGIT = np.float32(logit(_FACT_NOVELTY))
+"""Least log-odds of a new fact."""
+_NOVELTY, _KINSHIP, _FIXED = range(3)  # features, as core.h numbers them
+_NAMES = [*NOVELTY], [*KINSHIP], [*FIXED]
 
 
-class Thresholds(NamedTuple):
-    """The settings of a decision, as compiled code takes them. hold_below: log-odds of `decision.novelty`; trees: of
-    novelty; kinship: of kinship.
+def _check_names() -> None:
+    """Raises ConfigError if the core has other features than this module."""
+    for of, names in enumerate(_NAMES):
+        buffer = np.zeros(4096, np.uint8)
+        found = buffer[: call("feature_names", of, buffer, len(buffer))].tobytes().decode().split(",")[:-1]
+        if found != names:
+            raise ConfigError(
+                f"the compiled core asks for the features {found}, rule.py for {names}; compile it again: "
+                "python stream_dedup/core/build.py"
+            )
+
+
+_check_names()
+
+
+class Thresholds(Struct, name="thresholds"):
+    """The settings of a decision with the trees, weights and constants of the rule, as the core takes them.
+
+    hold_below: log-odds of `decision.novelty`; is_plain: plain similarity decides alone.
     """
 
-    is_plain: bool
-    body: np.float32
-    hold_below: np.float32
-    trees: Trees
-    kinship: Trees
+    _fields_ = (
+        *((name, CoreTrees) for name in ("novelty", "kinship")),
+        ("fixed_weights", FLOAT * len(FIXED)),
+        *((name, FLOAT) for name in ("body", "hold_below", "fact", "same_article", *_CONSTANTS)),
+        ("is_plain", BOOL),
+    )
 
 
 def thresholds(d: DecisionSettings, *, has_words: bool) -> Thresholds:
     """The `Thresholds` of settings. has_words: novelty can be asked, as in the family MinHash."""
-    is_plain = d.rule == "jaccard" or not has_words
-    return Thresholds(is_plain, np.float32(d.body), np.float32(logit(d.threshold)), novelty_trees(), kinship_trees())
+    return Thresholds(
+        novelty=core_trees(novelty_trees(), len(NOVELTY)),
+        kinship=core_trees(kinship_trees(), len(KINSHIP)),
+        fixed_weights=tuple(feature.weight for feature in FIXED.values()),
+        body=d.body,
+        hold_below=logit(d.threshold),
+        fact=float(FACT_LOGIT),
+        same_article=SAME_ARTICLE,
+        **_CONSTANTS,
+        is_plain=d.rule == "jaccard" or not has_words,
+    )
+
+
+@cache
+def _rule() -> Thresholds:
+    """The rule with the settings as they come, for what does not depend on them."""
+    return thresholds(DecisionSettings(), has_words=True)
 
 
 @cache
@@ -187,167 +228,14 @@ def kinship_trees() -> Trees:
     return read_trees(KINSHIP_TABLE, list(KINSHIP))
 
 
-@njit(nogil=True, cache=True)
-def novelty_features(s):
-    """The features of novelty of a pair, float32, in the order of `NOVELTY`."""
-    words = max(_or_zero(s.words), np.float32(1))
-    return (
-        np.float32(s.same_source),
-        np.float32(-1) if np.isnan(s.headline) else s.headline,
-        _or_zero(s.article_coverage),
-        _or_zero(s.new_sentences),
-        min(_or_zero(s.new_words) / words, np.float32(1)),
-        _or_zero(s.new_words),
-        _or_zero(s.new_numbers),
-        _or_zero(s.lost_words),
-        _or_zero(s.lost_numbers),
-        _or_zero(s.headline_gains),
-        _or_zero(s.headline_losses),
-        _or_zero(s.headline_figures),
-        _or_zero(s.new_headline_words),
-        np.float32(1) if np.isnan(s.grounded) else s.grounded,
-        min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO),
-        _or_zero(s.spread),
-        _or_zero(s.article_tokens),
-        _or_zero(s.article_share),
-    )
-
-
-@njit(nogil=True, cache=True)
-def kinship_features(s):
-    """The features of kinship of a pair, float32, in the order of `KINSHIP`."""
-    replaced = min(_or_zero(s.lost_words), _or_zero(s.gained_words)) / max(_or_zero(s.fewer_words), np.float32(1))
-    return (
-        np.float32(s.same_source),
-        np.float32(-1) if np.isnan(s.headline) else s.headline,
-        np.float32(-1) if np.isnan(s.body) else s.body,
-        _or_zero(s.containment),
-        np.float32(s.swapped),
-        _or_zero(s.headline_losses),
-        np.float32(1) if np.isnan(s.grounded) else s.grounded,
-        np.float32(is_series(s)),
-        replaced,
-        min(_or_zero(s.lost_numbers), _or_zero(s.gained_numbers)),
-        np.float32(s.smaller_size),
-        min(max(s.log_size_ratio, _LEAST_RATIO), _MOST_RATIO),
-    )
-
-
-@njit(inline="always")
-def _or_zero(share):
-    return np.float32(0) if np.isnan(share) else share
-
-
-@njit(nogil=True, cache=True)
-def is_series(s):
-    """Whether the new item of a pair is another day's item of a series: a bulletin, or the same headline over a text of
-    its own, as the name of a section ("Latest news").
-    """
-    is_section = s.same_source and s.headline >= _SAME_HEADLINE and s.containment < _ANOTHER_TEXT
-    return is_bulletin(s) or (is_section and s.apart >= _BULLETIN_HOURS)
-
-
-@njit(nogil=True, cache=True)
-def is_bulletin(s):
-    """Whether the new item of a pair reports on another day in the form of the known one."""
-    if s.apart < _BULLETIN_HOURS:
-        return False
-    if s.same_text:
-        return is_another_event(s)
-    figures = s.numbers + s.headline_numbers >= _FIGURES * max(s.words, _FEWEST_WORDS)
-    if figures and s.new_numbers + s.new_headline_numbers >= np.float32(0.9):
-        return True
-    is_reworded = s.article_coverage < _SAME_WORDING and s.article_tokens < _FORM_TOKENS
-    if is_reworded and s.apart > NEXT_DAY_HOURS:
-        return True
-    return s.same_source and s.same_form and s.new_numbers_anywhere + s.new_headline_numbers >= np.float32(0.9)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def weighed(features, weights, intercept):
-    """The log-odds of features, float32."""
-    log_odds = np.float32(intercept)
-    for k in range(len(features)):
-        log_odds += weights[k] * features[k]
-    return log_odds
-
-
-@njit(nogil=True, cache=True)
-def novelty_logit(s, trees):
-    """Log-odds that the new item of a pair has something new, float32; NaN where it is not asked."""
-    if np.isnan(s.words):
-        return np.float32(np.nan)
-    log_odds = sum_of(trees, np.array(novelty_features(s))) + fixed_logit(s)
-    return max(log_odds, FACT_LOGIT) if has_fact(s) else log_odds
-
-
-@njit(nogil=True, cache=True)
-def has_fact(s):
-    """Whether the new item of a pair has a fact that is new beyond doubt, however small it is beside the rest: a whole
-    sentence, or a figure in the place of another one.
-    """
-    is_changed = s.new_numbers >= _ONE_FIGURE and s.lost_numbers >= 1
-    is_alone = s.new_words <= _FEW_NEW and s.lost_words <= _FEW_LOST
-    return s.new_sentences > 0 or (is_changed and is_alone)
-
-
-@njit(nogil=True, cache=True)
-def fixed_features(s):
-    """The features that no tree asks for, float32, in the order of `FIXED`."""
-    is_version = s.same_id and (s.new_sentences > 0 or s.new_words >= _NEW_TO_VERSION)
-    has_others = s.new_words > _FEW_NEW or s.lost_words > _FEW_LOST
-    is_reordered = s.reordered and s.article_coverage < _SAME_ORDER and not has_others
-    return np.float32(is_bulletin(s)), np.float32(s.corrects), np.float32(is_reordered), np.float32(is_version)
-
-
-@njit(nogil=True, cache=True)
-def fixed_logit(s):
-    """What the features that no tree asks for add, float32."""
-    return weighed(fixed_features(s), _FIXED_WEIGHTS, np.float32(0))
-
-
-@njit(nogil=True, cache=True)
-def kinship_logit(s, kinship):
-    """Log-odds that a pair is the same article, float32; from `SAME_ARTICLE` on it counts as the same."""
-    return sum_of(kinship, np.array(kinship_features(s)))
-
-
-@njit(nogil=True, cache=True)
-def is_same_article(s, kinship):
-    """Whether a pair is one article: by kinship, and not a new event in the same words."""
-    return kinship_logit(s, kinship) >= SAME_ARTICLE and not is_another_event(s)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def is_another_event(s):
-    """Whether a pair has the same words, and yet reports two events: see `is_repeat`."""
-    return s.same_text and not is_repeat(s)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def is_alike(s, t):
-    """Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard."""
-    return s.within_hamming if not np.isnan(s.distance) else s.body >= t.body
-
-
-@njit(nogil=True, cache=True, inline="always")
-def is_repeat(s):
-    """Whether a pair has the same words, headline included (`same_text`), and is not a new event.
-
-    If a source sends the same few words a day later, they report a new event ("Fed sets two billion customer
-    repurchase"). Of the Reuters texts that recur a day later, whole articles are repeats and headlines are news.
-    """
-    another_day = s.same_source and s.smaller_size < _SHORT and s.apart > NEXT_DAY_HOURS
-    return s.same_text and not another_day
+_VIEWS = Stage.BODY, Stage.HEADLINE, Stage.PROSE
 
 
 def strongest(similar: NDArray[np.void]) -> list[Stage]:
     """The view in which each pair is most alike, for people; PROSE if none is alike."""
-    body = np.fmax(np.nan_to_num(similar["containment"]), np.nan_to_num(similar["body"]))
-    headline = np.nan_to_num(similar["headline"])
-    views = np.where(body >= headline, 0, 1)
-    views[np.maximum(body, headline) < _ANOTHER_HEADLINE] = 2
-    return [(Stage.BODY, Stage.HEADLINE, Stage.PROSE)[view] for view in views.tolist()]
+    views = np.empty(len(similar), np.uint8)
+    call("strongest_views", np.ascontiguousarray(similar), len(similar), _rule(), views)
+    return [_VIEWS[view] for view in views.tolist()]
 
 
 def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
@@ -359,51 +247,71 @@ def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
 # -- for many pairs ---------------------------------------------------------------------------------------------------
 
 
+JUDGED = record(
+    "judged",
+    [
+        *((name, "<f4") for name in ("logit", "kinship")),
+        *((name, "?") for name in ("is_repeat", "is_same", "is_held", "has_fact")),
+    ],
+)
+
+
 class Judged(NamedTuple):
     """What the decision says of each pair alone, (pairs,) each.
 
-    is_repeat: the same words, held back before anything else is asked; is_same: the same article; logit: log-odds of
-    something new, float32, NaN where unknown; is_held: the new item is held back.
+    logit, kinship: log-odds of something new, and of the same article, float32, NaN where not asked; is_repeat: the
+    same words, held back before anything else is asked; is_same: the same article; is_held: the new item is held back;
+    has_fact: it has a whole sentence, or a figure in the place of another one, that is new.
     """
 
+    logit: NDArray[np.float32]
+    kinship: NDArray[np.float32]
     is_repeat: NDArray[np.bool_]
     is_same: NDArray[np.bool_]
-    logit: NDArray[np.float32]
     is_held: NDArray[np.bool_]
+    has_fact: NDArray[np.bool_]
 
 
 def judge_pairs(similar: NDArray[np.void], t: Thresholds) -> Judged:
     """Judge pairs, (pairs,) SIMILARITY, as the stream judges an item with this candidate."""
-    flags = np.zeros((3, len(similar)), np.bool_)
-    logits = np.empty(len(similar), np.float32)
-    _judge_pairs(similar, t, flags, logits)
-    return Judged(flags[0], flags[1], logits, flags[2])
-
-
-@njit(nogil=True, cache=True)
-def _judge_pairs(similar, t, flags, logits):
-    for p in range(similar.size):
-        s = similar[p]
-        flags[0, p] = is_repeat(s)
-        flags[1, p] = is_alike(s, t) if t.is_plain else is_same_article(s, t.kinship)
-        logits[p] = np.float32(np.nan) if t.is_plain else novelty_logit(s, t.trees)
-        flags[2, p] = flags[0, p] or (flags[1, p] if t.is_plain else logits[p] < t.hold_below)
+    judged = np.empty(len(similar), JUDGED)
+    call("judge_pairs", np.ascontiguousarray(similar), len(similar), t, judged)
+    return Judged(*(judged[name] for name in Judged._fields))
 
 
 def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.float32]:
     """The features of pairs, (pairs, features): those of `NOVELTY`, or of `KINSHIP`, in that order."""
-    features_of, names = (kinship_features, list(KINSHIP)) if of_kinship else (novelty_features, list(NOVELTY))
-    return np.array([features_of(s) for s in similar], np.float32).reshape(len(similar), len(names))
+    return _columns(similar, _KINSHIP if of_kinship else _NOVELTY)
+
+
+def fixed_columns(similar: NDArray[np.void]) -> NDArray[np.float32]:
+    """What no tree is asked, (pairs, features): 1 where a feature of `FIXED` holds, else 0."""
+    return _columns(similar, _FIXED)
+
+
+def fixed_logits(similar: NDArray[np.void]) -> NDArray[np.float32]:
+    """What the features that no tree is asked add to the novelty, (pairs,) log-odds."""
+    weights = np.array([feature.weight for feature in FIXED.values()], np.float32)
+    added: NDArray[np.float32] = fixed_columns(similar) @ weights
+    return added
+
+
+def _columns(similar: NDArray[np.void], of: int) -> NDArray[np.float32]:
+    found = np.empty((len(similar), len(_NAMES[of])), np.float32)
+    call("feature_columns", np.ascontiguousarray(similar), len(similar), _rule(), of, found)
+    return found
 
 
 def contributions(similar: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
     """What each feature adds to the novelty (or kinship) of pair p, log-odds; above 0 it speaks for yes."""
-    values, names = columns(similar[p : p + 1], of_kinship)[0], list(KINSHIP if of_kinship else NOVELTY)
+    pair = similar[p : p + 1]
+    values, names = columns(pair, of_kinship)[0], list(KINSHIP if of_kinship else NOVELTY)
     expected, adds = parts_of(kinship_trees() if of_kinship else novelty_trees(), values)
     found = dict(zip(names, adds.tolist(), strict=True))
     if of_kinship:
         return found
-    for (name, feature), value in zip(FIXED.items(), fixed_features(similar[p]), strict=True):
-        found[name] = feature.weight * float(value)
+    for (name, feature), value in zip(FIXED.items(), fixed_columns(pair)[0].tolist(), strict=True):
+        found[name] = feature.weight * value
     lacks = float(FACT_LOGIT) - expected - sum(found.values())
-    return found | {FACT: max(lacks, 0.0) if has_fact(similar[p]) else 0.0}
+    has_fact = judge_pairs(pair, _rule()).has_fact[0]
+    return found | {FACT: max(lacks, 0.0) if has_fact else 0.0}

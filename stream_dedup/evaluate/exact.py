@@ -22,14 +22,13 @@ last in this order and is hardly ever looked up. Nothing that could change a res
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.batch.pairs import cluster_of, unite
-from stream_dedup.compiled import njit
+from stream_dedup.core import DOUBLE, INT64, POINTER, Struct, arena, call
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.evaluate.planner import proposed
 from stream_dedup.evaluate.rates import Interval, effective_size, wilson
@@ -151,6 +150,21 @@ def alike_pairs(
     return np.minimum(a, b), np.maximum(a, b), jaccard
 
 
+class _Corpus(Struct, name="set_corpus"):
+    _fields_ = (
+        *[(name, POINTER) for name in ("ranks", "bounds", "sizes", "ends", "lists")],
+        *[(name, INT64) for name in ("sets", "ranks_shared")],
+    )
+
+
+class _Search(Struct, name="set_search"):
+    _fields_ = (
+        *[(name, POINTER) for name in ("order", "nearest", "first", "second", "jaccard")],
+        *[(name, INT64) for name in ("ordered", "most", "comparisons", "is_first_only")],
+        *[(name, DOUBLE) for name in ("floor", "rounding")],
+    )
+
+
 def _search(
     sets: ShingleSets, order: NDArray[np.int64], floor: float, is_first_only: bool, most: int, comparisons: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -164,57 +178,14 @@ def _search(
     ends = sets.bounds[:-1] + np.clip(prefix - (sets.sizes - shared), 0, shared)
     posted = sets.ranks[np.arange(len(sets.ranks)) < np.repeat(ends, shared)]
     lists = np.cumsum(np.bincount(posted + 1, minlength=sets.shared + 1))  # where each posting list begins
-    found: tuple[NDArray[Any], ...] = _compared(
-        sets.ranks, sets.bounds, sets.sizes, ends, lists, order, floor, is_first_only, most, comparisons
-    )
-    nearest, first, second, jaccard = found
-    return nearest, first, second, jaccard
-
-
-@njit(nogil=True, cache=True)
-def _compared(ranks, bounds, sizes, ends, lists, order, floor, is_first_only, most, comparisons):  # type: ignore[no-untyped-def]
-    """The loop of `_search`. ends: of each set's prefix. lists: where the posting list of each rank begins."""
-    postings, filled, count = np.empty(lists[-1], np.int64), lists.copy(), 0
-    first, second, jaccard = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-    nearest = np.full(sizes.size, -1, np.int64)
-    seen = np.full(sizes.size, -1, np.int64)  # the set for which this candidate was last compared
-    for i in order:
-        if comparisons <= 0 or (count == most and most > 0):
-            break
-        size, best = sizes[i], 0.0
-        for rank in ranks[bounds[i] : ends[i]]:
-            for j in postings[lists[rank] : filled[rank]][::-1]:
-                if seen[j] == i or min(size, sizes[j]) < floor * max(size, sizes[j]) - _ROUNDING:
-                    continue
-                seen[j] = i
-                comparisons -= 1
-                both = _shared_members(ranks, bounds[i], bounds[i + 1], bounds[j], bounds[j + 1])
-                alike = both / (size + sizes[j] - both)
-                if alike < floor - _ROUNDING:
-                    continue
-                if count < most:
-                    first[count], second[count], jaccard[count] = i, j, alike
-                    count += 1
-                if alike > best or (alike == best and j < nearest[i]):
-                    best, nearest[i] = alike, j
-        if is_first_only and nearest[i] >= 0:
-            continue
-        for rank in ranks[bounds[i] : ends[i]]:
-            postings[filled[rank]] = i
-            filled[rank] += 1
+    sizes = {"sets": len(sets), "ranks_shared": sets.shared}
+    corpus = _Corpus(ranks=sets.ranks, bounds=sets.bounds, sizes=sets.sizes, ends=ends, lists=lists, **sizes)
+    limits = {"most": most, "comparisons": comparisons, "floor": floor, "rounding": _ROUNDING}
+    nearest, first, second = np.empty(len(sets), np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    found = {"nearest": nearest, "first": first, "second": second, "jaccard": (jaccard := np.empty(most))}
+    search = _Search(order=order, ordered=len(order), **limits, is_first_only=is_first_only, **found)
+    count = call("pairs_search", arena(), corpus, search)
     return nearest, first[:count], second[:count], jaccard[:count]
-
-
-@njit(nogil=True, cache=True)
-def _shared_members(ranks, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
-    """Count the common members of two ascending ranges of `ranks`. O(members)."""
-    both = 0
-    while a < a_end and b < b_end:
-        x, y = ranks[a], ranks[b]
-        both += x == y
-        a += x <= y
-        b += y <= x
-    return both
 
 
 @dataclass(frozen=True, slots=True)

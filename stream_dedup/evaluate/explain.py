@@ -21,11 +21,9 @@ from stream_dedup.dedup.rule import (
     MEANINGS,
     SAME_ARTICLE,
     contributions,
-    kinship_logit,
-    kinship_trees,
-    novelty_logit,
-    novelty_trees,
+    judge_pairs,
     probability,
+    thresholds,
 )
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.verdict import Verdict
@@ -144,11 +142,10 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.rule == "novelty" and prints.texts is not None:
-        novelty = _answer(
-            MEANINGS, contributions(similar, 0), novelty_logit(s, novelty_trees()), settings.decision.threshold
-        )
+        judged = judge_pairs(similar, thresholds(settings.decision, has_words=True))
+        novelty = _answer(MEANINGS, contributions(similar, 0), judged.logit[0], settings.decision.threshold)
         same = float(probability(np.array(SAME_ARTICLE)))
-        kinship = _answer(KINSHIP, contributions(similar, 0, of_kinship=True), kinship_logit(s, kinship_trees()), same)
+        kinship = _answer(KINSHIP, contributions(similar, 0, of_kinship=True), judged.kinship[0], same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
         added = Added(*(round(float(s[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:

@@ -46,9 +46,7 @@ from stream_dedup.fingerprint.kernel import (
     tokens_of,
 )
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
-from stream_dedup.fingerprint.sentences import Passages
 from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM
-from stream_dedup.fingerprint.word_filter import Numbers
 from stream_dedup.news.item import Item
 
 WORD_SET_BYTES = 4096
@@ -85,8 +83,8 @@ class Texts(NamedTuple):
     """What n texts consist of. New items are compared by it; it is not stored.
 
     words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or NO_WORD.
-    shingles: uint64, in order, with repeats. passages: those of text i are firsts[i, 0] to lasts[i, 0] (exclusive).
-    numbers: the numbers, and the tokens with which they begin; those of text i are firsts[i, 1] to lasts[i, 1].
+    shingles: uint64, in order, with repeats. passages: PASSAGE; those of text i are firsts[i, 0] to lasts[i, 0]
+    (exclusive). numbers: NUMBER; those of text i are firsts[i, 1] to lasts[i, 1].
     headline_words, headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
     """
 
@@ -96,8 +94,8 @@ class Texts(NamedTuple):
     headline_numbers: NDArray[np.uint32]
     words: NDArray[np.uint16]
     shingles: NDArray[np.uint64]
-    numbers: Numbers
-    passages: Passages
+    numbers: NDArray[np.void]
+    passages: NDArray[np.void]
 
     @classmethod
     def nothing(cls, n: int) -> "Texts":
@@ -115,13 +113,8 @@ class Texts(NamedTuple):
         parts: Sequence[Parts],
     ) -> "Texts":
         """Concatenate the parts of several calls of the core, which count from the first one."""
-        words, shingles, numbers, passages = parts[0][:4] if len(parts) == 1 else _joined(parts)
-        columns = ("end", "hash", "is_prose", "is_last", "first_shingle", "last_shingle")
-        return cls(
-            firsts, lasts, headline_words, headline_numbers, words, shingles,
-            Numbers(*(np.ascontiguousarray(numbers[name]) for name in ("value", "token"))),
-            Passages(*(np.ascontiguousarray(passages[name]) for name in columns)),
-        )  # fmt: skip
+        joined = parts[0][:4] if len(parts) == 1 else _joined(parts)
+        return cls(firsts, lasts, headline_words, headline_numbers, *joined)
 
 
 def _joined(parts: Sequence[Parts]) -> list[NDArray[Any]]:

@@ -35,7 +35,8 @@ PASSAGE = record(
         ("is_last", "?"),
     ],
 )
-"""See `fingerprint.Passages`."""
+"""A passage, a sentence or line or 16 tokens of it: the token after it; the shingles that begin in it and end in its
+sentence; a hash of its tokens; whether it is part of a sentence of prose, and ends its sentence or line."""
 
 
 class Tables(Struct, name="token_tables"):

@@ -24,11 +24,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numba import int64, uint32, uint64
 from numpy.typing import NDArray
-
-from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.bits import trailing_zeros
 
 VERSION = 1
 """Part of the id of schemes with packed sets: raise it when the code changes, so that old sets are not misread."""
@@ -63,82 +59,3 @@ def expected_bytes(shingles: float) -> float:
     # The mean number of whole 2^low in a geometric variable with this mean. On average the end wastes half a byte.
     quotient = 1.0 / math.expm1(2.0**low / mean)
     return min(shingles, MAX_MEMBERS) * (low + 1 + quotient) / 8 + 0.5
-
-
-@njit(nogil=True, cache=True)
-def rice_bits(count):
-    """k for a set of `count` members: 2^k is at most ln 2 times the mean difference, the optimum for such gaps."""
-    gap = (int64(11) << int64(HASH_BITS)) // (int64(16) * max(int64(count), int64(1)))
-    k = 0
-    while (gap >> int64(k + 1)) > 0:
-        k += 1
-    return k
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _refill(data, at, end, buffer, bits):
-    """Read from data[at:end] until the buffer has at least 32 bits, or the data ends; return (at, buffer, bits)."""
-    if at + 4 <= end:
-        four = uint64(data[at]) | uint64(data[at + 1]) << uint64(8)
-        four |= uint64(data[at + 2]) << uint64(16) | uint64(data[at + 3]) << uint64(24)
-        return at + 4, buffer | four << bits, bits + uint64(32)
-    while at < end:
-        buffer |= uint64(data[at]) << bits
-        at += 1
-        bits += uint64(8)
-    return at, buffer, bits
-
-
-@njit(nogil=True, cache=True)
-def decode(data, at, end, count, out):
-    """Decode a set of `count` members from data[at:end] into `out` (uint32, ascending); return how many are stored."""
-    k = uint64(rice_bits(count))
-    mask = (uint64(1) << k) - uint64(1)
-    buffer, bits, value = uint64(0), uint64(0), uint64(0)
-    stored = min(count, MAX_MEMBERS)
-    for i in range(stored):
-        zeros = uint64(0)
-        if bits <= uint64(32):
-            at, buffer, bits = _refill(data, at, end, buffer, bits)
-        while buffer == uint64(0):
-            if at >= end:
-                return i  # the data is truncated
-            zeros += bits
-            at, buffer, bits = _refill(data, at, end, uint64(0), uint64(0))
-        lowest = uint64(trailing_zeros(buffer))
-        zeros += lowest
-        buffer = buffer >> lowest >> uint64(1)  # in two steps: a shift by 64 is undefined
-        bits -= lowest + uint64(1)
-        if bits < k:
-            at, buffer, bits = _refill(data, at, end, buffer, bits)
-        value += zeros << k | (buffer & mask)
-        buffer >>= k
-        bits -= min(k, bits)
-        out[i] = uint32(value)
-    return stored
-
-
-@njit(nogil=True, cache=True)
-def common(left, n, left_size, right, m, right_size):
-    """The members that left[:n] and right[:m], the stored ones of decoded sets, share, and those of each that count."""
-    n, m = int64(n), int64(m)
-    if n < left_size or m < right_size:
-        n, m = _below(left, n, left_size, right, m, right_size)
-    x, y, both = int64(0), int64(0), int64(0)
-    while x < n and y < m:
-        a, b = left[x], right[y]
-        both += int64(a == b)
-        x += int64(a <= b)
-        y += int64(b <= a)
-    return both, n, m
-
-
-@njit(nogil=True, cache=True)
-def _below(left, n, left_size, right, m, right_size):
-    """The numbers of members of left[:n] and right[:m] in the range of hashes that both have stored."""
-    end = uint32(0xFFFFFFFF)
-    if 0 < n < left_size:
-        end = left[n - 1]
-    if 0 < m < right_size:
-        end = min(end, right[m - 1])
-    return int64(np.searchsorted(left[:n], end)), int64(np.searchsorted(right[:m], end))

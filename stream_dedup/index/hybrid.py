@@ -11,13 +11,12 @@ batch boundaries or merges. Replays of the stream rely on this.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, nearness_of, probe
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, nearness_of, packed, probe
 from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.runs import Keys, Rows, Tiers, build_run, unsort
 from stream_dedup.index.times import (
@@ -42,8 +41,6 @@ _MIN_RUN_ROWS = 4
 RECENT_ROWS = 1024
 # Most rows that stay unsorted (`defer_sort`) before they become a run.
 _MAX_UNSORTED = 1 << 21
-# Initial size of the array of pairs, which doubles when full. A batch of 500 items usually finds fewer.
-_INITIAL_PAIRS = 4096
 MAX_ITEMS = 1 << 19
 """The most items of one lookup."""
 # Evicted rows are removed from the tables when they are this share of all rows: a sweep takes 1 ms per million rows.
@@ -116,6 +113,7 @@ class HybridIndex:
         max_hamming: int = 0,
     ) -> None:
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
+        self._near = packed(self.nearness)
         self._bucket_limit = bucket_limit
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, RECENT_ROWS)
@@ -167,24 +165,23 @@ class HybridIndex:
         """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has."""
         if len(keys) > MAX_ITEMS:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
+        if keys.shape[1] != len(self.nearness.table_of):
+            raise ValueError(f"{keys.shape[1]} keys an item; the index has {len(self.nearness.table_of)} columns")
         self.catch_up()
         queries, budget = keys.T.copy(), self._bucket_limit if limit is None else limit
         windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first
         asked = Asked(queries, windows, times, first, np.full(queries.shape, budget, np.int32))
-        newest_first = self._recent.probe(asked)
-        count = len(newest_first)
-        pairs = np.empty(max(_INITIAL_PAIRS, 2 * count), np.int64)
-        pairs[:count] = newest_first
+        in_tree = self._recent.probe(asked)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
-        for run in reversed(self._tiers.runs):
-            if run.newest >= lowest:
-                pairs, count = probe(run, self.nearness, asked, pairs, count)
+        runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
+        words = probe(runs, self._near, asked)
         self._crowded += asked.budgets.size - int(np.count_nonzero(asked.budgets))
-        found = pairs[:count]
-        found.sort()
-        return Found(found, first, asked.budgets)
+        if in_tree:
+            words = np.append(words, in_tree)
+        words.sort()
+        return Found(words, first, asked.budgets)
 
     def forget(self, row: int) -> None:
         """Never return this row again; O(1)."""
@@ -243,10 +240,7 @@ class HybridIndex:
         first = self._times.first
         columns = np.zeros((len(self.nearness.table_of), self._times.next_row - first), np.uint32)
         for run in self._tiers.runs:
-            for (keys, offsets, _), (column, end) in zip(
-                run.tables(), pairwise(self.nearness.first_columns.tolist()), strict=True
-            ):
-                unsort(keys, offsets, run.base - first, columns[column:end])
+            unsort(run, self.nearness.first_columns, first, columns)
         columns[:, max(self._recent.base - first, 0) :] = self._recent.keys()[max(first - self._recent.base, 0) :].T
         times = self._times.values().copy()
         columns[:, times == FORGOTTEN] = 0

@@ -3,19 +3,17 @@
 In: small batches of keys. Out: the pairs (item, row) that share a key, and, once the tree is full, all its keys for a
 run. A sorted array cannot take single rows cheaply; a tree (sortedcontainers) can, but it consists of Python objects.
 So a blocked Bloom filter (Putze et al. 2007) over all tables precedes it: one NumPy array, one cache line per query,
-one kernel call for all items. The keys of a new item are almost never in it, and then no Python object is touched.
+one call of the core for all items. The keys of a new item are almost never in it, and then no Python object is touched.
 """
 
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from sortedcontainers import SortedList
 
-from stream_dedup.compiled import njit
-from stream_dedup.fingerprint.bits import GOLDEN, grown, mix
+from stream_dedup.core import call
 from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, Nearness
-from stream_dedup.index.runs import Keys
+from stream_dedup.index.runs import Keys, Rows
 from stream_dedup.index.times import RECENT, is_visible
 
 # A tree entry is the integer key << 32 | offset: sorted by key, then by row, as in a run.
@@ -65,10 +63,12 @@ class RecentTree:
     def add(self, keys: Keys) -> None:
         """Add the keys (n, C) of the next rows; O(n C log n), about 1 µs per key."""
         end = self._rows + len(keys)
-        self._buffer = grown.py_func(self._buffer, self._rows, len(keys))
+        if end > len(self._buffer):
+            self._buffer = np.resize(self._buffer, (2 * end, len(self._table_of)))
         self._buffer[self._rows : end] = keys
-        columns = np.ascontiguousarray(self._buffer[self._rows : end].T)
-        _filter_add(self._filter, self._nearness.buckets(columns), self._nearness.table_of)
+        columns = np.ascontiguousarray(keys.T)
+        buckets = self._nearness.buckets(columns)
+        call("filter_add", self._filter, len(self._filter), buckets, *buckets.shape, self._nearness.table_of)
         for table, column in zip(self._table_of, columns.tolist(), strict=True):
             for offset, key in enumerate(column, self._rows):
                 if key:
@@ -78,13 +78,12 @@ class RecentTree:
     def probe(self, asked: Asked) -> list[int]:
         """The live pairs of all items, packed as in probe.py.
 
-        O(C m) in the kernel, and a few µs of Python for each key that is in the tree.
+        O(C m) in the core, and a few µs of Python for each key that is in the tree.
         """
         pairs: list[int] = []
         if not self._rows:
             return pairs
-        passed = _filter_check(self._filter, self._nearness.buckets(asked.queries), self._nearness.table_of)
-        for position in passed.tolist():
+        for position in self._passed(asked.queries).tolist():
             column, item = divmod(position, asked.queries.shape[1])
             budget, before = int(asked.budgets[column, item]), -1
             for offset in self._offsets(column, int(asked.queries[column, item])):
@@ -95,11 +94,17 @@ class RecentTree:
                     continue
                 before = offset
                 is_recent = self.base + offset >= asked.windows[item, RECENT]
-                if is_visible.py_func(asked.times[row], is_recent, asked.windows, item):
+                if is_visible(asked.times[row], is_recent, asked.windows, item):
                     pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | column)
                     budget -= 1
             asked.budgets[column, item] = budget
         return pairs
+
+    def _passed(self, queries: Keys) -> Rows:
+        """The positions column * m + item of the queries (C, m) whose key may be in the tree."""
+        buckets, passed = self._nearness.buckets(queries), np.empty(queries.size, np.int64)
+        tables = self._nearness.table_of
+        return passed[: call("filter_check", self._filter, len(self._filter), buckets, *buckets.shape, tables, passed)]
 
     def _offsets(self, column: int, key: int) -> Iterable[int]:
         """The rows, relative to `base`, with a key in the column's table that matches, the newest first."""
@@ -114,45 +119,3 @@ class RecentTree:
         is_near = self._nearness.matches(keys, np.full_like(keys, key), column)[:, 0]
         near: list[int] = newest_first[is_near].tolist()
         return near
-
-
-@njit(inline="always")
-def _hash(key: np.uint64, table: int) -> np.uint64:
-    """A hash of key and table, evenly distributed for keys of any family."""
-    return mix(np.uint64(key) + np.uint64(table + 1) * GOLDEN)  # type: ignore[no-any-return]
-
-
-@njit(inline="always")
-def _pattern(h: np.uint64) -> np.uint64:
-    """The four bits to set in a word, from the top four six-bit groups of the hash; the low bits select the word."""
-    bits = np.uint64(0)
-    for shift in (58, 52, 46, 40):
-        bits |= np.uint64(1) << (h >> np.uint64(shift) & np.uint64(63))
-    return bits
-
-
-@njit(nogil=True, cache=True)
-def _filter_add(words: NDArray[np.uint64], columns: Keys, table_of: NDArray[np.int64]) -> None:
-    mask = np.uint64(len(words) - 1)
-    for column in range(columns.shape[0]):
-        for key in columns[column]:
-            if key != 0:
-                h = _hash(key, table_of[column])
-                words[h & mask] |= _pattern(h)
-
-
-@njit(nogil=True, cache=True)
-def _filter_check(words: NDArray[np.uint64], queries: Keys, table_of: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions column * m + item of the queries (C, m) whose key may be in the tree."""
-    mask = np.uint64(len(words) - 1)
-    columns, items = queries.shape
-    passed = np.empty(columns * items, np.int64)
-    count = 0
-    for column in range(columns):
-        for item in range(items):
-            key = queries[column, item]
-            h = _hash(key, table_of[column])
-            bits = _pattern(h)
-            passed[count] = column * items + item
-            count += (words[h & mask] & bits) == bits and key != 0
-    return passed[:count].copy()

@@ -6,11 +6,14 @@ memory segment by segment as the window moves on; what is not written yet takes 
 byte string with offsets, and so are the bodies: this saves about 50 bytes per id compared with Python strings.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stream_dedup import core
 
 Signatures: TypeAlias = NDArray[np.void]
 Strings: TypeAlias = Sequence[bytes]
@@ -42,6 +45,11 @@ class _Strings:
         self._ends[length + 1 : length + len(strings) + 1] = ends
         self._arena += b"".join(strings)
 
+    def place(self) -> tuple[int, int, int]:
+        """The addresses of the bytes and of the ends, and the size of an end; valid until the next `append`."""
+        start = ctypes.addressof((ctypes.c_char * 0).from_buffer(self._arena))
+        return start, core.address(self._ends), self._ends.itemsize
+
     def take(self, offset: int) -> bytes:
         return bytes(self._arena[int(self._ends[offset]) : int(self._ends[offset + 1])])
 
@@ -64,6 +72,10 @@ class _Segment:
         self.ids = _Strings()
         self.bodies = _Strings() if with_bodies else None
 
+    def place(self) -> tuple[int, int, int, int]:
+        """A row of SEGMENT."""
+        return core.address(self.signatures), *(self.bodies.place() if self.bodies else (0, 0, 0))
+
     def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings) -> None:
         """Append rows, which must fit."""
         end = self.length + len(signatures)
@@ -74,6 +86,10 @@ class _Segment:
         if self.bodies:
             self.bodies.append(self.length, bodies)
         self.length = end
+
+
+SEGMENT = core.record("segment", [("signatures", "<u8"), ("bodies", "<u8"), ("ends", "<u8"), ("end_bytes", "<i8")])
+"""Where a segment is in memory. ends: those of the bodies, with a 0 in front; end_bytes: of one of them, or 0."""
 
 
 class RowStore:
@@ -148,6 +164,10 @@ class RowStore:
             targets = selected if at is None else at[selected]
             as_bytes(taken)[targets] = as_bytes(self._segments[segment].signatures)[offsets[selected]]
         return taken
+
+    def segments(self) -> NDArray[np.void]:
+        """The SEGMENT of each 65,536 rows from `first_row` on: what the core reads. Valid until the next change."""
+        return np.array([segment.place() for segment in self._segments], SEGMENT)
 
     def id(self, row: int) -> str:
         """The id of a row; O(1). Raises IndexError for a row that is not in the store."""

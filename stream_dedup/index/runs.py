@@ -28,15 +28,16 @@ import mmap
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from stream_dedup.compiled import njit
+from stream_dedup.core import INT64, POINTER, Struct, arena, call
 from stream_dedup.errors import MergeFailed
 from stream_dedup.index.times import AliveMask
 
@@ -44,8 +45,6 @@ Keys: TypeAlias = NDArray[np.uint32]
 Rows: TypeAlias = NDArray[np.int64]
 KEY_BITS = 32
 
-# With this many entries, two copies of keys and offsets fit into a second-level cache of 1 to 2 MB.
-_CACHED = 1 << 16
 # A run merges with its newer neighbour if that has at least a quarter of its rows. Simulated for 1 M rows in batches of
 # 500, ratio: rows written per row, mean runs at lookup. 1: 9.1, 5.4; 2: 10.6, 4.3; 4: 13.2, 3.3; 8: 19, 2.7. Each run
 # costs a lookup cache misses, in the caller's thread; a merge runs on another core.
@@ -64,7 +63,17 @@ _CHUNK = 1 << 24  # .2 ms each
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
-class Run(NamedTuple):
+class PackedRun(Struct, name="run"):
+    """What the core reads of a run."""
+
+    _fields_ = (
+        *[(name, INT64) for name in ("base", "end", "tables")],
+        *[(name, POINTER) for name in ("starts", "keys", "offsets", "directory")],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
     """Sorted tables over the rows `base <= row < end`, of which it holds `rows`: not those that were dead at a merge.
 
     The tables lie one after the other in each array. `starts` (T + 1,) int64: table t has the entries starts[t] to
@@ -83,6 +92,12 @@ class Run(NamedTuple):
     directory: NDArray[np.uint32]
     newest: int
 
+    @cached_property
+    def packed(self) -> PackedRun:
+        """For the core."""
+        arrays = {"starts": self.starts, "keys": self.keys, "offsets": self.offsets, "directory": self.directory}
+        return PackedRun(base=self.base, end=self.end, tables=len(self.starts) - 1, **arrays)
+
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays: 8 per entry, plus at most an eighth of that for the directory."""
@@ -97,7 +112,6 @@ class Run(NamedTuple):
             first = last
 
 
-@register_jitable
 def directory_bits(entries: int) -> int:
     """The number p of top key bits in the directory of a table with this many entries.
 
@@ -110,10 +124,7 @@ def directory_bits(entries: int) -> int:
     >>> [directory_bits(n) for n in (0, 8, 1_000, 1_000_000)]
     [1, 1, 7, 17]
     """
-    bits = 1
-    while entries >> (bits + 3):
-        bits += 1
-    return bits
+    return max(int(entries).bit_length() - 3, 1)
 
 
 def build_run(base: int, keys: Keys, first_columns: Rows, newest: int) -> Run:
@@ -127,9 +138,13 @@ def build_run(base: int, keys: Keys, first_columns: Rows, newest: int) -> Run:
     >>> [(keys.tolist(), offsets.tolist()) for keys, offsets, _ in run.tables()]
     [([5, 7], [1, 0]), ([1, 1, 2, 7], [0, 1, 0, 1])]
     """
+    if keys.shape[1] != first_columns[-1]:
+        raise ValueError(f"{keys.shape[1]} keys a row; the tables have {first_columns[-1]} columns")
     sorted_keys, offsets = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
-    starts = _sort(np.ascontiguousarray(keys.T), first_columns, sorted_keys, offsets)
-    return _run(base, base + len(keys), len(keys), starts, sorted_keys, offsets, newest)
+    columns, starts = np.ascontiguousarray(keys.T), np.empty_like(first_columns)
+    into = starts, sorted_keys, offsets
+    size = call("run_sort", arena(), columns, len(keys), first_columns, len(starts) - 1, *into)
+    return _run(base, base + len(keys), len(keys), *into, size, newest)
 
 
 def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
@@ -147,9 +162,9 @@ def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
     kept = int(np.count_nonzero(alive))
     most = len(older.keys) + len(newer.keys)
     keys, offsets = np.empty(most, np.uint32), np.empty(most, np.uint32)
-    all_live = kept == older.rows + newer.rows
-    starts = _merge(older, newer, alive, all_live, keys, offsets)
-    return _run(older.base, newer.end, kept, starts, keys, offsets, max(older.newest, newer.newest))
+    starts, dead = np.empty_like(older.starts), kept < older.rows + newer.rows
+    size = call("run_merge", older.packed, newer.packed, alive if dead else None, len(alive), starts, keys, offsets)
+    return _run(older.base, newer.end, kept, starts, keys, offsets, size, max(older.newest, newer.newest))
 
 
 def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
@@ -158,189 +173,22 @@ def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
     return merge_runs(run, Run(run.end, run.end, 0, run.starts * 0, nothing, nothing, nothing, run.newest), alive)
 
 
-def _run(base: int, end: int, rows: int, starts: Rows, keys: Keys, offsets: NDArray[np.uint32], newest: int) -> Run:
-    """Shorten keys and offsets to their entries, and add the directory."""
+def _run(
+    base: int, end: int, rows: int, starts: Rows, keys: Keys, offsets: NDArray[np.uint32], size: int, newest: int
+) -> Run:
+    """Shorten keys and offsets to their entries, and add the directory of this size."""
     for array in (keys, offsets):
         array.resize(int(starts[-1]), refcheck=False)  # in place: what lies behind was never written
-    return Run(base, end, rows, starts, keys, offsets, _directory(keys, starts), newest)
-
-
-@njit(nogil=True, cache=True)
-def _sort(columns, first_columns, sorted_keys, sorted_offsets):  # type: ignore[no-untyped-def]
-    """Radix-sort the keys of each table in `columns` (C, n), without 0; return where each begins, (T + 1,).
-
-    A table that fits into the second cache is sorted from the lowest byte on. A larger one is first partitioned by its
-    top byte, and each of the 256 parts is then sorted in the cache. Measured at 2 M rows, ns per key: 12, instead of 17
-    without partitioning.
-    """
-    rows, digits = columns.shape[1], KEY_BITS // 8
-    top = np.uint64(8 * (digits - 1))
-    starts, ends = np.zeros(first_columns.size, np.int64), np.zeros(256, np.int64)
-    scratch = np.empty((4, 0), np.uint32)
-    for table in range(first_columns.size - 1):
-        own = columns[first_columns[table] : first_columns[table + 1]]
-        to_keys, to_offsets = sorted_keys[starts[table] :], sorted_offsets[starts[table] :]
-        count = np.int64(0)
-        if own.size <= _CACHED:
-            for column in own:
-                for row in range(rows):
-                    to_keys[count] = column[row]
-                    to_offsets[count] = row
-                    count += column[row] != 0
-            scratch = _sort_bytes(to_keys[:count], to_offsets[:count], scratch, digits)
-        else:
-            ends[:] = 0
-            for column in own:
-                for row in range(rows):
-                    ends[np.int64(np.uint64(column[row]) >> top)] += column[row] != 0
-            _exclusive_sums(ends)
-            for column in own:
-                for row in range(rows):
-                    if column[row]:
-                        part = np.int64(np.uint64(column[row]) >> top)
-                        position = ends[part]
-                        ends[part] = position + 1
-                        to_keys[position] = column[row]
-                        to_offsets[position] = row
-            for end in ends:
-                scratch = _sort_bytes(to_keys[count:end], to_offsets[count:end], scratch, digits - 1)
-                count = end
-        if len(own) > 1:
-            _sort_rows(to_keys[:count], to_offsets[:count])
-        starts[table + 1] = starts[table] + count
-    return starts
-
-
-@njit(nogil=True, cache=True)
-def _sort_rows(keys, offsets):  # type: ignore[no-untyped-def]
-    """Sort the offsets of equal keys, which so far are in order of columns; keys are sorted."""
-    start = 0
-    for end in range(1, keys.size + 1):
-        if end == keys.size or keys[end] != keys[start]:
-            if end > start + 1:
-                offsets[start:end].sort()
-            start = end
-
-
-@njit(nogil=True, cache=True)
-def _sort_bytes(keys, offsets, scratch, digits):  # type: ignore[no-untyped-def]
-    """Sort by the lowest `digits` bytes of the keys, at least two, in place; stable. Return the scratch, (4, n) uint32.
-
-    Digits are bytes, because 256 write positions stay in the first cache, and small runs need not clear large
-    counters. The first pass reads the input, the last one writes to it, and those between alternate in the scratch.
-    """
-    if keys.size > scratch.shape[1]:
-        scratch = np.empty((4, keys.size), np.uint32)
-    byte = np.uint64(255)
-    counts = np.zeros((digits, 256), np.int64)
-    for key in keys:
-        rest = np.uint64(key)
-        for digit in range(digits):
-            counts[digit, np.int64(rest & byte)] += 1
-            rest >>= np.uint64(8)
-    from_keys, from_offsets = keys, offsets
-    for digit in range(digits):
-        to_keys, to_offsets = scratch[digit % 2], scratch[2 + digit % 2]
-        if digit == digits - 1:
-            to_keys, to_offsets = keys, offsets
-        places = counts[digit]
-        _exclusive_sums(places)
-        shift = np.uint64(8 * digit)
-        for entry in range(keys.size):
-            value = np.int64((np.uint64(from_keys[entry]) >> shift) & byte)
-            position = places[value]
-            places[value] = position + 1
-            to_keys[position] = from_keys[entry]
-            to_offsets[position] = from_offsets[entry]
-        from_keys, from_offsets = to_keys, to_offsets
-    return scratch
-
-
-@njit(inline="always")
-def _exclusive_sums(counts):  # type: ignore[no-untyped-def]
-    """Turn the counts of 256 values into the start of each value, in place (exclusive prefix sums)."""
-    total = 0
-    for value in range(256):
-        total += counts[value]
-        counts[value] = total - counts[value]
-
-
-@njit(nogil=True, cache=True)
-def _directory(keys: Keys, starts: Rows) -> NDArray[np.uint32]:
-    size = 0
-    for table in range(starts.size - 1):
-        size += (1 << directory_bits(starts[table + 1] - starts[table])) + 1
     directory = np.empty(size, np.uint32)
-    first = 0
-    for table in range(starts.size - 1):
-        column = keys[starts[table] : starts[table + 1]]
-        bits = directory_bits(column.size)
-        shift = np.uint64(KEY_BITS - bits)
-        entries = directory[first : first + (1 << bits) + 1]
-        entry = 0
-        for position in range(column.size):
-            prefix = np.int64(np.uint64(column[position]) >> shift)
-            while entry <= prefix:
-                entries[entry] = position
-                entry += 1
-        entries[entry:] = column.size
-        first += entries.size
-    return directory
+    call("run_directory", keys, starts, len(starts) - 1, directory)
+    return Run(base, end, rows, starts, keys, offsets, directory, newest)
 
 
-@njit(nogil=True, cache=True)
-def _merge(older, newer, alive, all_live, keys, offsets):  # type: ignore[no-untyped-def]
-    """Merge each table of two runs; return where each begins. Of equal keys the older run's come first, so offsets
-    ascend.
-
-    The choice is arithmetic, because hashed keys make a branch mispredict half the time. For the same reason a dead
-    entry is written and then overwritten.
-    """
-    starts, shift = np.zeros(older.starts.size, np.int64), newer.base - older.base
-    for table in range(starts.size - 1):
-        first, last = older.starts[table], older.starts[table + 1]
-        ka, oa = older.keys[first:last], older.offsets[first:last]
-        first, last = newer.starts[table], newer.starts[table + 1]
-        kb, ob = newer.keys[first:last], newer.offsets[first:last]
-        to_keys, to_offsets = keys[starts[table] :], offsets[starts[table] :]
-        a = 0
-        b = 0
-        position = 0
-        while a < ka.size and b < kb.size:
-            key_a, key_b = ka[a], kb[b]
-            second = key_b < key_a
-            offset = np.uint32(ob[b] + shift) if second else oa[a]
-            to_keys[position] = key_b if second else key_a
-            to_offsets[position] = offset
-            a += not second
-            b += second
-            position += 1 if all_live else alive[offset]
-        while a < ka.size:
-            to_keys[position] = ka[a]
-            to_offsets[position] = oa[a]
-            position += 1 if all_live else alive[oa[a]]
-            a += 1
-        while b < kb.size:
-            offset = np.uint32(ob[b] + shift)
-            to_keys[position] = kb[b]
-            to_offsets[position] = offset
-            position += 1 if all_live else alive[offset]
-            b += 1
-        starts[table + 1] = starts[table] + position
-    return starts
-
-
-@njit(nogil=True, cache=True)
-def unsort(keys, offsets, first_row, columns):  # type: ignore[no-untyped-def]
-    """Write the keys of one table to its `columns` (k, n) by row, ascending from the first column; first_row: of the
-    run's base in them, negative rows are left out.
-    """
-    filled = np.zeros(columns.shape[1], np.uint16)
-    for position in range(keys.size):
-        row = np.int64(offsets[position]) + first_row
-        if row >= 0:
-            columns[filled[row], row] = keys[position]
-            filled[row] += 1
+def unsort(run: Run, first_columns: Rows, first: int, columns: Keys) -> None:
+    """Write a run's keys to `columns` (C, n) by row, from row `first` on; in a row, those of a table ascend. O(C n)."""
+    for (keys, offsets, _), (column, end) in zip(run.tables(), pairwise(first_columns.tolist()), strict=True):
+        into = columns[column:end]
+        call("run_unsort", arena(), keys, offsets, len(keys), run.base - first, into, *into.shape)
 
 
 # -- the list of runs --------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Store the time of each remembered item (row), and say which times count for a new item: `Windows`.
 
-In: times of new rows, forgotten rows, expiry. Out: one contiguous int64 array that the lookup kernels read. A row with
+In: times of new rows, forgotten rows, expiry. Out: one contiguous int64 array that lookups read. A row with
 an unknown time (`ANY_TIME`) counts while it is recent; a forgotten row has the lowest possible time. So expiry and
 deletion cost nothing at lookup, and an expired row never matches, whether a merge has dropped it or not.
 """
@@ -10,9 +10,8 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+from numba.extending import register_jitable
 from numpy.typing import NDArray
-
-from stream_dedup.compiled import njit
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
 EARLIEST = FORGOTTEN + 2**61
@@ -38,9 +37,9 @@ def windows_since(horizons: NDArray[np.int64]) -> Windows:
     return np.column_stack((horizons * 0, horizons, everything, horizons, everything))
 
 
-@njit(inline="always")
+@register_jitable(inline="always")
 def is_visible(time, is_recent, windows, item):  # type: ignore[no-untyped-def]
-    """Whether a row with this time counts for an item: the one place that applies `Windows`."""
+    """Whether a row with this time counts for an item; the core has the same for itself (core.h)."""
     if is_recent:
         return windows[item, LOW] <= time <= windows[item, HIGH] or time == ANY_TIME
     return windows[item, OLD_LOW] <= time <= windows[item, OLD_HIGH]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate, is_boilerplate
+from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
 from tests.dedup.world import DAY, HOUR, START
 
 WAYS = 4
@@ -17,13 +17,14 @@ def see(table: Boilerplate, time: int, *passages: int) -> None:
 
 
 def known(table: Boilerplate, *passages: int, since: int = 0) -> list[bool]:
-    return [is_boilerplate(table.entries, np.uint32(one), np.uint32(max(since // 1000, 1))) for one in passages]
+    found: list[bool] = table.recur(np.array(passages, np.uint32), since).tolist()
+    return found
 
 
 def of_one_bucket(count: int) -> list[int]:
     """Hashes that share a bucket, by the multiplicative hash of the table."""
     hashes = np.arange(1, 16_000_000, dtype=np.uint64)
-    buckets = Boilerplate().entries.shape[0] // WAYS
+    buckets = len(Boilerplate().entries) // WAYS
     bucket = (hashes * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)) % np.uint64(buckets)
     found: list[int] = hashes[bucket == bucket[0]][:count].tolist()
     assert len(found) == count
@@ -89,4 +90,4 @@ def test_a_table_restored_from_the_window_equals_the_running_one(seed: int) -> N
             assert found == known(restored, *hashes.tolist(), since=horizon)
             compared += sum(found)
     assert compared >= 3
-    assert np.count_nonzero(running.entries[:, 0]) == WAYS, "the bucket overflowed"
+    assert np.count_nonzero(running.entries["hash"]) == WAYS, "the bucket overflowed"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_dedup.dedup import rule
 from stream_dedup.dedup.rule import (
     FACT,
     FIXED,
@@ -15,6 +14,7 @@ from stream_dedup.dedup.rule import (
     NOVELTY,
     columns,
     contributions,
+    fixed_columns,
     judge_pairs,
     logit,
     novelty_trees,
@@ -98,7 +98,7 @@ def test_a_new_fact_has_the_novelty_of_cautious_however_alike_the_rest_is(
 ) -> None:
     same = {"article_coverage": 1.0, "new_sentences": 0, "new_words": 0, "lost_words": 0, "new_numbers": 0}
     similar = pair(**same | {"body": 0.98, "containment": 1.0, "headline": 1.0, "spread": 0.02} | values)
-    assert rule.has_fact(similar[0]) == expected, why
+    assert judge_pairs(similar, BALANCED).has_fact.tolist() == [expected], why
     told = contributions(similar, 0)[FACT]
     assert (novelty(similar) >= logit(NOVELTY_NAMES["cautious"]) - 1e-5) or not expected
     assert told == 0 or expected
@@ -175,7 +175,7 @@ BULLETIN = {"apart": 24.0, "same_source": True, "smaller_size": 200, "article_co
     ],
 )
 def test_a_bulletin_has_other_figures_on_another_day(why: str, values: dict[str, Any], expected: bool) -> None:
-    assert rule.is_bulletin(pair(**BULLETIN | values)[0]) == expected, why
+    assert fixed_columns(pair(**BULLETIN | values))[0, list(FIXED).index("bulletin")] == expected, why
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.additions import _NEW_SHARE
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.word_filter import absence
+from stream_dedup.fingerprint.word_filter import FILTER_BITS
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 
@@ -66,6 +65,13 @@ def shingles(text: str) -> set[tuple[str, ...]]:
     return {tuple(found[i : i + 3]) for i in range(len(found) - 2)}
 
 
+def absence(known: np.void) -> tuple[float, float]:
+    """How many words, and how many numbers, one that the filter lacks stands for."""
+    fill = np.bitwise_count(known["words"]).sum() / FILTER_BITS
+    of_figures = int(known["figures"]).bit_count() / 64
+    return 1 / (1 - min(fill, 0.97)), 1 / (1 - min(fill * fill * of_figures, 0.97))
+
+
 def recounted(new: Item, known: Item) -> Exact:
     """For texts whose sentences end in ". " and whose menus stand in lines of their own."""
     prose = [one for line in new.text.split("\n") for one in line.split(". ") if len(words(one)) >= 8]
@@ -85,7 +91,7 @@ def recounted(new: Item, known: Item) -> Exact:
     for one in prose:
         found = stems(one)
         share = sum(word not in known_words for word in found) / len(found)
-        new_sentences += len(found) * (share >= _NEW_SHARE)
+        new_sentences += len(found) * (share >= 0.35)
         uncertain += len(found) * (0.2 < share < 0.5)
     return Exact(
         counts,
@@ -151,7 +157,7 @@ def test_what_is_covered_is_certain(stress: Stress) -> None:
     """No shingle with a new word is known. Two of 2^24 truncated hashes of shingles may collide."""
     surplus, is_bounded = [], 0
     for found, exact, signature in stress:
-        each_word, _ = absence(signature["words"], signature["figures"])
+        each_word, _ = absence(signature)
         absent = found["new_words"] / each_word
         bound = max(1 - each_word * (absent + 2 * (absent + 1) ** 0.5) / found["words"], 0)
         surplus.append(found["article_coverage"] - min(exact.covered, bound))
@@ -163,7 +169,7 @@ def test_what_is_covered_is_certain(stress: Stress) -> None:
 def test_nothing_that_the_known_item_has_is_called_new(stress: Stress) -> None:
     """What the filter finds absent is absent; only the correction for chance may go beyond the true count."""
     for found, exact, signature in stress:
-        each_word, each_number = absence(signature["words"], signature["figures"])
+        each_word, each_number = absence(signature)
         assert round(found["new_words"] / each_word) <= exact.new_words
         assert round(found["new_numbers"] / each_number) <= exact.new_numbers
         assert round(found["new_numbers_anywhere"] / each_number) <= exact.new_numbers_anywhere
@@ -205,7 +211,7 @@ def test_passages_that_recur_are_not_asked() -> None:
     passages = MAKE["exact"]([Item("c", "", notice, "", 0)]).texts
     assert passages is not None
     for time in range(SIGHTINGS):
-        table.add(passages.passages.hashes, np.array([len(passages.passages.hashes)]), np.array([time * 1000]))
+        table.add(passages.passages["hash"], np.array([len(passages.passages)]), np.array([time * 1000]))
     after = similarities(new, known, table)
     old, more = len(words(story)), len(words(notice))  # of the latter, 16 are a window
     assert (before["article_tokens"], before["new_sentences"]) == (old + more, more)

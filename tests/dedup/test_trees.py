@@ -41,7 +41,7 @@ def walked(trees: Trees, x: NDArray[np.float32]) -> float:
 @given(st.integers(0, 2**32 - 1), st.lists(st.floats(-3, 3, width=32), min_size=5, max_size=5))
 def test_the_log_odds_are_the_sum_of_the_leaves_and_of_what_each_feature_adds(seed: int, given_: list[float]) -> None:
     trees, x = grown(seed, 7), np.array(given_, np.float32)
-    assert sum_of(trees, x) == pytest.approx(walked(trees, x), abs=1e-5)
+    assert sum_of(trees, x[None])[0] == pytest.approx(walked(trees, x), abs=1e-5)
     expected, adds = parts_of(trees, x)
     assert expected == pytest.approx(float(trees.values[:, 0].sum()), abs=1e-5)
     assert expected + adds.sum() == pytest.approx(walked(trees, x), abs=1e-5)
@@ -52,7 +52,8 @@ def test_a_value_at_the_threshold_goes_to_the_left() -> None:
     inner = 2**DEPTH - 1
     leaves = np.concatenate([np.zeros(inner), np.arange(inner + 1)]).astype(np.float32)
     tree = Trees(np.ones((1, inner), np.uint8), np.full((1, inner), 0.5, np.float32), leaves[None])
-    assert [sum_of(tree, np.array([9, value], np.float32)) for value in (0.4, 0.5, 0.6)] == [0, 0, inner]
+    rows = np.array([[9, value] for value in (0.4, 0.5, 0.6, np.nan)], np.float32)
+    assert sum_of(tree, rows).tolist() == [0, 0, inner, 0], "what is not a number exceeds nothing"
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:

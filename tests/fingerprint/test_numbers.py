@@ -10,7 +10,7 @@ ZEROS = {"Arabic": 0x0660, "Persian": 0x06F0, "Devanagari": 0x0966, "Bengali": 0
 
 
 def numbers(text: str) -> list[int]:
-    values: list[int] = texts_of(text).numbers.values.tolist()
+    values: list[int] = texts_of(text).numbers["value"].tolist()
     return values
 
 
@@ -62,7 +62,7 @@ def test_numbers_are_counted(text: str, count: int) -> None:
 def test_a_number_has_the_place_of_its_first_token() -> None:
     """Counted over all texts of the batch, as the passages count."""
     texts = texts_of("one 2 three", "", "four 5,000 six 7")
-    tokens = texts.numbers.tokens.tolist()
+    tokens = texts.numbers["token"].tolist()
     assert tokens == [1, 4, 7]
     assert texts.firsts[:, 1].tolist() == [0, 1, 1]
     assert texts.lasts[:, 1].tolist() == [1, 1, 3]

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core import arena, call
+from stream_dedup.core import INT64, POINTER, Struct, arena, call
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, common, decode, expected_bytes
+from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS, expected_bytes
 from stream_dedup.settings import load_settings
 from tests.evaluate.news import words
 from tests.fingerprint.built import items, maker, scheme
@@ -27,13 +27,26 @@ def pack(members: list[int]) -> bytes:
 
 def decoded(string: bytes, size: int) -> NDArray[np.uint32]:
     out = np.empty(min(size, MAX_MEMBERS), np.uint32)
-    return out[: decode(np.frombuffer(string, np.uint8), 0, len(string), size, out)]
+    return out[: call("decode_set", np.frombuffer(string, np.uint8), len(string), size, out)]
+
+
+class StoredSet(Struct, name="stored_set"):
+    _fields_ = (("members", POINTER), ("count", INT64), ("size", INT64))
+
+
+class SharedMembers(Struct, name="shared_members"):
+    _fields_ = (("both", INT64), ("of_left", INT64), ("of_right", INT64))
+
+
+def stored(members: list[int]) -> StoredSet:
+    found = decoded(pack(members), len(members))
+    return StoredSet(members=found, count=len(found), size=len(members))
 
 
 def in_common(one: list[int], two: list[int]) -> tuple[int, int, int]:
-    left, right = decoded(pack(one), len(one)), decoded(pack(two), len(two))
-    found: tuple[int, int, int] = common(left, len(left), len(one), right, len(right), len(two))
-    return found
+    found = SharedMembers()
+    assert call("count_shared", stored(one), stored(two), found) == found.both
+    return found.both, found.of_left, found.of_right
 
 
 @given(SETS)

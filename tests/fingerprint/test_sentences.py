@@ -36,20 +36,18 @@ def passages(texts: Texts, text: int = 0) -> list[Passage]:
     """The passages of one text."""
     p, found = texts.passages, []
     (first, first_number), (last, last_number) = texts.firsts[text], texts.lasts[text]
-    start = p.ends[first - 1] if first else 0
-    places, values = texts.numbers.tokens[first_number:last_number], texts.numbers.values[first_number:last_number]
-    for k in range(first, last):
+    start = int(p[first - 1]["end"]) if first else 0
+    places, values = (texts.numbers[name][first_number:last_number] for name in ("token", "value"))
+    for end, first_shingle, last_shingle, *others in p[first:last].tolist():
         found.append(
             Passage(
-                texts.words[start : p.ends[k]].tolist(),
-                texts.shingles[p.first_shingles[k] : p.last_shingles[k]].tolist(),
-                values[(places >= start) & (places < p.ends[k])].tolist(),
-                int(p.hashes[k]),
-                bool(p.is_prose[k]),
-                bool(p.is_last[k]),
+                texts.words[start:end].tolist(),
+                texts.shingles[first_shingle:last_shingle].tolist(),
+                values[(places >= start) & (places < end)].tolist(),
+                *others,
             )
         )
-        start = p.ends[k]
+        start = end
     return found
 
 
@@ -191,7 +189,7 @@ def test_passages_cut_a_text_without_a_gap(settings: dict[str, int], text: str) 
     texts = texts_of(text, make=make)
     found = passages(texts)
     assert [word for one in found for word in one.words] == texts.words.tolist()
-    assert [number for one in found for number in one.numbers] == texts.numbers.values.tolist()
+    assert [number for one in found for number in one.numbers] == texts.numbers["value"].tolist()
     assert all(0 < len(one.words) < 1.5 * PASSAGE_TOKENS for one in found)
     assert len(texts.words) == len(make.tokens(text).hashes)
     exact = make.exact(items(text)[0]).body

@@ -9,7 +9,6 @@ import pytest
 from stream_dedup.errors import MergeFailed, StreamDedupError
 from stream_dedup.index import hybrid, runs
 from stream_dedup.index.hybrid import HybridIndex
-from stream_dedup.index.recent import _filter_check
 from stream_dedup.index.runs import build_run
 from stream_dedup.index.times import windows_since
 from tests.index.check import BrokenIndex, check, merge, rows_held
@@ -108,8 +107,7 @@ class TestTree:
         index = HybridIndex(range(30), background=False)
         for _ in range(500):
             index.add(rng.integers(1, 2**32, (2, 30), U32), at(0, 0))
-        tree, asked = index._recent, rng.integers(1, 2**32, (30, 2000), U32)
-        assert len(_filter_check(tree._filter, asked, tree._nearness.table_of)) < 60
+        assert len(index._recent._passed(rng.integers(1, 2**32, (30, 2000), U32))) < 60
 
 
 class TestBackground:

@@ -104,7 +104,7 @@ class Pairs(NamedTuple):
     @property
     def fixed(self) -> Floats:
         """What the features that are not fitted add, (n,) log-odds."""
-        return np.array([rule.fixed_logit(one) for one in self.similar], np.float64)
+        return rule.fixed_logits(self.similar).astype(np.float64)
 
     @property
     def is_repeat(self) -> Bools:
@@ -171,7 +171,7 @@ def _fill(trees: Trees, row: int, node: int, found: Mapping[str, Any]) -> None:
 
 def tree_logits(trees: Trees, columns: Floats) -> Floats:
     """The log-odds of each row, (n,)."""
-    return np.array([sum_of(trees, row) for row in columns.astype(np.float32)], np.float64)
+    return sum_of(trees, columns.astype(np.float32)).astype(np.float64)
 
 
 def logits_by_others(
@@ -220,7 +220,7 @@ def judged_by_others(pairs: Pairs, groups: Sequence[str]) -> Floats:
     """Return the cross-validated log-odds of all pairs."""
     outcome, _ = outcomes(pairs.labels)
     logits = logits_by_others(pairs.columns, outcome, usable_in(pairs), groups, pairs.counts_for)
-    has_fact = np.array([rule.has_fact(one) for one in pairs.similar])
+    has_fact = rule.judge_pairs(pairs.similar, _DEFAULT).has_fact
     logits = np.where(has_fact, np.maximum(logits + pairs.fixed, rule.FACT_LOGIT), logits + pairs.fixed)
     return np.where(pairs.is_repeat, _HELD, logits)
 

@@ -1,0 +1,335 @@
+/* What a new item has that a known one lacks: words, sentences and figures; see dedup/additions.py.
+ *
+ * The known text is not at hand: a word counts as new if the word filter of the known item lacks it. What is new is
+ * asked of the article of the new item: its sentences of prose without passages that recur in other originals. An item
+ * with hardly any article is asked as a whole, with its headline.
+ */
+#include "core.h"
+
+#include <math.h>
+
+/* Tokens of an article below which the whole text is asked what is new. */
+enum { FEW_TOKENS = 15 };
+/* A sentence counts as new if the original lacks this share of its words, and it has some words. A text without
+ * sentence marks, as a transcript, is cut into windows of passages (16 words) instead. */
+static const double NEW_SHARE = 0.35;
+enum { SENTENCE_TOKENS = 5, WINDOW_TOKENS = 24 };
+/* A page four times as long: then the bins that are equal by chance weigh as much as a quarter of the article. This is
+ * -log(4). */
+static const double FAR_LONGER = -1.3862943611198906;
+/* The words that may be new are those found, and this many standard deviations of a Poisson count above them. */
+static const double DOUBT = 2.0;
+/* Of a text of some 2,500 distinct words nearly all bits of the filter are set: then it says nothing. */
+#define FULLEST 0.97
+static const double FULL = 1 / (1 - FULLEST);
+
+/* How many words, and how many numbers, one that is found absent stands for; at least 1. */
+typedef struct absence {
+    double each_word, each_number;
+} absence;
+
+static absence absence_in(const uint8_t *filter, uint64_t figures) {
+    int64_t ones = 0;
+    for (int k = 0; k < FILTER_BYTES; k += 8) ones += bit_count(load64(filter + k));
+    double fill = (double)ones / FILTER_BITS, of_figures = (double)bit_count(figures) / 64;
+    return (absence){1 / (1 - min_f64(fill, FULLEST)), 1 / (1 - min_f64(fill * fill * of_figures, FULLEST))};
+}
+
+exchanged exchanged_words(const uint8_t *known, const uint8_t *own) {
+    int64_t lost = 0, gained = 0, of_known = 0, of_own = 0;
+    for (int k = 0; k < FILTER_BYTES; k += 8) {
+        uint64_t left = load64(own + k), right = load64(known + k);
+        lost += bit_count(right & ~left);
+        gained += bit_count(left & ~right);
+        of_own += bit_count(left);
+        of_known += bit_count(right);
+    }
+    double own_free = 1 - min_f64((double)of_own / FILTER_BITS, FULLEST);
+    double known_free = 1 - min_f64((double)of_known / FILTER_BITS, FULLEST);
+    double fewer = -FILTER_BITS * log(max_f64(own_free, known_free));
+    return (exchanged){(double)lost / own_free, (double)gained / known_free, fewer};
+}
+
+/* Write 1 to absent[place] for each bit that is not set, else 0. Where many words are looked up, one load for each
+ * takes a quarter of the time of `has_word`. */
+static void write_absent(const uint8_t *filter, uint8_t *absent) {
+    const uint64_t ones = 0x0101010101010101ull, diagonal = 0x8040201008040201ull;
+    for (int k = 0; k < FILTER_BYTES; k++) {
+        uint64_t bits = (uint8_t)~filter[k] * ones & diagonal; /* bit i in byte i; then 1 where it is not 0 */
+        uint64_t flags = (bits + 0x7F * ones) >> 7 & ones;
+        memcpy(absent + 8 * k, &flags, sizeof flags);
+    }
+}
+
+/* ---- the article of a new item ---- */
+
+/* The passages of a text, and its first token. */
+typedef struct text_bounds {
+    int64_t first, last, token;
+} text_bounds;
+
+static text_bounds bounds_of(const texts *texts, int64_t item) {
+    int64_t first = texts->firsts[2 * item], last = texts->lasts[2 * item];
+    return (text_bounds){first, last, first ? texts->passages[first - 1].end : 0};
+}
+
+/* Find out which passages of the item recur, of its prose or of the rest. */
+static void recognise(const news *news, int64_t item, text_bounds text, bool of_prose, bool *recurs) {
+    const passage *passages = news->texts.passages;
+    /* The table exceeds the cache: to ask for all buckets first makes the cache misses overlap. */
+    for (int64_t p = text.first; p < text.last; p++)
+        if (passages[p].is_prose == of_prose) touch_boilerplate(&news->boilerplate, passages[p].hash);
+    for (int64_t p = text.first; p < text.last; p++)
+        if (passages[p].is_prose == of_prose)
+            recurs[p - text.first] = is_boilerplate(&news->boilerplate, passages[p].hash, news->starts[item]);
+}
+
+/* The figures of the item, each once, those of prose first. */
+static void take_figures(const texts *texts, int64_t item, text_bounds text, article *article) {
+    int64_t count = 0;
+    for (int of_prose = 1; of_prose >= 0; of_prose--) {
+        int64_t p = text.first;
+        for (int64_t k = texts->firsts[2 * item + 1]; k < texts->lasts[2 * item + 1]; k++) {
+            while (p < text.last - 1 && texts->passages[p].end <= texts->numbers[k].token) p++;
+            if (texts->passages[p].is_prose == of_prose) article->figures[count++] = texts->numbers[k].value;
+        }
+        count = distinct(article->figures, count, article->slots, article->figures);
+        if (of_prose) article->prose_figures = count;
+    }
+    article->figure_count = count;
+}
+
+/* Sketch the shingles of the article like a body, or make a set of them. The share that a known body has follows from
+ * their Jaccard and sizes, so it needs no additional bytes per original. */
+static void represent(article *article, int64_t count, int64_t sketch_bytes, bool is_exact) {
+    article->shingle_count = count;
+    if (!is_exact) {
+        sketch(article->shingles, count, 2 * sketch_bytes, article->minima, article->sketch);
+        return;
+    }
+    article->shingle_count = count = distinct(article->shingles, count, article->slots, article->shingles);
+    for (int64_t k = 0; k < count; k++) article->members[k] = (uint32_t)(article->shingles[k] >> (64 - SET_HASH_BITS));
+    sort_members(article->members, count, article->members + count);
+}
+
+/* Take the tokens that are asked for, their sentences, and the shingles of an article; return how many these are. */
+static int64_t take_passages(article *article, const texts *texts, text_bounds text) {
+    int64_t start = text.token, shingles = 0, window = 0;
+    for (int64_t p = 0; p < text.last - text.first; p++) {
+        const passage *one = texts->passages + text.first + p;
+        if ((one->is_prose || !article->is_article) && !article->recurs[p]) {
+            int64_t count = one->end - start, size = one->last_shingle - one->first_shingle;
+            memcpy(article->places + article->place_count, texts->words + start, (size_t)count * sizeof *texts->words);
+            article->place_count += count;
+            window += count;
+            if (article->is_article && size) {
+                const uint64_t *from = texts->shingles + one->first_shingle;
+                memcpy(article->shingles + shingles, from, (size_t)size * sizeof *from);
+                shingles += size;
+            }
+        }
+        if (window >= WINDOW_TOKENS || (one->is_last && window > 0)) {
+            article->ends[article->sentence_count++] = article->place_count;
+            window = 0;
+        }
+        start = one->end;
+    }
+    return shingles;
+}
+
+void take_article(article *article, const news *news, int64_t item, int64_t sketch_bytes, bool is_exact) {
+    const texts *texts = &news->texts;
+    text_bounds text = bounds_of(texts, item);
+    recognise(news, item, text, true, article->recurs);
+    int64_t start = text.token;
+    article->length = article->place_count = article->sentence_count = 0;
+    for (int64_t p = text.first; p < text.last; start = texts->passages[p++].end)
+        if (texts->passages[p].is_prose && !article->recurs[p - text.first])
+            article->length += texts->passages[p].end - start;
+    article->tokens = start - text.token;
+    article->is_article = article->length >= FEW_TOKENS;
+    if (!article->is_article) recognise(news, item, text, false, article->recurs);
+    int64_t shingles = take_passages(article, texts, text);
+    take_figures(texts, item, text, article);
+    represent(article, shingles, sketch_bytes, is_exact);
+}
+
+/* The sizes of the largest text of a batch. */
+typedef struct largest {
+    int64_t tokens, passages, shingles, numbers;
+} largest;
+
+/* Check that text `item` lies inside its arrays, and take its sizes into account. */
+static bool fits(const texts *texts, int64_t item, largest *most) {
+    int64_t first = texts->firsts[2 * item], last = texts->lasts[2 * item];
+    int64_t number = texts->firsts[2 * item + 1], last_number = texts->lasts[2 * item + 1];
+    if (first < 0 || first > last || last > texts->passage_count) return false;
+    if (number < 0 || number > last_number || last_number > texts->number_count) return false;
+    if (first == last && number < last_number) return false;
+    int64_t token = first ? texts->passages[first - 1].end : 0, tokens = 0, shingles = 0;
+    for (const passage *one = texts->passages + first; one < texts->passages + last; token = one++->end) {
+        if (token < 0 || token > one->end || one->end > texts->word_count) return false;
+        int64_t shingle = one->first_shingle, last_shingle = one->last_shingle;
+        /* An empty range may begin behind the last shingle. */
+        bool is_inside = 0 <= shingle && last_shingle <= texts->shingle_count;
+        if (shingle > last_shingle || (shingle < last_shingle && !is_inside)) return false;
+        tokens += one->end - token;
+        shingles += last_shingle - shingle;
+    }
+    most->tokens = max_i64(most->tokens, tokens);
+    most->passages = max_i64(most->passages, last - first);
+    most->shingles = max_i64(most->shingles, shingles);
+    most->numbers = max_i64(most->numbers, last_number - number);
+    return true;
+}
+
+int64_t room_for_article(arena *scratch, const news *news, const layout *layout, bool is_exact, article *article) {
+    largest most = {0, 0, 0, 0};
+    for (int64_t item = 0; item < news->count; item++)
+        if (!fits(&news->texts, item, &most)) return CORE_BAD_SIZE;
+    int64_t bins = 2 * layout->body_bytes, hashed = is_exact ? max_i64(most.shingles, most.numbers) : most.numbers;
+    article->places = arena_take(scratch, most.tokens, sizeof *article->places);
+    article->ends = arena_take(scratch, most.passages, sizeof *article->ends);
+    article->recurs = arena_take(scratch, most.passages, sizeof *article->recurs);
+    article->figures = arena_take(scratch, most.numbers, sizeof *article->figures);
+    article->shingles = arena_take(scratch, most.shingles, sizeof *article->shingles);
+    article->sketch = arena_take(scratch, layout->body_bytes, sizeof *article->sketch);
+    article->minima = arena_take(scratch, bins, sizeof *article->minima);
+    article->members = arena_take(scratch, is_exact ? 2 * most.shingles : 0, sizeof *article->members);
+    article->slots = arena_take(scratch, slots_for(hashed), sizeof *article->slots);
+    article->lacks = arena_take(scratch, FILTER_BITS + 1, sizeof *article->lacks);
+    if (!article->places || !article->ends || !article->recurs || !article->figures || !article->shingles ||
+        !article->sketch || !article->minima || !article->members || !article->slots || !article->lacks)
+        return CORE_NO_MEMORY;
+    article->lacks[NO_WORD] = 0;
+    return 0;
+}
+
+/* ---- what the known item lacks of it ---- */
+
+/* Count the new words of the article, those in sentences that are new, and the share of sentences with a new word. */
+static void find_new_words(similarity *s, const article *article, double each_word, double *found_new) {
+    double new = 0, new_sentences = 0;
+    int64_t start = 0, sentences = 0, touched = 0;
+    for (int64_t sentence = 0; sentence < article->sentence_count; sentence++) {
+        int64_t end = article->ends[sentence], absent = 0, count = end - start;
+        for (; start < end; start++) absent += article->lacks[article->places[start]];
+        new += (double)absent;
+        if (count < SENTENCE_TOKENS) continue;
+        sentences++;
+        touched += absent > 0;
+        if ((double)absent * each_word >= NEW_SHARE * (double)count) new_sentences += (double)count;
+    }
+    s->new_sentences = (float)new_sentences;
+    s->spread = (float)((double)touched / (double)max_i64(sentences, 1));
+    *found_new = new;
+}
+
+/* Count the figures that the known item lacks, those of prose and all. */
+static void find_new_figures(similarity *s, const article *article, const uint8_t *filter, uint64_t figures,
+                             double each_number) {
+    int64_t numbers = article->is_article ? article->prose_figures : article->figure_count, anywhere = 0, in_prose = 0;
+    for (int64_t k = 0; k < article->figure_count; k++) {
+        bool is_absent = !has_number(filter, figures, (uint32_t)article->figures[k]);
+        anywhere += is_absent;
+        in_prose += is_absent && k < numbers;
+    }
+    s->numbers = (float)numbers;
+    s->new_numbers = (float)((double)in_prose * each_number);
+    s->new_numbers_anywhere = (float)((double)anywhere * each_number);
+}
+
+/* Count the words of the headline and those that the known item lacks; of these, those that its own text has too.
+ * headline: of the signature, whose lowest bits say so. Return how many words it has. */
+static int64_t find_new_headline_words(similarity *s, const uint32_t *words, const uint8_t *headline,
+                                       const uint8_t *filter) {
+    int64_t count = 0, lacking = 0, gains = 0;
+    for (int k = 0; k < HEADLINE_WORDS; k++) {
+        if (words[k] && !has_word(filter, words[k])) {
+            lacking++;
+            gains += headline[2 * k] & 1;
+        }
+        count += words[k] != 0;
+    }
+    s->new_headline_words = (float)lacking;
+    s->headline_gains = (float)gains;
+    return count;
+}
+
+/* Count the numbers of the headline, those that the known item lacks, and how many of these its own text has. */
+static void find_new_headline_numbers(similarity *s, const uint32_t *values, const article *article,
+                                      const uint8_t *filter, uint64_t figures) {
+    int64_t count = 0, lacking = 0, in_text = 0;
+    for (int k = 0; k < HEADLINE_NUMBERS; k++) {
+        count += values[k] != 0;
+        if (!values[k] || has_number(filter, figures, values[k])) continue;
+        lacking++;
+        for (int64_t f = 0; f < article->figure_count; f++) in_text += article->figures[f] == values[k];
+    }
+    s->headline_numbers = (float)count;
+    s->new_headline_numbers = (float)lacking;
+    s->headline_figures = (float)in_text;
+}
+
+void find_new(similarity *s, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
+              uint64_t figures, article *article) {
+    absence absent = absence_in(filter, figures);
+    double each_word = absent.each_word, new;
+    write_absent(filter, article->lacks);
+    find_new_words(s, article, each_word, &new);
+    double may_be_new = (new + DOUBT * sqrt(new + 1)) * each_word;
+    if (each_word >= 2 && s->log_size_ratio < FAR_LONGER) /* what cannot be known is not held */
+        new = new + DOUBT * sqrt(new + 1);
+    if (each_word >= FULL) { /* a longer text has nearly all words: ask its shingles */
+        if (s->log_size_ratio < FAR_LONGER) s->article_coverage = 0; /* of which chance has as many */
+        new = may_be_new = (1 - (double)s->article_coverage) * (double)article->place_count;
+        s->new_sentences = (float)new;
+        each_word = 1;
+    }
+    if (!article->is_article) s->new_sentences = 0;
+    find_new_figures(s, article, filter, figures, absent.each_number);
+    int64_t of_headline =
+        find_new_headline_words(s, news->texts.headline_words + item * HEADLINE_WORDS, headline, filter);
+    s->words = (float)article->place_count;
+    s->new_words = (float)(new * each_word);
+    if (!article->is_article) {
+        s->words = (float)((double)s->words + (double)of_headline);
+        s->new_words = s->new_words + s->new_headline_words;
+    }
+    /* No known shingle has a new word. This bounds what a sketch says of a short article and a long page. */
+    double lacking = max_f64(may_be_new, s->new_words) / max_f64(s->words, 1);
+    s->article_coverage = (float)min_f64(s->article_coverage, max_f64(1 - lacking, 0));
+    find_new_headline_numbers(s, news->texts.headline_numbers + item * HEADLINE_NUMBERS, article, filter, figures);
+    s->article_tokens = (float)article->length;
+    s->article_share = (float)((double)article->length / (double)max_i64(article->tokens, 1));
+}
+
+/* ---- for people ---- */
+
+int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures, most_new *found) {
+    largest sizes = {0, 0, 0, 0};
+    if (!fits(texts, i, &sizes)) return CORE_BAD_SIZE;
+    text_bounds text = bounds_of(texts, i);
+    int64_t at = text.token, sentence = text.token, most = 0, new = 0;
+    *found = (most_new){0};
+    for (const passage *one = texts->passages + text.first; one < texts->passages + text.last; one++) {
+        for (; at < one->end; at++) new += texts->words[at] < NO_WORD && !has_bit(filter, texts->words[at]);
+        if (!one->is_last) continue;
+        if (one->is_prose && new > most) {
+            most = new;
+            found->begin = sentence - text.token;
+            found->end = at - text.token;
+        }
+        sentence = at;
+        new = 0;
+    }
+    found->tokens = at - text.token;
+    for (int64_t k = texts->firsts[2 * i + 1]; k < texts->lasts[2 * i + 1] && found->number_count < MOST_NUMBERS; k++)
+        if (!has_number(filter, figures, texts->numbers[k].value))
+            found->numbers[found->number_count++] = texts->numbers[k].token - text.token;
+    for (int k = 0; k < HEADLINE_WORDS; k++) {
+        uint32_t hash = texts->headline_words[i * HEADLINE_WORDS + k];
+        found->is_headline_new |= hash && !has_word(filter, hash);
+    }
+    return found->number_count;
+}
