@@ -1,10 +1,24 @@
 /* Shingles, the hashes of each few adjacent words, letters or characters of a text, and what is made of a set of them:
- * a MinHash sketch, keys of bands, anchors, a SimHash, a packed set. Ideas and sources: shingles.py, simhash.py and
- * packed_sets.py. No hash is 0, which marks a free slot. */
+ * a MinHash sketch, keys of bands, anchors, a SimHash (simhash.py), a packed set (packed_sets.py). No hash is 0, which
+ * marks a free slot. A typing error changes n shingles of n letters, but three shingles of three words, which is all
+ * that a short post has around it.
+ *
+ * Band keys are index keys that two sets share with a probability that rises with their Jaccard. Anchors are index keys
+ * that two texts share if one contains part of the other: the k smallest hashes of the runs of eight words (ten
+ * characters) of a text, all in one table of the index in which any may meet any. If one text holds a share c of the
+ * other's runs, each anchor of the smaller text is in the larger one with probability c, and it is an anchor there too
+ * if it is small enough. So the index proposes what is contained, which MinHash bands miss: with k = 16, of the pairs
+ * of which one holds .6 of the other at a Jaccard below .5, .98 to .996 on five of eight corpora and .95 to 1.0 on all
+ * where one text is at most eight times the other; and all pairs from a Jaccard of .3 on.
+ *
+ * Sources: shingles over any kind of token, Broder, "On the resemblance and containment of documents", 1997; bands,
+ * Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", chapter 3; one-permutation hashing with empty bins, Li,
+ * Owen, Zhang 2012; b-bit values, Li, Koenig 2010; anchors, the bottom-k sketch of Broder's paper, used as keys.
+ */
 #include "core.h"
 
-/* Write the shingles of a text in order, with repeats; return their number, at most one a unit. A text shorter than its
- * shingle is one shingle. */
+/* Write the shingles of a text in order, with repeats; return their number, at most one a unit. A text shorter than
+ * its shingle is one shingle. */
 int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *restrict out) {
     const uint64_t *hashes = units->hashes;
     int64_t count = units->count, size = 0;
@@ -32,8 +46,8 @@ int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *r
 
 /* Write each hash once, in order of first occurrence; return their number. `out` may be `hashes`.
  *
- * slots: scratch, `slots_for(count)`. It holds positions in `out`, which are half as wide as hashes, so that it stays in
- * the first-level cache and is cleared quickly. */
+ * slots: scratch, `slots_for(count)`. It holds positions in `out`, which are half as wide as hashes, so that it stays
+ * in the first-level cache and is cleared quickly. */
 int64_t distinct(const uint64_t *hashes, int64_t count, uint32_t *slots, uint64_t *out) {
     int64_t size = slots_for(count), members = 0;
     uint64_t mask = (uint64_t)size - 1;
@@ -63,7 +77,7 @@ void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *min
     memset(minima, 0xFF, (size_t)bins * sizeof *minima);
     for (int64_t i = 0; i < count; i++) {
         uint64_t place = shift == 64 ? 0 : shingles[i] >> shift, least = minima[place];
-        minima[place] = shingles[i] < least ? shingles[i] : least; /* a branch would be mispredicted every second time */
+        minima[place] = shingles[i] < least ? shingles[i] : least; /* a branch would often be mispredicted */
     }
     for (int64_t i = 0; i < bins / 2; i++) {
         out[i] = (uint8_t)(nibble_of(minima[2 * i]) | nibble_of(minima[2 * i + 1]) << 4);
@@ -71,7 +85,7 @@ void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *min
 }
 
 /* Write one key for each band into an item's keys: a hash of its MinHash values; 0 (no key) without a shingle. narrow:
- * scratch, one a shingle. The inner loop is a multiplication and a minimum of 32 bits, which the compiler vectorises. */
+ * scratch, one a shingle. The compiler vectorises the inner loop, a multiplication and a minimum of 32 bits. */
 void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands, uint32_t *restrict narrow,
                uint32_t *keys) {
     uint32_t *out = keys + bands->first_column;
@@ -94,8 +108,8 @@ void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands
     }
 }
 
-/* Write the smallest distinct keys of some runs that are at most `limit`, at most `most`, ascending; return their number.
- * A run consists of the shingles i, i + step and i + last. */
+/* Write the smallest distinct keys of some runs that are at most `limit`, at most `most`, ascending; return their
+ * number. A run consists of the shingles i, i + step and i + last. */
 static int64_t least_keys(const uint64_t *shingles, int64_t runs, int64_t step, int64_t last, uint32_t limit,
                           int64_t most, uint32_t *keys) {
     int64_t found = 0;
@@ -113,8 +127,8 @@ static int64_t least_keys(const uint64_t *shingles, int64_t runs, int64_t step, 
     return found;
 }
 
-/* Write the smallest distinct keys of the runs of a text, at most `most`, ascending; 0 for the rest. A text shorter than
- * a run is one run. The hash is mixed once more, so that anchors are independent of the bins of a sketch. */
+/* Write the smallest distinct keys of the runs of a text, at most `most`, ascending; 0 for the rest. A text shorter
+ * than a run is one run. The hash is mixed once more, so that anchors are independent of the bins of a sketch. */
 void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys) {
     int64_t runs = count - last;
     memset(keys, 0, (size_t)most * sizeof *keys);
