@@ -106,7 +106,8 @@ def copied(pointer: int, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
 def address(array: NDArray[Any]) -> int:
     """Where the elements of a contiguous array begin. Raises ValueError if they do not lie one after the other."""
     try:
-        return ctypes.addressof(_BEGIN.from_buffer(array))  # a quarter of the time that array.ctypes takes
+        # A quarter of the time that array.ctypes takes.
+        return ctypes.addressof(_BEGIN.from_buffer(array))  # type: ignore[arg-type]
     except TypeError:  # also of one that is read-only
         if not array.flags.c_contiguous:
             raise ValueError(f"an array of shape {array.shape} is not contiguous; the core reads its memory") from None

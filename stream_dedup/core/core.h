@@ -730,8 +730,8 @@ CORE_API int64_t clocks_read(arena *scratch, clock_reading *reading);
 
 /* ---- pairs (pairs.c) ---- */
 
-/* evaluate.exact: sets of ranks, the members of set i at bounds[i] to bounds[i + 1], and where each prefix ends. `sizes`
- * counts also members of no other set; `lists` (ranks + 1): where the posting list of each rank begins. */
+/* evaluate.exact: sets of ranks, the members of set i at bounds[i] to bounds[i + 1], and where each prefix ends. sizes:
+ * with members of no other set; lists (ranks_shared + 1): where the posting list of each rank begins. */
 typedef struct {
     const int32_t *ranks;
     const int64_t *bounds, *sizes, *ends, *lists;

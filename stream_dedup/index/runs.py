@@ -17,7 +17,7 @@ Two alternatives are not worth it, measured at 10 M rows:
   (50 of 600 bytes per original), and copies pay for both lookups.
 
 Which runs are merged is size-tiered, like in a log-structured merge tree (O'Neil et al. 1996), but only *adjacent* runs
-are, so the list stays sorted by row. Large merges run in one background thread: the kernels release the interpreter
+are, so the list stays sorted by row. Large merges run in one background thread: the core releases the interpreter
 lock, their inputs never change, and the owning thread swaps the result in at its next call. So there are no locks, and
 lookups continue on the old runs meanwhile. Merges do not affect which rows a lookup returns. `_release` then returns
 the memory of the merged runs.
@@ -138,8 +138,6 @@ def build_run(base: int, keys: Keys, first_columns: Rows, newest: int) -> Run:
     >>> [(keys.tolist(), offsets.tolist()) for keys, offsets, _ in run.tables()]
     [([5, 7], [1, 0]), ([1, 1, 2, 7], [0, 1, 0, 1])]
     """
-    if keys.shape[1] != first_columns[-1]:
-        raise ValueError(f"{keys.shape[1]} keys a row; the tables have {first_columns[-1]} columns")
     sorted_keys, offsets = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
     columns, starts = np.ascontiguousarray(keys.T), np.empty_like(first_columns)
     into = starts, sorted_keys, offsets
@@ -162,8 +160,9 @@ def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
     kept = int(np.count_nonzero(alive))
     most = len(older.keys) + len(newer.keys)
     keys, offsets = np.empty(most, np.uint32), np.empty(most, np.uint32)
-    starts, dead = np.empty_like(older.starts), kept < older.rows + newer.rows
-    size = call("run_merge", older.packed, newer.packed, alive if dead else None, len(alive), starts, keys, offsets)
+    starts, some_dead = np.empty_like(older.starts), kept != older.rows + newer.rows
+    is_kept = alive if some_dead else None
+    size = call("run_merge", older.packed, newer.packed, is_kept, len(alive), starts, keys, offsets)
     return _run(older.base, newer.end, kept, starts, keys, offsets, size, max(older.newest, newer.newest))
 
 

@@ -1,11 +1,16 @@
 """The number of candidates is bounded for every batch, and the best ones are among them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from stream_dedup.dedup.candidates import MAX_CANDIDATES
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
+from stream_dedup.errors import InputError
+from stream_dedup.index.hybrid import Found
+from stream_dedup.index.probe import ROW_SHIFT
 from stream_dedup.news.item import Item
 from tests.dedup.world import judged, told
 from tests.evaluate.news import words
@@ -47,3 +52,21 @@ def test_an_original_with_the_same_id_is_found_among_many_closer_candidates(in_o
     again = Item("mine", crowd[0].title, f"{crowd[0].text} {news}", "mine.example", 10_000)
     verdicts = judged(Deduplicator(), [first, *crowd, again], 500 if in_one_batch else 50)
     assert told(verdicts[-1:]) == [("update", "mine")]
+
+
+@pytest.mark.parametrize(
+    "wrong", [1 << ROW_SHIFT, 1 << 31 << ROW_SHIFT, (1 << ROW_SHIFT) - 1], ids=["next", "far", "key"]
+)
+def test_a_row_that_is_not_remembered_is_refused(wrong: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    dedup = Deduplicator()
+    first, again = copies(2, 1)
+    dedup.apply(dedup.judge([first]))
+    find = dedup.index.find
+
+    def damaged(*arguments: Any) -> Found:
+        found = find(*arguments)
+        return found._replace(words=found.words + wrong)
+
+    monkeypatch.setattr(dedup.index, "find", damaged)
+    with pytest.raises(InputError, match="does not fit its data"):
+        dedup.judge([again])

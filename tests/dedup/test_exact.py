@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.evaluate.exact import body_sets, fidelity
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index import rows
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
+from tests.dedup.world import judged
 from tests.evaluate.news import copies
 
 EXACT = load_settings(fingerprint={"verify": "exact"})
@@ -45,3 +48,11 @@ def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) ->
     assert 0 < found.held_exactly < found.items
     assert found.sketch_bytes == pytest.approx(2.3 * 118, rel=0.05)  # 118 shingles; 24 bits less log2(118), and 1.5
     assert fidelity(news, sets, Settings(), 0.8).agreement < 1.0
+
+
+def test_bodies_beyond_four_gigabytes_are_read_where_they_are(
+    news: list[Item], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = judged(Deduplicator(EXACT), news, 50)
+    monkeypatch.setattr(rows, "_MAX_UINT32", 5000)  # bytes
+    assert judged(Deduplicator(EXACT), news, 50) == plain

@@ -49,7 +49,8 @@ def fresh(settings: Settings, confirmed: list[Delta]) -> Deduplicator:
 def recurring(dedup: Deduplicator) -> set[int]:
     """The passages that count as boilerplate for an item whose window begins a day before the watermark."""
     entries, begin = dedup.boilerplate.entries, (dedup.watermark - 24 * HOUR) // 1000
-    found: list[int] = entries[(entries[:, 0] > 0) & (entries[:, -1] >= max(begin, 1)), 0].tolist()
+    is_recurring = (entries["hash"] > 0) & (entries["seen"][:, -1] >= max(begin, 1))
+    found: list[int] = entries["hash"][is_recurring].tolist()
     return set(found)
 
 

@@ -7,8 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from stream_dedup.changelog.block import decode, encode
+from stream_dedup.dedup.clocks import CLOCK, Clocks
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
+from stream_dedup.errors import InputError
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from tests.dedup import world
@@ -188,3 +190,14 @@ def test_beyond_the_most_originals_those_that_came_first_are_forgotten(size: int
     assert [str(v.kind) for v in verdicts[len(numbers) :]] == list(copies.values())
     assert len(dedup) <= MOST + 2**16
     assert dedup.evicted == dedup.rows.next_row - MOST
+
+
+@pytest.mark.parametrize("damage", [{"count": -1}, {"weight": -1}, {"times": 2**63 - 1}])
+def test_damaged_clocks_of_a_restored_state_are_refused(damage: dict[str, int]) -> None:
+    clocks = Clocks(window=DAY)
+    states = np.zeros(1, CLOCK)
+    for name, value in damage.items():
+        states[name] = value
+    clocks.set(states, NOW, 0)
+    with pytest.raises(InputError, match="damaged"):
+        clocks.read(np.array([NOW]), np.zeros(1, np.int32))

@@ -35,6 +35,14 @@ def test_arrays_may_be_read_only_and_lie_anyhow():
         merge(index)
 
 
+def test_keys_of_another_number_of_columns_are_refused():
+    index = HybridIndex(range(2), background=False)
+    for use in (lambda keys: index.add(keys, at(0)), lambda keys: index.lookup(keys, at(0))):
+        with pytest.raises(ValueError, match="1 keys an item; the index has 2 columns"):
+            use(keys_of([7]))
+    assert index._times.next_row == 0
+
+
 def test_a_bucket_of_thousands_in_a_full_answer():
     index = HybridIndex(range(1), background=False, bucket_limit=3000)
     index.add(np.full((5000, 1), 7, U32), np.zeros(5000, np.int64))
