@@ -445,7 +445,7 @@ typedef struct {
     uint8_t *signatures; /* zeros before */
     uint32_t *keys;      /* zeros before */
     int64_t key_columns;
-    uint8_t *word_sets;                          /* (n, WORD_SET_BYTES), zeros before */
+    uint8_t *word_sets;                          /* (n, WORD_SET_BYTES) */
     uint32_t *headline_words, *headline_numbers; /* zeros before */
     int64_t *firsts, *lasts;                     /* (n, 2) the passages and the numbers of each text */
     int64_t *set_ends;                           /* (count + 1) of the packed sets; NULL: none are made */

@@ -151,16 +151,19 @@ static void add_simhash(scratch_lists *work, uint8_t *signature) {
 static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
-    uint8_t *filter = signature + recipe->filter, *word_set = out->word_sets + row * WORD_SET_BYTES;
+    uint8_t *filter = signature + recipe->filter, word_set[WORD_SET_BYTES] = {0};
     uint16_t *places = out->words + out->word_count;
     find_words(&work->tokens, work->tables->seed, work->words);
-    for (int64_t j = 0; j < work->tokens.count; j++) {
-        uint32_t hash = work->words[j];
+    const uint32_t *hashes = work->words;
+    for (int64_t j = 0, count = work->tokens.count; j < count; j++) {
+        uint32_t hash = hashes[j];
         places[j] = hash ? (uint16_t)bit_of_word(hash) : FILTER_BITS;
         if (!hash) continue;
         set_bit(filter, places[j]);
         set_bit(word_set, hash >> 17);
     }
+    /* Made in the first-level cache: its bits lie anywhere in 4 KB, and the rows of all items are not in the cache. */
+    memcpy(out->word_sets + row * WORD_SET_BYTES, word_set, sizeof word_set);
     const uint32_t *words = out->headline_words + row * recipe->headline_features;
     for (int64_t j = 0; j < recipe->headline_features && words[j]; j++) set_bit(filter, bit_of_word(words[j]));
     number *own = out->numbers + out->number_count;

@@ -1,10 +1,24 @@
 /* Shingles, the hashes of each few adjacent words, letters or characters of a text, and what is made of a set of them:
- * a MinHash sketch, keys of bands, anchors, a SimHash, a packed set. Ideas and sources: shingles.py, simhash.py and
- * packed_sets.py. No hash is 0, which marks a free slot. */
+ * a MinHash sketch, keys of bands, anchors, a SimHash (simhash.py), a packed set (packed_sets.py). No hash is 0, which
+ * marks a free slot. A typing error changes n shingles of n letters, but three shingles of three words, which is all
+ * that a short post has around it.
+ *
+ * Band keys are index keys that two sets share with a probability that rises with their Jaccard. Anchors are index keys
+ * that two texts share if one contains part of the other: the k smallest hashes of the runs of eight words (ten
+ * characters) of a text, all in one table of the index in which any may meet any. If one text holds a share c of the
+ * other's runs, each anchor of the smaller text is in the larger one with probability c, and it is an anchor there too
+ * if it is small enough. So the index proposes what is contained, which MinHash bands miss: with k = 16, of the pairs
+ * of which one holds .6 of the other at a Jaccard below .5, .98 to .996 on five of eight corpora and .95 to 1.0 on all
+ * where one text is at most eight times the other; and all pairs from a Jaccard of .3 on.
+ *
+ * Sources: shingles over any kind of token, Broder, "On the resemblance and containment of documents", 1997; bands,
+ * Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", chapter 3; one-permutation hashing with empty bins, Li,
+ * Owen, Zhang 2012; b-bit values, Li, Koenig 2010; anchors, the bottom-k sketch of Broder's paper, used as keys.
+ */
 #include "core.h"
 
-/* Write the shingles of a text in order, with repeats; return their number, at most one a unit. A text shorter than its
- * shingle is one shingle. */
+/* Write the shingles of a text in order, with repeats; return their number, at most one a unit. A text shorter than
+ * its shingle is one shingle. */
 int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *restrict out) {
     const uint64_t *hashes = units->hashes;
     int64_t count = units->count, size = 0;
@@ -32,8 +46,8 @@ int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *r
 
 /* Write each hash once, in order of first occurrence; return their number. `out` may be `hashes`.
  *
- * slots: scratch, `slots_for(count)`. It holds positions in `out`, which are half as wide as hashes, so that it stays in
- * the first-level cache and is cleared quickly. */
+ * slots: scratch, `slots_for(count)`. It holds positions in `out`, which are half as wide as hashes, so that it stays
+ * in the first-level cache and is cleared quickly. */
 int64_t distinct(const uint64_t *hashes, int64_t count, uint32_t *slots, uint64_t *out) {
     int64_t size = slots_for(count), members = 0;
     uint64_t mask = (uint64_t)size - 1;
@@ -63,7 +77,7 @@ void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *min
     memset(minima, 0xFF, (size_t)bins * sizeof *minima);
     for (int64_t i = 0; i < count; i++) {
         uint64_t place = shift == 64 ? 0 : shingles[i] >> shift, least = minima[place];
-        minima[place] = shingles[i] < least ? shingles[i] : least; /* a branch would be mispredicted every second time */
+        minima[place] = shingles[i] < least ? shingles[i] : least; /* a branch would often be mispredicted */
     }
     for (int64_t i = 0; i < bins / 2; i++) {
         out[i] = (uint8_t)(nibble_of(minima[2 * i]) | nibble_of(minima[2 * i + 1]) << 4);
@@ -71,7 +85,7 @@ void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *min
 }
 
 /* Write one key for each band into an item's keys: a hash of its MinHash values; 0 (no key) without a shingle. narrow:
- * scratch, one a shingle. The inner loop is a multiplication and a minimum of 32 bits, which the compiler vectorises. */
+ * scratch, one a shingle. The compiler vectorises the inner loop, a multiplication and a minimum of 32 bits. */
 void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands, uint32_t *restrict narrow,
                uint32_t *keys) {
     uint32_t *out = keys + bands->first_column;
@@ -94,55 +108,88 @@ void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands
     }
 }
 
-/* Write the smallest distinct keys of the runs of a text, at most `most`, ascending; 0 for the rest. A text shorter than
- * a run is one run. The hash is mixed once more, so that anchors are independent of the bins of a sketch. */
-void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys) {
+/* Write the smallest distinct keys of some runs that are at most `limit`, at most `most`, ascending; return their
+ * number. A run consists of the shingles i, i + step and i + last. */
+static int64_t least_keys(const uint64_t *shingles, int64_t runs, int64_t step, int64_t last, uint32_t limit,
+                          int64_t most, uint32_t *keys) {
     int64_t found = 0;
-    memset(keys, 0, (size_t)most * sizeof *keys);
-    if (!most || !count) return;
-    if (count <= last) {
-        uint64_t hash = 0;
-        for (int64_t i = 0; i < count; i++) hash = rolled(hash, shingles[i]);
-        keys[0] = narrowed(mix(hash));
-        return;
-    }
-    for (int64_t i = 0; i < count - last; i++) {
+    for (int64_t i = 0; i < runs; i++) {
         uint32_t key = narrowed(mix(rolled(rolled(shingles[i], shingles[i + step]), shingles[i + last])));
-        if (found == most && key >= keys[most - 1]) continue;
+        if (key > limit) continue;
         int64_t place = found;
         while (place && keys[place - 1] >= key) place--;
         if (place < found && keys[place] == key) continue;
         for (int64_t move = min_i64(found, most - 1); move > place; move--) keys[move] = keys[move - 1];
         keys[place] = key;
         found = min_i64(found + 1, most);
+        if (found == most) limit = keys[most - 1] - 1;
     }
+    return found;
+}
+
+/* Write the smallest distinct keys of the runs of a text, at most `most`, ascending; 0 for the rest. A text shorter
+ * than a run is one run. The hash is mixed once more, so that anchors are independent of the bins of a sketch. */
+void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys) {
+    int64_t runs = count - last;
+    memset(keys, 0, (size_t)most * sizeof *keys);
+    if (!most || !count) return;
+    if (runs <= 0) {
+        uint64_t hash = 0;
+        for (int64_t i = 0; i < count; i++) hash = rolled(hash, shingles[i]);
+        keys[0] = narrowed(mix(hash));
+        return;
+    }
+    /* Keys are spread evenly: of all, three times as many as are sought lie below this limit, but in texts that repeat
+     * themselves. That saves half of the insertions. */
+    uint64_t limit = (uint64_t)most * 3 * (UINT32_MAX / (uint64_t)runs);
+    if (limit < UINT32_MAX && least_keys(shingles, runs, step, last, (uint32_t)limit, most, keys) == most) return;
+    least_keys(shingles, runs, step, last, UINT32_MAX, most, keys);
 }
 
 /* ---- SimHash ---- */
 
-static int64_t weight_of(uint64_t feature, const simhash_recipe *recipe) {
+static uint32_t weight_of(uint64_t feature, const simhash_recipe *recipe) {
     if (recipe->weighting != RARITY) return 1;
     uint64_t mask = (uint64_t)recipe->slots - 1, slot = mix(feature) & mask;
     for (; recipe->features[slot]; slot = (slot + 1) & mask) {
         if (recipe->features[slot] == feature) return recipe->weights[slot];
     }
-    return recipe->unseen;
+    return (uint32_t)recipe->unseen;
 }
 
-/* Add a weight to the votes for each bit of a hash that is one. The compiler vectorises the loop. */
-static inline void vote(uint64_t hash, int64_t weight, int64_t *restrict votes) {
-    for (int bit = 0; bit < 64; bit++) votes[bit] += weight & -(int64_t)(hash >> bit & 1);
+typedef uint32_t lanes __attribute__((vector_size(16)));
+enum { LANES = 4, VOTES = 64 / LANES };
+
+/* Add a weight to the votes for each bit of a hash that is one. */
+static inline void vote(uint64_t hash, uint32_t weight, lanes *votes) {
+    for (int half = 0; half < 2; half++) {
+        uint32_t bits = (uint32_t)(hash >> 32 * half);
+        lanes bit = {1, 2, 4, 8};
+        for (int k = 0; k < VOTES / 2; k++, bit <<= LANES) {
+            votes[half * VOTES / 2 + k] += (lanes)((bits & bit) == bit) & weight;
+        }
+    }
 }
+
+/* Features whose weights, of 16 bits, have a sum of 32 bits. */
+enum { SUMMED = 1 << 16 };
 
 /* Write the SimHash of features; 0 without a feature. features: distinct ones if the weighting is UNIFORM. */
 void simhash(const uint64_t *features, int64_t count, const simhash_recipe *recipe, uint64_t *out) {
-    int64_t votes[2][64] = {{0}}, total = 0;
-    for (int64_t j = 0; j < count; j++) {
-        int64_t weight = weight_of(features[j], recipe);
-        total += weight;
-        /* The lowest bit of a feature's hash is always set; mixing once more makes every bit fair. */
-        vote(mix(features[j]), weight, votes[0]);
-        if (recipe->words == 2) vote(mix(features[j] ^ GOLDEN), weight, votes[1]); /* another function of the feature */
+    uint64_t votes[2][64] = {{0}}, total = 0;
+    for (int64_t start = 0; start < count; start += SUMMED) {
+        lanes part[2][VOTES] = {{{0}}};
+        for (int64_t j = start; j < min_i64(start + SUMMED, count); j++) {
+            uint32_t weight = weight_of(features[j], recipe);
+            total += weight;
+            /* The lowest bit of a feature's hash is always set; mixing once more makes every bit fair. */
+            vote(mix(features[j]), weight, part[0]);
+            if (recipe->words == 2) vote(mix(features[j] ^ GOLDEN), weight, part[1]); /* another function of it */
+        }
+        for (int bit = 0; bit < 64; bit++) {
+            votes[0][bit] += part[0][bit / LANES][bit % LANES];
+            votes[1][bit] += part[1][bit / LANES][bit % LANES];
+        }
     }
     for (int64_t word = 0; word < recipe->words; word++) {
         out[word] = 0;

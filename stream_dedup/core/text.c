@@ -106,7 +106,8 @@ static bool fold_by_table(folding *text, const token_tables *tables) {
 
 /* Write the folded bytes without ignored characters, and SLACK spaces; return their number, -1 if the tables cannot
  * fold the text. Blocks are read only within the text: the last one is a copy. */
-static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tables, uint8_t *out, bool *has_characters) {
+static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tables, uint8_t *out,
+                    bool *has_characters) {
     folding text = {start, start, start + size, out, false};
     while (text.at < text.end) {
         int64_t left = text.end - text.at;

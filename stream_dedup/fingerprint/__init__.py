@@ -1,6 +1,7 @@
-"""Fingerprints of items under one scheme: tokens, shingles, MinHash or SimHash, signatures and index keys.
+"""Fingerprints of items under one scheme: signatures to compare and store, and keys to look up candidates.
 
-By the path of a text: characters (classes, folding, Chinese words), tokens, shingles (and their MinHash: sketch, keys,
-anchors), word_filter (words, numbers), sentences (passages), simhash (with its keys) and packed_sets, all called by the
-kernel; fingerprint passes items to the kernel; scheme says what is made; bits has what compiled code shares.
+fingerprint passes items to the core (kernel: its structs and calls); scheme says what is made; characters and letters
+have the tables that fold a text, simhash the weights and keys of SimHashes, word_filter and packed_sets what the index
+stores of words and of exact sets. By the path of a text, the core has core/text.c, sentences.c, words.c, shingles.c
+and, for all of it, fingerprint.c.
 """

@@ -5,7 +5,7 @@ Khmer, Burmese, Tibetan), each character is a token, so that no script is droppe
 `chinese = "words"`, Chinese is segmented into words first.
 
 Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters), with one letter in
-place of those that stand for one another (letters.py), and after full case folding. With `folding_table()`, tokens.py
+place of those that stand for one another (letters.py), and after full case folding. With `folding_table()`, the core
 folds a text to exactly the characters of `fold`, or reports that the table cannot fold it. News is ASCII except for
 some quotes, dashes and accents, and Python's passes over such a text cost more than its whole fingerprint. The table
 folds characters that no neighbour can change (Unicode Standard Annex 15, "stable code points"), or whose neighbours are

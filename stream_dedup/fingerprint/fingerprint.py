@@ -247,7 +247,7 @@ class Fingerprinter:
         return Rows(
             signatures,
             keys=np.zeros((n, self.scheme.key_columns), np.uint32),
-            word_sets=np.zeros((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
+            word_sets=np.empty((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
             headline_words=np.zeros((n, HEADLINE_FEATURES), np.uint32),
             headline_numbers=np.zeros((n, MOST_HEADLINE_NUMBERS), np.uint32),
             firsts=np.zeros((n, 2), np.int64),

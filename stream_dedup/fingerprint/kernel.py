@@ -145,7 +145,7 @@ class _Outputs(Struct, name="fingerprint_outputs"):
 
 
 class Rows(NamedTuple):
-    """The arrays that the core fills, one row for each item; zeros before.
+    """The arrays that the core fills, one row for each item; zeros before, but word_sets.
 
     signatures: `Scheme.signature_dtype`; keys: (n, columns) uint32; word_sets: (n, 4096) uint8, of the words
     of each text by 15 bits of their hashes; headline_words: (n, features) and headline_numbers: (n, 8) uint32, ended by

@@ -40,7 +40,7 @@ _UNUSED = {
 }
 
 
-# A seed of the settings has 32 bits; the kernel recognises a salted one by this bit, see tokens.py.
+# A seed of the settings has 32 bits; the core recognises a salted one by this bit, see `hash_word`.
 _SALTED = 1 << 63
 
 

@@ -43,7 +43,7 @@ VERSION = 1
 """Part of the scheme id: raise it when a SimHash changes."""
 
 UNIFORM, TF, IDF = 0, 1, 2
-# As in core.h.
+
 
 # -- weights --------------------------------------------------------------------------------------------
 
