@@ -1,7 +1,8 @@
 """The rule for one pair of items, two models: anything new? the same article? decide.py asks it.
 
-In: `SIMILARITY` records of pairs. Out: log-odds. Pure functions; every number comes from pages that people read, and
-from articles that were changed on purpose.
+In: `SIMILARITY` records of pairs. Out: log-odds. The core computes them (core/rule.c, a line for each feature), with
+the names, weights and thresholds of this module. Every number comes from pages that people read, and from articles that
+were changed on purpose.
 
 **Is anything new?** Would a reader of the earlier item miss something if the new one were never shown? `novelty_logit`
 estimates how likely that is, from what the new item's article has that the earlier one lacks (words, sentences,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
+from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate, log_for
+from stream_dedup.errors import InputError
 from tests.dedup.world import DAY, HOUR, START
 
 WAYS = 4
@@ -91,3 +92,22 @@ def test_a_table_restored_from_the_window_equals_the_running_one(seed: int) -> N
             compared += sum(found)
     assert compared >= 3
     assert np.count_nonzero(running.entries["hash"]) == WAYS, "the bucket overflowed"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_counted_is_undone(seed: int) -> None:
+    random, table = np.random.default_rng(seed), Boilerplate()
+    hashes = np.array(of_one_bucket(40), np.uint32)
+    see(table, START, *hashes[:WAYS].tolist())
+    before, log = table.entries.copy(), log_for(90)
+    for hour in range(3):
+        table.add(random.choice(hashes, 30), np.array([7, 0, 23]), np.full(3, START + hour * HOUR), log)
+    assert not np.array_equal(table.entries, before)
+    table.undo(log)
+    assert np.array_equal(table.entries, before)
+
+
+@pytest.mark.parametrize("counts", [[2, 2], [-1], [2**62, 2**62]])
+def test_counts_that_do_not_fit_the_hashes_are_refused(counts: list[int]) -> None:
+    with pytest.raises(InputError, match="does not fit"):
+        Boilerplate().add(np.arange(1, 4, dtype=np.uint32), np.array(counts), np.full(len(counts), START))

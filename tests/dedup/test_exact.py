@@ -5,6 +5,7 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
+from stream_dedup.errors import InputError
 from stream_dedup.evaluate.exact import body_sets, fidelity
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -56,3 +57,20 @@ def test_bodies_beyond_four_gigabytes_are_read_where_they_are(
     plain = judged(Deduplicator(EXACT), news, 50)
     monkeypatch.setattr(rows, "_MAX_UINT32", 5000)  # bytes
     assert judged(Deduplicator(EXACT), news, 50) == plain
+
+
+def test_a_body_that_is_cut_short_is_compared_as_far_as_it_is_stored(news: list[Item]) -> None:
+    prints = Fingerprinter(Scheme(EXACT.fingerprint))(news[:40])
+    later, earlier = np.arange(1, 40), np.arange(39)
+    for size in (0, 1, 9, 400):
+        cut = [body[:size] for body in prints.bodies]
+        found = compare(prints, prints.signatures, later, earlier, cut)
+        shares = found["containment"][~np.isnan(found["containment"])]
+        assert ((shares >= 0) & (shares <= 1)).all()
+
+
+@pytest.mark.parametrize(("later", "earlier"), [(-1, 0), (10, 0), (1, -1), (1, 10), (2**62, 0)])
+def test_a_position_that_is_none_is_refused(later: int, earlier: int, news: list[Item]) -> None:
+    prints = Fingerprinter(Scheme(EXACT.fingerprint))(news[:10])
+    with pytest.raises(InputError, match="does not fit"):
+        compare(prints, prints.signatures, np.array([later]), np.array([earlier]))

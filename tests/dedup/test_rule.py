@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from stream_dedup.dedup import rule
 from stream_dedup.dedup.rule import (
     FACT,
     FIXED,
@@ -22,6 +23,7 @@ from stream_dedup.dedup.rule import (
 )
 from stream_dedup.dedup.similarity import SIMILARITY, unknown
 from stream_dedup.dedup.trees import parts_of
+from stream_dedup.errors import ConfigError
 from stream_dedup.settings import DecisionSettings
 from stream_dedup.settings.judging import NOVELTY_NAMES
 
@@ -210,3 +212,12 @@ def test_plain_similarity_decides_alone(why: str, values: dict[str, Any], has_wo
     judged = judge_pairs(pair(**values), thresholds(decision, has_words=has_words))
     assert (judged.is_held.tolist(), judged.is_same.tolist()) == ([expected], [expected]), why
     assert np.isnan(judged.logit).all()
+
+
+@pytest.mark.parametrize("of", range(3))
+def test_a_core_that_asks_for_other_features_is_refused(of: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [list(one) for one in (NOVELTY, KINSHIP, FIXED)]
+    names[of][0] = "moon"
+    monkeypatch.setattr(rule, "_NAMES", names)
+    with pytest.raises(ConfigError, match=r"asks for the features .*, rule\.py for .*moon.*compile it again"):
+        rule._check_names()
