@@ -128,6 +128,7 @@ static inline uint64_t high_bits(bytes16 block) {
 enum {
     SLACK = 128, /* spaces behind a folded text, because it is read in blocks */
     GROWTH = 3,  /* most folded bytes for each byte of a text */
+    MOST_TEXT_BYTES = INT32_MAX / GROWTH - SLACK, /* places in a folded text have 32 bits */
 };
 
 /* Classes of characters, and how the others than ASCII are folded: characters.py. */

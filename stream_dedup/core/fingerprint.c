@@ -22,10 +22,9 @@ typedef struct {
     int64_t headline_size;
 } scratch_lists;
 
-static bool make_room(scratch_lists *work, const text_batch *batch) {
+/* Make room for a text of `longest` bytes. */
+static bool make_room(scratch_lists *work, int64_t longest) {
     arena *scratch = work->scratch;
-    int64_t longest = 0;
-    for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
     int64_t bytes = GROWTH * longest + 2 * SLACK, tokens = most_tokens(longest);
     int64_t units = work->recipe->of_letters ? bytes : tokens;
     token_list *list = &work->tokens;
@@ -263,7 +262,10 @@ CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, cons
                                    const fingerprint_recipe *recipe, fingerprint_outputs *out) {
     arena_reset(scratch);
     scratch_lists work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
-    if (!make_room(&work, batch)) return CORE_NO_MEMORY;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
+    if (longest > MOST_TEXT_BYTES) return CORE_BAD_SIZE;
+    if (!make_room(&work, longest)) return CORE_NO_MEMORY;
     if (!recipe->simhash.words && !begin_parts(scratch, batch, out)) return CORE_NO_MEMORY;
     int64_t unfolded = 0;
     for (int64_t k = 0; k < batch->count; k++) {

@@ -234,7 +234,7 @@ CORE_API int64_t utf8_of_strings(void *const *strings, int64_t count, const char
 /* The tokens of one text, for who asks for them alone: `tokens` has room for `most_tokens` and for the folded text with
  * SLACK. Returns 1 if the tables can fold the text, else 0. */
 CORE_API int64_t tokens_of_text(const uint8_t *text, int64_t size, const token_tables *tables, token_list *tokens) {
-    return tokenise(text, size, tables, tokens);
+    return size > MOST_TEXT_BYTES ? CORE_BAD_SIZE : tokenise(text, size, tables, tokens);
 }
 
 /* Start and end of each word, or character of a script without spaces, among code points: (count, 2) at most. Returns
