@@ -85,7 +85,7 @@ def build_changed() -> None:
 
 
 def get_build_hook() -> type:
-    """Return the hook; hatchling calls this. Nobody else has hatchling."""
+    """Return the hook. hatchling calls this, and only where it builds is hatchling installed."""
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
     class Hook(BuildHookInterface[Any]):
