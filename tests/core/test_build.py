@@ -50,11 +50,11 @@ def test_the_compiler_is_that_of_cc(tmp_path: Path) -> None:
     log, own = tmp_path / "log", tmp_path / "own cc"
     own.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec {" ".join(COMPILER)} "$@"\n')
     own.chmod(0o755)
-    done = run(copy_of_the_core(tmp_path / "core"), CC=f"'{own}' -DMARK", PATH=os.environ["PATH"])
+    done = run(copy_of_the_core(tmp_path / "core"), CC=f"'{own}' -DOWN_COMPILER", PATH=os.environ["PATH"])
     assert done.returncode == 0, done.stderr
     lines = log.read_text().splitlines()
     assert len(lines) == len(list(build.FOLDER.glob("*.c"))) + 1, "each file, and the library"
-    assert all(line.startswith("-DMARK ") for line in lines)
+    assert all(line.startswith("-DOWN_COMPILER ") for line in lines)
 
 
 @needs_compiler
