@@ -10,7 +10,6 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 FORGOTTEN = int(np.iinfo(np.int64).min)
@@ -37,12 +36,11 @@ def windows_since(horizons: NDArray[np.int64]) -> Windows:
     return np.column_stack((horizons * 0, horizons, everything, horizons, everything))
 
 
-@register_jitable(inline="always")
-def is_visible(time, is_recent, windows, item):  # type: ignore[no-untyped-def]
+def is_visible(time: int, is_recent: bool, windows: Windows, item: int) -> bool:
     """Whether a row with this time counts for an item; the core has the same for itself (core.h)."""
     if is_recent:
-        return windows[item, LOW] <= time <= windows[item, HIGH] or time == ANY_TIME
-    return windows[item, OLD_LOW] <= time <= windows[item, OLD_HIGH]
+        return bool(windows[item, LOW] <= time <= windows[item, HIGH] or time == ANY_TIME)
+    return bool(windows[item, OLD_LOW] <= time <= windows[item, OLD_HIGH])
 
 
 class RowTimes:
