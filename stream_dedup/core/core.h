@@ -795,7 +795,7 @@ typedef struct segment {
 
 enum { SEGMENT_BITS = 16 };
 
-/* A batch that is judged: `Batch` in decide.py. */
+/* A batch that is judged: `_Batch` in decide.py. */
 typedef struct batch {
     const subject *subjects;
     outcome *outcomes;

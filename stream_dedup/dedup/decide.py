@@ -77,7 +77,7 @@ DELETION = core.record("deletion", [("before", "<i8"), ("name", "<u8")])
 """Originals to forget. before: the deletion comes before this addition; name: an id or a version."""
 
 
-class Batch(core.Struct, name="batch"):
+class _Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
     _fields_ = (
@@ -148,7 +148,7 @@ def decide(
     arrival_rows, arrival_times = arrivals.table()
     forgets = sum(len(delta.forgotten) for delta in earlier)
     bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
-    batch = Batch(
+    batch = _Batch(
         subjects=subjects, outcomes=outcomes, items=signatures_of(signatures, bodies), settled=settled,
         keys=keys, links=links, dont_care_bits=index.nearness.dont_care_bits, columns=keys.shape[1],
         max_hamming=index.nearness.max_hamming, bucket_limit=limit,
