@@ -5,6 +5,7 @@ computes with one bit a byte or eight bytes at a time, is one loop here. Of the 
 (`characters`), the scheme and the rules for headlines.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -270,7 +271,7 @@ def sentences_of(tokens: list[Token], folded_text: bytes) -> list[tuple[int, boo
         mark, following = text[at : at + 1], text[at + 1]
         if mark not in (b"\n", b".", b"!", b"?") or (wrapped and mark == b"\n" and following > 0x20):
             continue
-        before = sum(end <= at for end in ends)
+        before = bisect_right(ends, at)
         if before == 0 or (out and out[-1][0] == before):
             continue
         if mark == b".":

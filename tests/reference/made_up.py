@@ -9,36 +9,22 @@ TALE = (
     "town said four hundred people use crossing every day to reach market and school internationalisation don't café "
     "Straße ЁЛКА новости समाचार नेपालको أخبار الوِزارَة می\u200cبندد הַגֶּשֶׁר 뉴스 İstanbul ﬁn naïve co-operate Zürich"
 )
-WORDS = TALE.split()
-FIGURES = [
-    "38",
-    "1,000",
-    "7.5",
-    "3:1",
-    "2026-11-23",
-    "१२३",
-    "٣٨",
-    "１２",
-    "2nd",
-    "G7",
-    "9" * 30,
-    "½",
-    "10:30,",
-    "4/5-6",
-]
-PIECES = [
-    *(*WORDS, *FIGURES, "新闻联播", "市长", "ข่าววันนี้", "ニュースｶﾞ", "iPhone17发布", "e\u0301", "\u1112\u1161\u11ab"),
-    *("…", "“quoted”", "—", "👩\u200d🚀", "\u200b", "\u00ad", "\x00", "\ud800", "\U000e0041", "’", "'", "_", "a" * 70),
-    *("Mr. Miller", "p.m.", "17. November", "Gov.", "info.elm at", "?!", "हुन्छ।", "新大桥通车。", "کیا۔", "؟", "\u0958"),
-    "Prices rose by 38 percent on Monday in all towns of the coast.",
-]
-SEPARATORS = [" ", " ", " ", "", ". ", ", ", "\n", "\n\n", "\n     ", "! ", "? ", "。", "।", " - ", " | ", ".", "\t"]
-HEADLINES = [
-    "Ferry over the Elm stopped after cracks were found - The Harbor Post", "Opinion | Who pays for the new bridge",
-    "CORRECTED-Bridge over the Elm costs 83 million", "Rates at 4.75 | Markets", "新桥今天正式通车_新闻网", "", "Elm",
-    "Ferry over the Elm stopped after cracks were found", "Elm beats Alder 3-1", "Alder beats Elm 3-1", "...",
-]  # fmt: skip
+NUMBERS = "38 1,000 7.5 3:1 2026-11-23 १२३ ٣٨ １２ 2nd G7 999999999999999999999999999999 ½ 10:30, 4/5-6"
+ODD = (
+    "新闻联播|市长|ข่าววันนี้|ニュースｶﾞ|iPhone17发布|e\u0301|\u1112\u1161\u11ab|…|“quoted”|—|👩\u200d🚀|\u200b|\u00ad|\x00|\ud800|\U000e0041|’|'|_|"
+    "Mr. Miller|p.m.|17. November|Gov.|info.elm at|?!|हुन्छ।|新大桥通车。|کیا۔|؟|\u0958|"
+    "İ\u0307|ﷺ½…ﬃ|\U000e0041é|可\uf9dc臺灣|می\u200c|फ़\u094d|ʼ＇׳|"
+    "Prices rose by 38 percent on Monday in all towns of the coast.| |.|. |, |\n|\n\n|\n     |! |? |。|।| - | _ |\t"
+)
+TITLES = (
+    "Ferry over the Elm stopped after cracks were found - The Harbor Post;Opinion | Who pays for the new bridge;Elm;;"
+    "CORRECTED-Bridge over the Elm costs 83 million;Rates at 4.75 | Markets;新桥今天正式通车_新闻网;"
+    "Elm beats Alder 3-1;Ferry over the Elm stopped after cracks were found;Alder beats Elm 3-1;..."
+)
+WORDS, FIGURES, HEADLINES = TALE.split(), NUMBERS.split(), TITLES.split(";")
+PIECES = [*WORDS, *FIGURES, *ODD.split("|"), "a" * 70]
 CHINESE = "市长星期一上午在河边宣布新大桥正式通车今天有三十八万人参加"
+FORM = "The council of the town has decided on the matter {} in its session of this week, and on nothing else."
 
 
 def sentence(draw: Random, script: str = "") -> str:
@@ -56,17 +42,11 @@ def sentence(draw: Random, script: str = "") -> str:
 def text_of(draw: Random, length: int) -> str:
     """`length` sentences and menu lines, of one script or of all."""
     script = draw.choice(["", "", "all", "Chinese"])
-    text = "".join(
-        draw.choice(["Home\n", "News 24\nSport and weather\n"]) if draw.random() < 0.15 else sentence(draw, script)
-        for _ in range(length)
-    )
+    menus = ["Home\n", "News 24\nSport and weather\n"]
+    text = "".join(draw.choice(menus) if draw.random() < 0.15 else sentence(draw, script) for _ in range(length))
     if draw.random() < 0.15:  # as a news wire wraps its lines
-        words, lines = text.split(), [""]
-        for word in words:
-            lines[-1] += f"{word} "
-            if len(lines[-1]) > 55:
-                lines.append("")
-        text = "\n".join(line.strip() for line in lines)
+        words = text.split()
+        text = "\n".join(" ".join(words[at : at + 9]) for at in range(0, len(words), 9))
     return text
 
 

@@ -29,7 +29,7 @@ from tests.reference.fingerprint import (
 HOUR = 3_600_000
 FULLEST, FULL = 0.97, 1 / (1 - 0.97)
 FAR_LONGER = -math.log(4)
-FEW = 15
+FEW, MAX_MEMBERS = 15, 1 << 16
 FLAGS = {"swapped", "reordered", "same_form", "same_source", "same_text", "same_id", "within_hamming", "corrects"}
 FLOATS = {
     *("body", "containment", "coverage", "article_coverage", "headline", "grounded", "distance", "log_size_ratio"),
@@ -74,9 +74,13 @@ def compare_sketches(left: bytes, right: bytes, n: int, m: int) -> tuple[float, 
 
 
 def common(left: set[int], right: set[int]) -> tuple[int, int, int]:
-    """The members that two sets of 24 bits a member share, with repeats, and the size of each."""
-    a, b = (Counter(h >> 40 for h in members) for members in (left, right))
-    return (a & b).total(), len(left), len(right)
+    """The members that two sets of 24 bits a member share, with repeats, and those of each that count: all, or of very
+    large sets those below the largest that both have stored.
+    """
+    stored = [sorted(h >> 40 for h in members)[:MAX_MEMBERS] for members in (left, right)]
+    ends = [one[-1] for one, of in zip(stored, (left, right), strict=True) if 0 < len(one) < len(of)]
+    a, b = (Counter(h for h in one if h < min(ends, default=math.inf)) for one in stored)
+    return (a & b).total(), a.total(), b.total()
 
 
 def share_of_new(jaccard: float, n: int, m: int) -> float:
@@ -208,8 +212,8 @@ def compare(
         s.body, s.containment, least = compare_sketches(new.body, known.body, n, m)
     elif n and m:
         shared, of_new, of_known = common(set(new.members), set(known.members))
-        least = shared / (of_new + of_known - shared)
-        s.body, s.containment = least, shared / min(of_new, of_known)
+        least = shared / max(of_new + of_known - shared, 1)
+        s.body, s.containment = least, shared / max(min(of_new, of_known), 1)
     if not scheme.layout:
         s.coverage = share_of_new(least, n, m)
         s.lost_words, s.gained_words, s.fewer_words = exchanged(known.filter, new.filter)
@@ -229,8 +233,8 @@ def compare(
     article = article_of(new, recurring)
     s.article_coverage = s.coverage
     if scheme.is_exact and article.shingles:
-        members = set(article.shingles)
-        s.article_coverage = common(members, set(known.members))[0] / len(members)
+        shared, of_article, _ = common(set(article.shingles), set(known.members))
+        s.article_coverage = shared / max(of_article, 1)
     elif article.shingles:
         size = min(len(article.shingles), n)
         sketch = sketch_of(article.shingles, scheme.settings.body_bins)

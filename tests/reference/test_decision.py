@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from stream_dedup.dedup.batch import Delta
@@ -22,7 +23,7 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import FingerprintSettings, load_settings
 from tests.reference.decision import Stream
 from tests.reference.fingerprint import fingerprint
-from tests.reference.made_up import article, edited
+from tests.reference.made_up import FORM, article, edited
 from tests.reference.similarity import FLAGS, FLOATS, compare
 
 HOUR = 3_600_000
@@ -55,6 +56,7 @@ def bits_of(values: dict[str, Any]) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(seed=st.integers(0, 2**32))
+@examples(max_examples=30)
 def test_the_similarities_of_a_pair_are_those_of_the_specification(family: str, seed: int) -> None:
     draw, scheme = Random(seed), Scheme(FingerprintSettings.model_validate(FAMILIES[family]))
     known = article(draw, "known", draw.randrange(40) * HOUR, draw.choice([0, 1, 4, 12]))
@@ -92,6 +94,8 @@ def stream(draw: Random, count: int, given_bits: bool) -> list[Item | Tombstone 
         if chance < 0.6 and items:
             before = draw.choice(items[-25:])
             item = edited(draw, before, draw.choice([before.id, f"{n}", f"{n}"]), time)
+        elif chance < 0.75:  # a form that is filled in again and again
+            item = Item(f"{n}", f"Report {n % 40} of the council", FORM.format(n % 90), "forms.example", time)
         else:
             item = article(draw, draw.choice([f"{n}", f"{n}", f"{n % 7}"]), time)
         bits = None
@@ -127,14 +131,21 @@ def test_every_verdict_and_its_evidence_are_those_of_the_specification(name: str
     draw, settings = Random(f"{name}{seed}"), load_settings(**SETTINGS[name])
     items = stream(draw, 220, given_bits=name == "given")
     reference, latest, start, told = Stream(settings), 1_700_000_000_000 + 150 * 24 * HOUR, 0, set[str]()
+    waiting, crowded = 0, 0
     with Deduplicator(settings) as dedup:
         while start < len(items):
             part = items[start : start + draw.choice([1, 2, 7, 40, 90])]
             batch = dedup.judge(part, latest)
-            dedup.apply(batch)
+            dedup.apply(batch, pending=True)
+            waiting += 1
+            while waiting > 2 or (waiting and draw.random() < 0.3):
+                dedup.confirm()
+                waiting -= 1
             for item, verdict in zip(part, batch.verdicts, strict=True):
                 assert verdict == reference.judge(item, latest), item
                 told.add(f"{verdict.kind} {verdict.stage}")
+                crowded += verdict.evidence is not None and verdict.evidence.candidates == 12
             check(batch.delta, reference)
             start += len(part)
     assert len(told) >= 7, told
+    assert crowded > 10 or name != "default"

@@ -1,21 +1,24 @@
 """The product's fingerprints are those of the specification, in every family and setting, bit for bit."""
 
 import random
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from stream_dedup.fingerprint import simhash
+from stream_dedup.fingerprint.characters import TABLE_SIZE
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 from tests.reference.fingerprint import Print, fingerprint
-from tests.reference.made_up import HEADLINES, PIECES, SEPARATORS, article
+from tests.reference.made_up import HEADLINES, PIECES, article, text_of
 
 SALT = "correct horse battery staple"
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -46,19 +49,19 @@ def texts_of(prints: Fingerprints, n: int) -> dict[str, Any]:
     if texts is None:
         return {}
     (first, number), (last, last_number) = texts.firsts[n].tolist(), texts.lasts[n].tolist()
-    p, ends = texts.passages, texts.passages.ends.tolist()
+    p, ends = texts.passages, texts.passages["end"].tolist()
     begin = ends[first - 1] if first else 0
     end = ends[last - 1] if last > first else begin
-    numbers = zip(texts.numbers.values.tolist(), texts.numbers.tokens.tolist(), strict=True)
+    numbers = texts.numbers[["value", "token"]].tolist()
     return {
         "places": texts.words[begin:end].tolist(),
-        "numbers": [(value, token - begin) for value, token in list(numbers)[number:last_number]],
+        "numbers": [(value, token - begin) for value, token in numbers[number:last_number]],
         "headline_words": [h for h in texts.headline_words[n].tolist() if h],
         "headline_numbers": [h for h in texts.headline_numbers[n].tolist() if h],
         "passages": [
             (
-                ends[k] - begin, int(p.hashes[k]), bool(p.is_prose[k]), bool(p.is_last[k]),
-                texts.shingles[p.first_shingles[k] : p.last_shingles[k]].tolist(),
+                ends[k] - begin, int(p["hash"][k]), bool(p["is_prose"][k]), bool(p["is_last"][k]),
+                texts.shingles[p["first_shingle"][k] : p["last_shingle"][k]].tolist(),
             )
             for k in range(first, last)
         ],
@@ -99,9 +102,9 @@ def check(make: Fingerprinter, items: list[Item]) -> None:
             assert texts_of(prints, n) == expected_texts(one), item
 
 
-TEXT = st.lists(
-    st.tuples(st.sampled_from(PIECES) | st.text(max_size=12), st.sampled_from(SEPARATORS)).map("".join), max_size=40
-).map("".join)
+MARKS = [chr(c) for c in range(0x20000) if unicodedata.combining(chr(c)) or unicodedata.decomposition(chr(c))]
+PIECE = st.sampled_from(PIECES) | st.text(max_size=12) | st.sampled_from(MARKS)
+TEXT = st.lists(st.tuples(PIECE, st.sampled_from([" ", "", ". "])).map("".join), max_size=40).map("".join)
 ITEM = st.builds(
     Item,
     st.text(max_size=5),
@@ -117,8 +120,30 @@ ITEM = st.builds(
 
 @pytest.mark.parametrize("name", SETTINGS)
 @given(items=st.lists(ITEM, min_size=1, max_size=3))
+@examples(max_examples=60)
 def test_a_fingerprint_is_that_of_the_specification(name: str, items: list[Item]) -> None:
     check(MAKE[name], items)
+
+
+@pytest.mark.slow
+def test_every_character_alone_and_between_letters() -> None:
+    for start in range(0, TABLE_SIZE, 64):
+        characters = [chr(code) for code in range(start, start + 64)]
+        check(MAKE["tokens"], [Item("1", "", text, "", 0) for c in characters for text in (c, f"aé{c}ä")])
+
+
+def test_a_batch_of_several_calls_of_the_core_is_joined() -> None:
+    """Some texts are folded by Python, perhaps in a call of their own."""
+    draw = random.Random(3)
+    texts = [
+        *(text_of(draw, draw.randrange(3)) for _ in range(500)),
+        "Cafe\u0301 1,000",
+        "",
+        "x. " * 5_000,
+        "e\u0301",
+    ]
+    draw.shuffle(texts)
+    check(MAKE["default"], [Item(f"{n}", "", text, "", 0) for n, text in enumerate(texts)])
 
 
 @pytest.mark.parametrize("name", SETTINGS)
