@@ -8,7 +8,11 @@ BENCH_STAMP := $(VENV)/.installed-bench
 
 .PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference docs wheel sbom clean
 
+# pip compiles the core as it installs. This compiles again what has changed since: some seconds.
+COMPILE = @$(BIN)/python stream_dedup/core/build.py --changed
+
 env: $(STAMP)
+	$(COMPILE)
 
 define venv
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is %d.%d; name another with PYTHON=..." % sys.version_info[:2])'
@@ -16,7 +20,7 @@ define venv
 endef
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt
 
-# Only the packages that `make run` needs, again whenever they change. The demo compiles kernels while Kafka starts.
+# Only the packages that `make run` needs, again whenever they change.
 $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
 	@echo "Installing what the demo needs into $(VENV): some 150 MB to download, once ..."
@@ -27,7 +31,6 @@ $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 $(STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
 	$(PIP_INSTALL) --editable '.[embedded,pages,report,parquet,registry,chinese,spark,docs,dev]'
-	$(BIN)/stream-dedup warm
 	@touch $(RUN_STAMP) $(STAMP)
 
 # The peers of `make bench` are heavy, and no other target needs them.
@@ -36,6 +39,7 @@ $(BENCH_STAMP): $(STAMP)
 	@touch $(BENCH_STAMP)
 
 run: $(RUN_STAMP)
+	$(COMPILE)
 	$(BIN)/stream-dedup demo $(ARGS)
 
 lint: env
@@ -68,7 +72,7 @@ operate: env
 	$(BIN)/pytest -m operate --timeout 3600 $(ARGS)
 
 # Quick: under three minutes. ARGS="--full" measures everything.
-bench: $(BENCH_STAMP)
+bench: $(BENCH_STAMP) env
 	$(BIN)/python -m tests.benchmarks.run $(ARGS)
 
 # The query of every panel and rule, and every alert by a real fault; some ten minutes.
@@ -98,11 +102,13 @@ reference: env
 	$(BIN)/stream-dedup config metrics > config/metrics.md
 	$(BIN)/python deploy/grafana/build.py
 
-# dist/: the wheel with machine code for this Python and those that were compiled before, and the source archive. Equal
-# sources give equal bytes, whenever and wherever they are built.
+# dist/: the source archive, and the wheels, whose cores zig compiles here for all platforms. Equal sources give equal
+# bytes, whenever and wherever they are built.
 wheel: env
-	PYTHONHASHSEED=0 $(BIN)/python -m stream_dedup.precompile
-	$(BIN)/python -m hatchling build --directory dist
+	$(PIP_INSTALL) --editable '.[release]'
+	for platform in manylinux_2_17_x86_64 manylinux_2_17_aarch64 macosx_11_0_arm64; do \
+	  WHEEL_PLATFORM=$$platform $(BIN)/python -m hatchling build --target wheel --directory dist || exit 1; done
+	$(BIN)/python -m hatchling build --target sdist --directory dist
 
 # The packages of the image, of its extras (what they add) and of its build with the hashes of their files, and what the
 # image contains as CycloneDX (in dist/), all from the versions of deploy/constraints.txt.
@@ -125,4 +131,4 @@ docs: env
 	@echo "Read it: $(BIN)/python -m http.server --directory build/site"
 
 clean:
-	rm -rf $(VENV) stream_dedup/machine_code .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) stream_dedup/core/_core.so .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -1,6 +1,6 @@
 """Near-duplicate detection for news: on Kafka exactly once, on files, or from Python.
 
-`__all__` lists the public names. They are imported on first use, so that `--help` does not load the compiled kernels.
+`__all__` lists the public names. They are imported on first use, so that `--help` loads neither numpy nor the core.
 """
 
 from importlib import import_module

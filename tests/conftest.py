@@ -16,7 +16,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from tests.broker import EmbeddedKafka
 
-# The first example compiles kernels and fills caches, and the machine is busy: a deadline would measure that.
+# The first example fills caches, and the machine is busy: a deadline would measure that.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 IN_CI = os.environ.get("CI") == "true"

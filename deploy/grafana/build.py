@@ -140,7 +140,7 @@ INDEX = Row("Index and memory", 8, [
           [('stream_dedup_index_runs{job=~"$job"}', "{{instance}}")]),
     Panel("Merging", "Share of a core.",
           [('instance:stream_dedup_merging:ratio_rate10m{job=~"$job"}', "{{instance}}")], "percentunit"),
-    Panel("Memory by part", "Of the member that uses most; the rest is Python, kernels and batches.",
+    Panel("Memory by part", "Of the member that uses most; the rest is Python and batches.",
           [('max by (part) (stream_dedup_memory_bytes{job=~"$job"})', "{{part}}"),
            ('max(process_resident_memory_bytes{job=~"$job"})', "process"),
            ('min(stream_dedup_memory_limit_bytes{job=~"$job"})', "limit")], "bytes"),

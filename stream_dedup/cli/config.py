@@ -40,7 +40,7 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """
     settings = load_settings(config)
     if settings.fingerprint.family != "minhash":
-        from stream_dedup.fingerprint.scheme import Scheme  # imports numba; the default family needs no check
+        from stream_dedup.fingerprint.scheme import Scheme  # imports numpy; the default family needs no check
 
         _ = Scheme(settings.fingerprint).id  # raises ConfigError for wrong layout, hamming or idf, as `run` would
     tables = effective(settings, config, os.environ)

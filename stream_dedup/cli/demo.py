@@ -3,10 +3,8 @@
 import logging
 import shlex
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -99,14 +97,11 @@ def demo_command(
             # Port 0, any free port: a worker may run on this machine, too.
             return load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
 
-        def start_kafka() -> None:
-            if bootstrap is None:
-                own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
-
-        # Whatever is wrong with the settings is said before the compilation, which takes a minute.
-        if not _compile_kernels(settings_of_run(), console, stop, start_kafka):
-            return
+        # Whatever is wrong with the settings is said before Kafka starts, which takes seconds, and minutes once.
         settings = settings_of_run()
+        if bootstrap is None:
+            own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
+            settings = settings_of_run()
         records = _file_records(input, settings) if input else _sample_records(endless=not once)
         pace = rate or (None if input or once else _DEMO_RATE)
         screen = Screen(pace)
@@ -144,40 +139,6 @@ def kafka_command(
         console.print(_TO_PASTE.format(kafka.bootstrap, program), soft_wrap=True)
         while not stop.wait(1.0):
             kafka.check()
-
-
-def _compile_kernels(
-    settings: "Settings", console: "Console", stop: threading.Event, start: Callable[[], None]
-) -> bool:
-    """Compile the kernels on another thread while `start` runs, and report it if there are any.
-
-    Returns whether they are compiled: not if `stop` was set before that. Shows the progress on a terminal.
-    """
-    from stream_dedup.precompile.compilations import count_compilations
-    from stream_dedup.precompile.kernels import compile_for
-
-    began = time.monotonic()
-
-    def report(count: int, _seconds: float) -> None:
-        if count == 1:
-            console.print("Compiling the kernels for this processor: a minute or more, only once ...", style="dim")
-
-    with count_compilations(report) as names, ThreadPoolExecutor(1, thread_name_prefix="kernels") as pool:
-        future = pool.submit(compile_for, settings)
-        start()
-        with console.status("") as status:
-            while not future.done() and not stop.wait(0.1):
-                if names:
-                    seconds = time.monotonic() - began
-                    status.update(f"compiling: {counted(len(names), 'kernel')} so far, {seconds:.0f} s")
-        if not future.done():
-            return False
-        future.result()
-    if names:
-        seconds = time.monotonic() - began
-        text = f"Compiled {counted(len(names), 'kernel')} in {seconds:.0f} s; the next start reuses them."
-        console.print(text, style="dim")
-    return True
 
 
 def feed_command(

@@ -74,7 +74,6 @@ def filter_command(
     bad.
     """
     from stream_dedup.batch.filter import filter_files
-    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -82,7 +81,7 @@ def filter_command(
     more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
     page = common.report_of(settings, report, ("standard input" if inputs[0] == "-" else inputs[0]) + more)
     with common.exit_on_broken_pipe():
-        with progress_bars() as bars, report_long_compilation(bars.print):
+        with progress_bars() as bars:
 
             def show(progress: "FilterProgress") -> None:
                 # A bar of bytes, because the number of items is unknown.
@@ -210,7 +209,6 @@ def pairs_command(
     item is bad.
     """
     from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
-    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -227,7 +225,7 @@ def pairs_command(
         if engine is Engine.SPARK:
             result = _find_on_spark(arguments, memory_bytes or _SPARK_MEMORY, master)
         else:
-            with progress_bars() as bars, report_long_compilation(bars.print):
+            with progress_bars() as bars:
 
                 def show(progress: "PairsProgress") -> None:
                     bars(_TITLES[progress.step.name], progress.done, progress.total, counts="")

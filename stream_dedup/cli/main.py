@@ -1,7 +1,7 @@
 """`stream-dedup`: the list of commands, and the only place that turns an error into a message and an exit code.
 
-A command is imported when it is used. Importing every command would load the compiled kernels, numba and the Kafka
-client: over a second of processor time, which `--help`, `--version`, a TAB and a health check do not need.
+A command is imported when it is used. Importing every command would load numpy, the core and the Kafka client, which
+`--help`, `--version`, a TAB and a health check do not need.
 
 Exit codes: 0 done; 1 the work failed (input, changelog, topics, broker); 2 wrong usage or settings; 130 interrupted.
 An error of this project prints one line without a traceback; a bug prints its traceback. If the log is JSON, both are
@@ -55,7 +55,6 @@ COMMANDS = {
     "plan": LazyCommand("plan:plan_command", "Plan the index: recall, memory, and settings to paste."),
     "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
     "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),
-    "warm": LazyCommand("operate:warm_command", "Compile all kernels ahead of the first start."),
     "topics": LazyCommand("operate:topics_app", "Create and check the topics."),
     "state": LazyCommand("operate:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),

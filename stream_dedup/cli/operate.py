@@ -1,7 +1,7 @@
-"""Commands of a worker on Kafka: `run`, `health`, `topics create|check`, `state`, `migrate`, and `warm` at install.
+"""Commands of a worker on Kafka: `run`, `health`, `topics create|check`, `state`, `migrate`.
 
 Each takes the worker's settings file; `state` looks into a changelog, on Kafka or in a directory of `filter --state`.
-What the work needs is imported within the commands, so that a health check does not load the compiled kernels.
+What the work needs is imported within the commands, so that a health check loads neither arrays nor the Kafka client.
 """
 
 import logging
@@ -55,7 +55,6 @@ def run_command(config: ConfigOption = None) -> None:
     Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
     """
     from stream_dedup.observe.watch import Watch
-    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings, secrets_of, service_variables
     from stream_dedup.worker.cluster_watch import BrokerWatch
     from stream_dedup.worker.worker import Worker
@@ -75,7 +74,7 @@ def run_command(config: ConfigOption = None) -> None:
         )
         if settings.policy.shadow:
             log.warning(_SHADOW, settings.topics.duplicates)
-        with report_long_compilation(log.info), BrokerWatch(settings, watch):
+        with BrokerWatch(settings, watch):
             Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; each batch in work is committed or will be read again")
     _exit()
@@ -84,8 +83,7 @@ def run_command(config: ConfigOption = None) -> None:
 def _exit() -> NoReturn:
     """End the process at once with exit code 0; call it after everything is closed.
 
-    A regular interpreter exit frees every object first: with the compiled kernels loaded this takes .6 to 1.5 s of
-    processor time, 15 s on an overloaded machine, and it waits for a running merge of the index. Container runtimes
+    A regular interpreter exit waits for a running merge of the index, and frees every object first. Container runtimes
     kill the process ten seconds after SIGTERM.
     """
     logging.shutdown()
@@ -344,23 +342,3 @@ def _log_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Callabl
         typer.echo(f"{_PHASES[progress.phase]} ({counts})", err=True)
 
     yield report
-
-
-# -- warm ------------------------------------------------------------------------------------------------
-
-
-def warm_command() -> None:
-    """Compile all kernels ahead of the first start.
-
-    The first run takes a minute or more, later runs seconds. The kernels are stored beside the code, or in
-    NUMBA_CACHE_DIR. They fit this machine's processor, or the one that NUMBA_CPU_NAME names.
-    """
-    from stream_dedup.precompile.kernels import compile_all
-
-    began = time.monotonic()
-    compiled = compile_all()
-    typer.echo(
-        f"{counted(compiled, 'kernel')} compiled in {time.monotonic() - began:.0f} s"
-        if compiled
-        else "nothing to compile"
-    )

@@ -176,7 +176,6 @@ def trial_command(
     """
     from stream_dedup.cli.operate import stop_on_signals
     from stream_dedup.kafka.reader import LiveReader
-    from stream_dedup.precompile.compilations import report_long_compilation
     from stream_dedup.settings import load_settings
     from stream_dedup.worker.trial import Trial, run_trial
 
@@ -188,7 +187,6 @@ def trial_command(
     page = common.report_of(settings, report, topic)
     with (
         common.report_output(report, force) as write,
-        report_long_compilation(lambda text: typer.echo(text, err=True)),
         LiveReader(settings, topic) as reader,
         Trial(settings, topic, look=page.add if page else None) as trial,
     ):

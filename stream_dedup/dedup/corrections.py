@@ -33,7 +33,7 @@ _MARKED = re.compile(
     rf"|(?<=[-–—:|])\s?{_WORD}\W{{0,2}}$)",  # "Fed ... - CORRECTED"
     re.I,
 )
-# A note begins a sentence or a line. It is looked for in front of each colon, within so many characters: in most texts
+# A note begins a sentence or a line. It is looked for in front of each colon, at most this far in front: in most texts
 # that takes half of the time.
 _NOTED = re.compile(rf"(?:^|\n\s{{0,8}}|[.!?…\"”»)]\s{{1,8}}|[。！？])\W{{0,2}}{_NOTE}\s?\Z", re.I)
 _COLON = re.compile("[:：]")

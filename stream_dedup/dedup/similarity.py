@@ -12,8 +12,9 @@ Sources: one-permutation estimator with empty bins, Li, Owen, Zhang 2012; correc
 2010; containment from Jaccard and sizes: |A∩B| = J·(|A|+|B|)/(1+J); the angle of a SimHash, Charikar 2002.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,8 @@ class Signatures(Struct, name="signatures"):
 @cache
 def layout_of(signatures: np.dtype[np.void]) -> Layout:
     """The layout of a scheme's signature_dtype."""
-    fields, names = signatures.fields or {}, signatures.names or ()
+    fields: Mapping[str, Any] = signatures.fields or {}
+    names = signatures.names or ()
     size = {name: fields[name][0].itemsize if name in names else 0 for name in _FIELDS}
     return Layout(
         stride=signatures.itemsize,

@@ -83,7 +83,7 @@ def stall_seconds(settings: Settings) -> float:
 
 
 # An open transaction of a producer may hold all that waits, however long. A first fetch takes a second at most, and no
-# round ends while the first batch is judged, for which kernels may be compiled.
+# round ends while the first batch is judged.
 _FIRST_ROUNDS_SECONDS = 10.0
 _JUDGING_SECONDS = 600.0
 

@@ -14,7 +14,7 @@ _ROOT = Path("/sys/fs/cgroup")
 PROCESS_BYTES = 200 * 2**20
 """A process without originals (deploy/README.md)."""
 BUSY_BYTES = 350 * 2**20
-"""The same with a backlog: arenas of glibc, kernels, buffers of the client. Measured: 343 MiB (tests/load)."""
+"""The same with a backlog: arenas of glibc, scratch memory, buffers of the client. Measured: 343 MiB (tests/load)."""
 BATCHES = 5
 """Bytes of memory for a byte of a batch: fetches, the records of a poll, their items, and what goes out, of the batch
 that is committed and of the next one (tests/load)."""

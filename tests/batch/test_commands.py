@@ -2,15 +2,10 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import NoReturn
 
 import pytest
-from numba.core import event
 from typer.testing import Result
 
-from stream_dedup.errors import InputError
-from stream_dedup.precompile.compilations import compiling
 from tests.batch.conftest import invoke
 from tests.batch.feed import feed, rows, story, write
 
@@ -31,7 +26,7 @@ def test_the_counts_are_printed_and_bad_lines_named(tmp_path: Path, command: str
     assert f"{second} in {tmp_path / 'second'}" in result.stdout
     assert "read as  plain" in result.stdout
     assert "out of order" not in result.stdout, "in pairs the order says nothing, and here it is right"
-    errors = result.stderr.replace(compiling(), "").strip()
+    errors = result.stderr.strip()
     if command == "pairs":
         assert errors.startswith(f"{path}:3: json: ")
         return
@@ -85,7 +80,7 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path, command
     assert "warning: All 30 items are bad" in result.stdout
     assert "The records have rumpf, kopf" in result.stdout
     if command == "pairs":
-        named = [line for line in result.stderr.splitlines() if line != compiling()]
+        named = result.stderr.splitlines()
         assert [line.split(": ")[0] for line in named[:5]] == [f"{path}:{number}" for number in range(1, 6)]
         assert named[5:] == ["more of them are only counted; `stream-dedup filter --duplicates FILE` names each"]
     quiet = run(command, tmp_path, path, "--json", "--force")
@@ -100,18 +95,3 @@ def test_an_empty_input_is_said(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "The input is empty" in result.stdout
     assert "--duplicates" not in result.stdout, "nothing was held back"
-
-
-@BOTH
-def test_it_says_that_it_compiles(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From an empty cache the first items wait a minute, in which nothing else is printed."""
-
-    def compiles(*_: object, **__: object) -> NoReturn:
-        dispatcher = SimpleNamespace(py_func=compiles)
-        event.broadcast(event.Event("numba:compile", event.EventStatus.START, {"dispatcher": dispatcher}))
-        raise InputError("no further")
-
-    monkeypatch.setattr("stream_dedup.precompile.compilations._PATIENCE_SECONDS", -1)
-    monkeypatch.setattr("stream_dedup.batch.filter.filter_files", compiles)
-    monkeypatch.setattr("stream_dedup.batch.pairs.find_pairs", compiles)
-    assert compiling() in run(command, tmp_path, "in.jsonl").stderr

@@ -53,7 +53,7 @@ def _judge_all(items: Sequence[Item]) -> None:
 def measure(run: Run) -> dict[str, float]:
     """Return the figures `engine_FIGURE_NAME[_unique]`: `items_per_second`, `vs` (ours against NAME), `held_back`."""
     news, unique = ([item for _, item in part] for part in (run.news, run.unique))
-    ours()(news[:_BATCH])  # loads the compiled kernels, warms the caches
+    ours()(news[:_BATCH])  # warms the caches
     figures = _measure_stream(news, run.rounds, "") | _measure_stream(unique, run.rounds, "_unique")
     return figures | _measure_floods(news, run.rounds)
 

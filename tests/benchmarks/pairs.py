@@ -61,7 +61,7 @@ def measure(run: Run) -> dict[str, float]:
         directory = Path(name)
         corpus = directory / "corpus.jsonl"
         items = _write(run, corpus)
-        # The first run compiles the kernels and warms the caches.
+        # The first run warms the caches.
         find_pairs([corpus], directory / "p", directory / "c", settings=settings())
         times: dict[str, list[float]] = {"ours": [], "text_dedup": []}
         for _ in range(run.rounds):

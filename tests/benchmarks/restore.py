@@ -86,8 +86,8 @@ def _first_commit(settings: Settings) -> float:
 def _from_memory(originals: int, rounds: int) -> dict[str, float]:
     """Return the seconds to restore a million originals until the first verdict, and the seconds of a start.
 
-    The restore reads changelog blocks from memory. A start is a new process with an empty state: import, kernels from
-    the cache, the first item judged. Both are without Kafka.
+    The restore reads changelog blocks from memory. A start is a new process with an empty state: import, the first
+    item judged. Both are without Kafka.
     """
     settings, dedup = load_settings(), Deduplicator()
     scheme = dedup.scheme

@@ -163,7 +163,7 @@ def markdown(results: Results) -> str:
 # -- the machine ------------------------------------------------------------------------------------------------
 
 PACKAGES = (
-    "kafka-python", "numpy", "numba", "datasketch", "gaoya", "rensa", "simhash", "faiss-cpu", "confluent-kafka",
+    "kafka-python", "numpy", "datasketch", "gaoya", "rensa", "simhash", "faiss-cpu", "confluent-kafka",
 )  # fmt: skip
 
 

@@ -177,7 +177,6 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
     patch.setattr("stream_dedup.observe.watch.Watch", lambda *_: nullcontext(page))
     patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
-    patch.setattr("stream_dedup.precompile.kernels.compile_for", lambda *_: 0)
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
     patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
@@ -453,7 +452,6 @@ TABLE: dict[str, dict[str, Mode]] = {
         "settings": Mode("", "--url http://127.0.0.1:7/x; --config port.toml", _health),
         "URL": Mode("--url http://127.0.0.1:7/x", "--url ''; --config token.toml", _health),
     },
-    "warm": {},
     "topics create": _modes(
         "--config kafka.toml; --replication 3",
         new=Mode("", "--partitions 3", _topics),

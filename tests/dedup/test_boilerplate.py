@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate, log_for
+from stream_dedup.dedup.boilerplate import Boilerplate, log_for
 from stream_dedup.errors import InputError
 from tests.dedup.world import DAY, HOUR, START
 
@@ -30,14 +30,6 @@ def of_one_bucket(count: int) -> list[int]:
     found: list[int] = hashes[bucket == bucket[0]][:count].tolist()
     assert len(found) == count
     return found
-
-
-def test_a_passage_that_one_original_repeats_counts_once() -> None:
-    table = Boilerplate()
-    for hour in range(SIGHTINGS):
-        assert not known(table, 7)[0]
-        see(table, START + hour * HOUR, 7, 7, 9 + hour, 7)
-    assert known(table, 7) == [True]
 
 
 def test_boilerplate_expires_with_the_window_and_returns() -> None:

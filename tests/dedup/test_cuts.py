@@ -5,13 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
 
 from stream_dedup.changelog.block import decode, encode
 from stream_dedup.dedup import deduplicator
-from stream_dedup.dedup.candidates import MAX_CANDIDATES, versions_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.index import runs
@@ -132,53 +128,3 @@ def test_every_cut_gives_the_same_verdicts_and_evidence(
         assert outcome(settings, items, sizes) == one_by_one
     if seed in (0, 9):
         assert outcome(settings, items, iter(lambda: 60, 0), restores=True) == one_by_one
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(0, 50))
-@examples(max_examples=10, deadline=None)
-def test_any_cut_of_any_feed(sizes: list[int], seed: int) -> None:
-    settings = load_settings(index={"bucket_limit": 4}, window={"length": "2d"})
-    items = crowded_feed(seed, 120)
-    first = outcome(settings, items, iter([*sizes, *[7] * 120]))
-    assert outcome(settings, items, iter(lambda: 120, 0)) == first
-
-
-@pytest.mark.parametrize("is_crowded", [False, True])
-@pytest.mark.slow
-def test_candidates_are_those_that_the_rule_names(is_crowded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plain implementation of the rule in candidates.py, on what the blocks say is remembered."""
-    if is_crowded:
-        crowd_anchors(monkeypatch)
-    limit, most, crowded = 30, MAX_CANDIDATES, 0
-    dedup = Deduplicator(load_settings(index={"bucket_limit": limit}, window={"length": "3650d"}))
-    rows: dict[int, tuple[list[int], set[int], str]] = {}  # number -> keys, what deletes it, id
-    for n, item in enumerate(crowded_feed(7, 500)):
-        keys = dedup.prepare([item]).prints.keys[0].tolist()
-        judged = dedup.judge([item])
-        dedup.apply(judged)
-        table_of = dedup.scheme.table_of
-        given = [
-            [row for row in sorted(rows) if key and (table, key) in zip(table_of, rows[row][0], strict=True)][-limit:]
-            for table, key in zip(table_of, keys, strict=True)
-        ]
-        scores: dict[int, int] = {}
-        for column, of_key in enumerate(given):
-            for row in of_key:
-                names_one = column == len(keys) - 1 and len(of_key) <= 4
-                weight = 2**29 if names_one else 2**16 // len(of_key)
-                scores[row] = scores.get(row, 0) + weight
-        expected = sorted(scores, key=lambda row: (scores[row], row))[-most:]
-        evidence, original = judged.verdicts[0].evidence, judged.verdicts[0].compared
-        if evidence is not None and original is not None:
-            assert evidence.candidates == len(expected)
-            assert original.id in {rows[row][2] for row in expected}
-        elif isinstance(item, Item):
-            assert not expected
-        crowded += len(scores) > most
-        for gone in judged.delta.forgotten["row_id"].tolist():
-            rows = {row: kept for row, kept in rows.items() if gone not in kept[1]}
-        delta = judged.delta
-        if delta.ids:  # one at most
-            deleted_by = {int(delta.signatures["row_id"][0]), int(versions_of(delta.signatures)[0])}
-            rows[n] = delta.keys[0].tolist(), deleted_by, delta.ids[0]
-    assert crowded > 50

@@ -26,22 +26,6 @@ def news() -> list[Item]:
     return items
 
 
-def test_jaccard_and_containment_are_those_of_the_sets(news: list[Item]) -> None:
-    make = Fingerprinter(Scheme(EXACT.fingerprint))
-    prints = make(news)
-    later, earlier = np.arange(1, 100), np.arange(1, 100) // 8 * 8
-    found = compare(prints, prints.signatures, later, earlier)
-    sets = [make.exact(item).body for item in news[:100]]
-    for p, (i, j) in enumerate(zip(later.tolist(), earlier.tolist(), strict=True)):
-        a, b = sets[i], sets[j]
-        if a and b:
-            assert found["body"][p] == np.float32(len(a & b) / len(a | b))
-            assert found["containment"][p] == np.float32(len(a & b) / min(len(a), len(b)))
-        else:
-            assert np.isnan(found["body"][p])
-            assert np.isnan(found["containment"][p])
-
-
 def test_every_verdict_at_a_threshold_is_that_of_exact_sets(news: list[Item]) -> None:
     sets = body_sets(news, Fingerprinter(Scheme(EXACT.fingerprint)))
     found = fidelity(news, sets, EXACT, 0.8)

@@ -175,10 +175,9 @@ def test_nothing_is_forgotten_by_hand_while_a_batch_is_pending() -> None:
 
 @dataclass
 class Feeds:
-    """Items of three sites, each with ids 0, 1, 2, ...: first versions, new ones, redeliveries, copies, tombstones."""
+    """Items of three sites, each with ids 0, 1, 2, ...: first versions, new ones, redeliveries, copies."""
 
     chance: Random
-    tombstones: bool = False
 
     def items(self, count: int) -> list[Item | Tombstone]:
         items: list[Item | Tombstone] = []
@@ -186,9 +185,6 @@ class Feeds:
         for n in range(count):
             site, number = self.chance.choice(SITES), self.chance.randrange(12)
             key = site, number
-            if self.tombstones and self.chance.random() < 0.05:
-                items.append(Tombstone(f"{number}", n * HOUR // 20))
-                continue
             kind = self.chance.random()
             if key not in versions or kind < 0.15:  # also: another article under a known id of its source
                 versions[key] = n + 1
@@ -223,35 +219,6 @@ def test_ids_that_sites_share_change_nothing(seed: int, updates: str) -> None:
         found, expected = judged(one, shared, 7), judged(other, own, 7)
     assert fates(found) == fates(expected)
     assert len({str(one.kind) for one in found}) == 3
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_batches_and_a_restore_give_the_same_verdicts_where_ids_are_shared(seed: int) -> None:
-    items = by_place(Feeds(Random(100 + seed), tombstones=True).items(300))
-    blocks: list[bytes] = []
-    with Deduplicator() as single:
-        expected = judged(single, items, 1, blocks=blocks)
-    forgotten = 0
-    for size in (7, 500):
-        with Deduplicator() as dedup:
-            assert judged(dedup, items, size) == expected
-    with Deduplicator() as pending:  # as the worker does: one batch is judged while another is not final
-        verdicts: list[Verdict] = []
-        for start in range(0, len(items), 9):
-            batch = pending.judge(items[start : start + 9])
-            pending.apply(batch, pending=True)
-            verdicts += batch.verdicts
-            if start:
-                pending.confirm()
-        assert verdicts == expected
-    half = 150
-    with Deduplicator() as restored:
-        for data in blocks[:half]:
-            delta = decode(data, restored.scheme_id, restored.scheme.signature_dtype)
-            forgotten += len(delta.forgotten)
-            restored.restore(delta)
-        assert judged(restored, items[half:], 7) == expected[half:]
-    assert forgotten > 10
 
 
 def test_one_id_on_everything_does_not_crowd_out_the_originals() -> None:

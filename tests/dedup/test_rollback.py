@@ -96,22 +96,6 @@ def test_after_a_rollback_it_judges_like_a_fresh_restore(
     assert forgetting > 10
 
 
-def test_pending_batches_count_like_applied_ones() -> None:
-    random = np.random.default_rng(5)
-    one, other = Deduplicator(), Deduplicator()
-    now = 10 * HOUR
-    for _ in range(60):
-        now += HOUR
-        items = some_items(random, 10, now)
-        batch = one.judge(items)
-        assert batch.verdicts == other.judge(items).verdicts
-        one.apply(batch)
-        other.apply(batch, pending=True)
-        if random.random() < 0.5:
-            while other._pending:
-                other.confirm()
-
-
 def test_final_changes_are_refused_while_batches_are_pending() -> None:
     dedup = Deduplicator()
     batch = dedup.judge([Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "a.example", 0)])

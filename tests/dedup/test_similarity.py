@@ -5,8 +5,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
@@ -148,33 +146,6 @@ def stress() -> Stress:
     return out
 
 
-def test_what_needs_no_filter_is_counted_exactly(stress: Stress) -> None:
-    for found, exact, _ in stress:
-        assert {name: found[name] for name in exact.counts} == pytest.approx(exact.counts, abs=1e-5)
-
-
-def test_what_is_covered_is_certain(stress: Stress) -> None:
-    """No shingle with a new word is known. Two of 2^24 truncated hashes of shingles may collide."""
-    surplus, is_bounded = [], 0
-    for found, exact, signature in stress:
-        each_word, _ = absence(signature)
-        absent = found["new_words"] / each_word
-        bound = max(1 - each_word * (absent + 2 * (absent + 1) ** 0.5) / found["words"], 0)
-        surplus.append(found["article_coverage"] - min(exact.covered, bound))
-        is_bounded += bound < exact.covered
-    assert np.sum(np.abs(surplus) > 1e-5) <= 3
-    assert is_bounded > 2
-
-
-def test_nothing_that_the_known_item_has_is_called_new(stress: Stress) -> None:
-    """What the filter finds absent is absent; only the correction for chance may go beyond the true count."""
-    for found, exact, signature in stress:
-        each_word, each_number = absence(signature)
-        assert round(found["new_words"] / each_word) <= exact.new_words
-        assert round(found["new_numbers"] / each_number) <= exact.new_numbers
-        assert round(found["new_numbers_anywhere"] / each_number) <= exact.new_numbers_anywhere
-
-
 @pytest.mark.parametrize("name", ["new_words", "new_numbers", "new_numbers_anywhere"])
 def test_new_words_and_numbers_are_right_on_average(name: str, stress: Stress) -> None:
     found = np.array([one[name] for one, _, _ in stress])
@@ -188,18 +159,6 @@ def test_new_sentences_are_those_that_lack_a_third_of_their_words(stress: Stress
     wrong = sum(abs(found["new_sentences"] - exact.new_sentences) > exact.uncertain for found, exact, _ in stress)
     assert wrong <= len(stress) / 50
     assert sum(exact.new_sentences > 0 for _, exact, _ in stress) > 100
-
-
-SENTENCE = st.lists(
-    st.sampled_from(["ferry", "elm", "38", "1,000", "town", "3:1", "мэр", "पुल", "१२"]), min_size=1, max_size=12
-)
-TEXT = st.lists(SENTENCE.map(lambda one: " ".join(one) + "."), max_size=8).map(" ".join)
-
-
-@given(TEXT, TEXT, TEXT)
-def test_a_part_of_a_text_has_nothing_new(before: str, part: str, after: str) -> None:
-    found = similarities(Item("b", "", part, "", 0), Item("a", "", f"{before} {part} {after}", "", 0))
-    assert [found[name] for name in found if name.startswith("new_")] == [0] * 6
 
 
 def test_passages_that_recur_are_not_asked() -> None:

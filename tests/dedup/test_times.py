@@ -142,16 +142,6 @@ def wild(seed: int) -> list[Item]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("size", [17, 400, 5000])
-@pytest.mark.slow
-def test_wild_times_are_judged_alike_however_batches_are_cut(seed: int, size: int) -> None:
-    items = wild(seed)
-    one_by_one = judged(items, 1)
-    assert [v.as_json() for v in judged(items, size)] == [v.as_json() for v in one_by_one]
-    assert count(one_by_one) > 100
-
-
-@pytest.mark.parametrize("seed", range(3))
 def test_wild_times_are_restored(seed: int) -> None:
     items = wild(seed)
     undisturbed = judged(items, 40)

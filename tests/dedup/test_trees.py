@@ -4,12 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from stream_dedup.dedup.rule import NOVELTY, TABLE, novelty_trees
-from stream_dedup.dedup.trees import Trees, parts_of, read_trees, sum_of, write_trees
+from stream_dedup.dedup.trees import Trees, read_trees, sum_of, write_trees
 
 NAMES = ["words", "figures", "headline", "spread", "order"]
 DEPTH = 4
@@ -24,28 +21,6 @@ def grown(seed: int, count: int) -> Trees:
         values[:, node] = (values[:, 2 * node + 1] + values[:, 2 * node + 2]) / 2
     features = random.integers(0, len(NAMES), (count, inner), np.uint8)
     return Trees(features, random.normal(0, 1, (count, inner)).astype(np.float32), values)
-
-
-def walked(trees: Trees, x: NDArray[np.float32]) -> float:
-    """The sum of the leaves, by a path of questions."""
-    total, inner = 0.0, trees.features.shape[1]
-    for features, thresholds, values in zip(*trees, strict=True):
-        path = ""
-        while len(path) < DEPTH:
-            node = 2 ** len(path) - 1 + int(f"0{path}", 2)
-            path += "1" if x[features[node]] > thresholds[node] else "0"
-        total += float(values[inner + int(path, 2)])
-    return total
-
-
-@given(st.integers(0, 2**32 - 1), st.lists(st.floats(-3, 3, width=32), min_size=5, max_size=5))
-def test_the_log_odds_are_the_sum_of_the_leaves_and_of_what_each_feature_adds(seed: int, given_: list[float]) -> None:
-    trees, x = grown(seed, 7), np.array(given_, np.float32)
-    assert sum_of(trees, x[None])[0] == pytest.approx(walked(trees, x), abs=1e-5)
-    expected, adds = parts_of(trees, x)
-    assert expected == pytest.approx(float(trees.values[:, 0].sum()), abs=1e-5)
-    assert expected + adds.sum() == pytest.approx(walked(trees, x), abs=1e-5)
-    assert not adds[np.setdiff1d(np.arange(len(NAMES)), trees.features)].any(), "never asked for"
 
 
 def test_a_value_at_the_threshold_goes_to_the_left() -> None:

@@ -31,7 +31,7 @@ DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 TAG = "localhost/stream-dedup:test"
 REQUIRED_PROGRAMS = ("mmdebstrap", "buildah", "unshare", "setpriv")
 _RELEASES = {"13": "trixie"}
-# The time to install depends on the network; compiling the kernels takes about a minute.
+# The time to install depends on the network.
 _BUILD_SECONDS = 1500
 
 
@@ -153,11 +153,6 @@ class Container:
     def status(self) -> dict[str, str]:
         """Return the fields of /proc/PID/status of the worker's process: user, capabilities, privileges."""
         return dict(re.findall(r"^(\w+):\s+(.*)$", Path(f"/proc/{self._worker_pid()}/status").read_text(), re.M))
-
-    def kernels(self) -> list[str]:
-        """Return the names of the kernels in the container's cache; it compiled those that the image lacks."""
-        cache = Path(f"/proc/{self._worker_pid()}/root/tmp/stream-dedup-kernels")
-        return sorted(str(path.relative_to(cache)) for path in cache.rglob("*.nb?"))
 
     def stop(self) -> float:
         """Send SIGTERM to the worker, and kill it after 30 s; return the seconds until it ended."""

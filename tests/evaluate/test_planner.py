@@ -35,8 +35,8 @@ from stream_dedup.index.runs import Run
 from stream_dedup.index.times import AliveMask
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
-from tests.fingerprint.test_packed_sets import pack
 from tests.index.check import merge
+from tests.reference.fingerprint import packed as pack
 
 DEFAULT, DECISION, TRAFFIC = FingerprintSettings(), DecisionSettings(), Traffic(1_000_000)
 BANDS = FingerprintSettings(anchors=0, body_bands=16)

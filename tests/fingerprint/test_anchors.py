@@ -2,53 +2,19 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.fingerprint.built import M64, items, maker, mix, texts_of
+from tests.fingerprint.built import items, maker
 
-SCHEMES: dict[str, dict[str, int]] = {
-    "words": {},
-    "few": {"anchors": 3},
-    "letters": {"shingle_letters": 5},
-    "one word": {"shingle_words": 1, "shingle_characters": 2},
-    "long shingles": {"shingle_words": 13},
-}
-MAKE = {name: maker(**given) for name, given in SCHEMES.items()}
-TEXTS = st.lists(st.sampled_from([*"abcdefgh", "新", "闻", "联", "播", "."]), max_size=60).map(" ".join)
+MAKE = maker()
 
 
 def words(count: int, random: np.random.Generator) -> list[str]:
     return [f"w{n}" for n in random.integers(0, 10**6, count)]
 
 
-def anchors(text: str, scheme: str = "words") -> list[int]:
-    make = MAKE[scheme]
-    keys: list[int] = make(items(text)).keys[0, make.scheme.columns["anchors"]].tolist()
+def anchors(text: str) -> list[int]:
+    keys: list[int] = MAKE(items(text)).keys[0, MAKE.scheme.columns["anchors"]].tolist()
     return keys
-
-
-def by_definition(text: str, scheme: str) -> list[int]:
-    """The k smallest keys of all runs, in plain Python."""
-    make = MAKE[scheme]
-    shingles = texts_of(text, make=make).shingles.tolist()
-    step, last, character_step, character_last = make.scheme.anchor_runs
-    if make.tokens(text).kinds.any():
-        step, last = character_step, character_last
-    runs = [(shingles[i], [shingles[i + step], shingles[i + last]]) for i in range(len(shingles) - last)]
-    keys = set()
-    for h, rest in runs or [(0, shingles)] * bool(shingles):
-        for shingle in rest:
-            h = ((h << 5 | h >> 59) & M64 ^ shingle) * 0x100000001B3 & M64
-        keys.add(max(mix(h) >> 32, 1))
-    k = make.scheme.settings.anchors
-    return (sorted(keys) + [0] * k)[:k]
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@given(text=TEXTS)
-def test_anchors_are_the_smallest_keys_of_all_runs(scheme: str, text: str) -> None:
-    assert anchors(text, scheme) == by_definition(text, scheme)
 
 
 @pytest.mark.parametrize("script", ["words", "characters"])

@@ -37,26 +37,6 @@ def test_the_sketch_estimates_the_jaccard_without_bias(total: int, shared: float
     assert np.sqrt((errors**2).mean()) < 1.5 * deviation
 
 
-def test_an_item_without_a_view_has_no_keys_of_it() -> None:
-    make = maker(body_bands=8)
-    keys = make([Item("1", "Only a headline", "", "", 0), Item("2", "", "only a text here", "", 0)]).keys
-    columns = make.scheme.columns
-    assert not keys[0, columns["anchors"].start : columns["body"].stop].any()
-    assert not keys[1, columns["headline"]].any()
-    assert keys[:, -2:].all()
-
-
-def test_a_fingerprint_does_not_depend_on_the_rest_of_the_batch() -> None:
-    random = np.random.default_rng(3)
-    make = maker()
-    news = [item for _ in range(5) for item in pair(random, int(random.integers(1, 500)), 1)]
-    whole = make(news)
-    for i, item in enumerate(news):
-        alone = make([item])
-        assert alone.signatures[0].tobytes() == whole.signatures[i].tobytes()
-        assert (alone.keys[0] == whole.keys[i]).all()
-
-
 def test_every_setting_of_the_fingerprint_makes_another_scheme() -> None:
     changes: dict[str, int | str] = {"seed": 2, "body_bands": 17, "anchors": 15, "shingle_words": 4, "body_bins": 512}
     changes |= {"shingle_letters": 5, "chinese": "words", "verify": "exact"}

@@ -1,24 +1,17 @@
-"""Shingles of letters: what they consist of, and that typing errors no longer hide a copy."""
+"""Shingles of letters: typing errors no longer hide a copy."""
 
 import random
-import unicodedata
-from itertools import groupby
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.characters import CHARACTER, WORD, character_classes
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
 from tests.figures.short import misspelt
-from tests.fingerprint.built import maker
 
 LETTERS = 5
-MAKE = maker(shingle_letters=LETTERS)
 POSTS = [
     "The ferry over the Elm has stopped after cracks were found in the hull, buses run every twenty minutes",
     "Nobody was hurt when the roof of the old market hall in Linden came down on Sunday evening after the storm",
@@ -31,45 +24,6 @@ POSTS = [
 
 def text(content: str, number: int = 0, source: str = "") -> Item:
     return Item(str(number), "", content, source, 1_700_000_000_000 + number)
-
-
-def reference(content: str) -> set[tuple[str, ...]]:
-    """The shingles of letters by definition, in plain Python."""
-    units: list[tuple[str, bool]] = []
-    for kind, run in groupby(unicodedata.normalize("NFKC", content).casefold(), key=_kind):
-        if kind == WORD:
-            if units and not units[-1][1]:
-                units.append((" ", False))
-            units += [(letter, False) for letter in run]
-        elif kind == CHARACTER:
-            units += [(character, True) for character in run]
-    out = set()
-    for start, (_, is_character) in enumerate(units):
-        window = units[start : start + (5 if is_character else LETTERS)]
-        if start == 0 or len(window) == (5 if is_character else LETTERS):
-            out.add(tuple(unit for unit, _ in window))
-    return out
-
-
-def _kind(character: str) -> int:
-    classes = character_classes()
-    return int(classes[ord(character)]) if ord(character) < len(classes) else 0
-
-
-LETTERS_OF_ALL_KINDS = st.text(st.sampled_from("abzé ß½e\u03017.\n新闻一ก"), max_size=50)
-
-
-@given(LETTERS_OF_ALL_KINDS, LETTERS_OF_ALL_KINDS)
-def test_two_texts_share_the_shingles_that_their_letters_share(first: str, second: str) -> None:
-    one, two = (MAKE.exact(text(content)).body for content in (first, second))
-    wanted = reference(first), reference(second)
-    assert (len(one), len(two), len(one & two)) == (*map(len, wanted), len(wanted[0] & wanted[1]))
-
-
-def test_the_kernel_and_the_exact_sets_count_alike() -> None:
-    items = [text(post, number) for number, post in enumerate([*POSTS, "新闻 and words 混合", "", "a", "..."])]
-    signatures = MAKE(items).signatures
-    assert signatures["body_size"].tolist() == [len(MAKE.exact(item).body) for item in items]
 
 
 def with_errors(post: str, errors: int, seed: int) -> str:

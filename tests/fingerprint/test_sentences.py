@@ -1,15 +1,11 @@
 """Passages: which of them are prose, in any script, and how they cut a text and its shingles."""
 
-import unicodedata
 from typing import NamedTuple
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stream_dedup.fingerprint.fingerprint import Texts
-from tests.fingerprint.built import items, maker, texts_of
+from tests.fingerprint.built import maker, texts_of
 
 MAKE = maker()
 PASSAGE_TOKENS = 16
@@ -173,34 +169,3 @@ def test_a_line_break_of_a_wrapped_text_ends_no_sentence() -> None:
     assert wrapped == flowing
     assert all(is_prose for _, is_prose in wrapped)
     assert tokens_of_prose(WIRE.replace("\n", "\n\n")) < tokens_of_prose(WIRE) / 2, "these are lines of their own"
-
-
-SENTENCES = st.lists(
-    st.sampled_from([*SCRIPTS, "Mr. Miller", "\n", "首页", "ガ", "ｶﾞ", "Cafe\u0301", "\u0958", "3.5", "ok 新闻", "?!"])
-    | st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
-    max_size=8,
-).map(" ".join)
-
-
-@pytest.mark.parametrize("settings", [{}, {"shingle_letters": 5}, {"shingle_words": 1}], ids=str)
-@given(text=SENTENCES)
-def test_passages_cut_a_text_without_a_gap(settings: dict[str, int], text: str) -> None:
-    make = maker(**settings)
-    texts = texts_of(text, make=make)
-    found = passages(texts)
-    assert [word for one in found for word in one.words] == texts.words.tolist()
-    assert [number for one in found for number in one.numbers] == texts.numbers["value"].tolist()
-    assert all(0 < len(one.words) < 1.5 * PASSAGE_TOKENS for one in found)
-    assert len(texts.words) == len(make.tokens(text).hashes)
-    exact = make.exact(items(text)[0]).body
-    assert {shingle for one in found for shingle in one.shingles} <= exact == set(texts.shingles.tolist())
-
-
-def test_texts_of_several_calls_of_the_core_are_joined() -> None:
-    """Some of them are folded by Python, in a call of their own after that of their neighbours."""
-    texts = [ENGLISH, "", "Cafe\u0301 1,000", WIRE, "9 of 10", CHINESE, f"e\u0301 {HINDI} {ENGLISH}", "menu\n" * 40] * 3
-    alone = [passages(texts_of(unicodedata.normalize("NFC", text))) for text in texts]
-    together = texts_of(*texts)
-    assert [passages(together, n) for n in range(len(texts))] == alone
-    bounds = np.sort(np.stack([together.firsts, together.lasts]), axis=1)
-    assert np.array_equal(bounds[0, 1:], bounds[1, :-1]), "each passage and number belongs to one text"

@@ -13,7 +13,7 @@ from stream_dedup.fingerprint import simhash
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.simhash import distances
 from stream_dedup.news.item import Item
-from tests.fingerprint.built import M64, items, mix
+from tests.fingerprint.built import M64, items
 from tests.fingerprint.built import maker as make_of
 
 
@@ -26,28 +26,7 @@ def simhashes(make: Fingerprinter, *texts: str) -> NDArray[np.uint64]:
     return found
 
 
-def textbook_simhash(votes: dict[int, int], bits: int) -> list[int]:
-    """The textbook's SimHash: the sum of +w or -w for each bit; its sign is the bit."""
-    out = []
-    for second in range(bits // 64):
-        hashes = {mix(h ^ (0x9E3779B97F4A7C15 * second & M64)): w for h, w in votes.items()}
-        sums = [sum(w if h >> bit & 1 else -w for h, w in hashes.items()) for bit in range(64)]
-        out.append(sum(1 << bit for bit, total in enumerate(sums) if total > 0))
-    return out
-
-
 TEXT = "the ferry was old and the ferry was slow but the ferry was loved by the town and by the ferry man"
-
-
-@pytest.mark.parametrize("bits", [64, 128])
-@pytest.mark.parametrize("features", ["tokens", "shingles"])
-@pytest.mark.parametrize("weighting", ["uniform", "tf"])
-def test_the_kernel_computes_the_textbook_s_simhash(bits: int, features: str, weighting: str) -> None:
-    make = maker(bits=bits, features=features, weights=weighting)
-    found = make.features(TEXT).tolist()
-    assert len(found) == len(TEXT.split()) - (2 if features == "shingles" else 0)
-    votes = {h: found.count(h) if weighting == "tf" else 1 for h in found}
-    assert simhashes(make, TEXT)[0].tolist() == textbook_simhash(votes, bits)
 
 
 @pytest.mark.parametrize("bits", [64, 128])
@@ -92,12 +71,6 @@ def test_rare_words_count_more(tmp_path: Path) -> None:
     common, rare = maker(features="tokens").features("the w3").tolist()
     weight = dict(zip(table.hashes.tolist(), table.values.tolist(), strict=True))
     assert (weight[common], weight[rare], table.unseen) == (1, round(256 * np.log(10)), round(256 * np.log(100)))
-    make = maker(features="tokens", weights="idf", idf=path)
-    text = "the of and of the of w3 never seen before"
-    votes: dict[int, int] = {}
-    for h in make.features(text).tolist():
-        votes[h] = votes.get(h, 0) + weight.get(h, table.unseen)
-    assert simhashes(make, text)[0].tolist() == textbook_simhash(votes, 64)
 
 
 @given(st.dictionaries(st.integers(1, M64), st.integers(1, 0xFFFF), max_size=50), st.integers(0, 10**9))

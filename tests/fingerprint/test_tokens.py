@@ -1,10 +1,7 @@
 """Tokens and views: no script is dropped, and typography makes no difference."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from stream_dedup.fingerprint.characters import character_classes, fold_with_python
 from stream_dedup.fingerprint.fingerprint import cut_site_suffix
 from tests.fingerprint.built import items, maker
 
@@ -69,22 +66,6 @@ def test_every_byte_of_a_long_word_affects_its_hash() -> None:
     word = "abcdefghijklmnopqrstuvwxyz"
     others = {word[:i] + "0" + word[i + 1 :] for i in range(len(word))} | {word[:i] for i in range(1, len(word))}
     assert len({tokens_of(one)[0] for one in others | {word}}) == 2 * len(word)
-
-
-@pytest.mark.parametrize("length", [1, 31, 32, 33, 63, 64, 65, 127, 128, 129])
-def test_words_are_the_same_across_block_boundaries(length: int) -> None:
-    words = ["don't", "é", "Zürich", "a" * 40, "x"]
-    for before in ("." * length, "’" * length, "b" * length + " "):
-        expected = [tokens_of(word)[0] for word in words]
-        assert tokens_of(before + " ".join(words))[-5:] == expected
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
-def test_every_letter_and_digit_is_part_of_a_token(text: str) -> None:
-    folded = fold_with_python(text).decode()
-    assert bool(tokens_of(text)) == any(
-        c < len(character_classes()) and character_classes()[c] in (1, 2) for c in map(ord, folded)
-    )
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ NEEDS_NONE = {
     "dedup/passages.py": "code points of a text that was decoded before",
     "fingerprint/fingerprint.py": "the bytes of texts that were decoded before; target verdicts",
     "fingerprint/characters.py": "tables of its own",
+    "fingerprint/kernel.py": "the bytes of a text that was decoded before",
     "fingerprint/packed_sets.py": "sets in a block; target block, restored",
     "fingerprint/scheme.py": "a digest of its own",
     "spark/tasks.py": "what an executor of the same job has made",

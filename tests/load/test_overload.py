@@ -29,7 +29,7 @@ from tests.worker.support import make_settings, ready
 
 MINUTES = float(os.environ.get("LOAD_MINUTES", "3"))
 ORIGINALS = 20_000
-# The kernels are loaded, and the first large batches are through.
+# The first large batches are through.
 WARM = 20_000
 _WORDS = 200
 

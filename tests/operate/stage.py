@@ -24,7 +24,7 @@ from stream_dedup.settings import PREFIX, Settings
 from tests.worker.support import outcome, read_all, variables_of, wait_until
 
 _ROOT = Path(__file__).parents[2]
-# The longest wait for a condition, in seconds; a member's start compiles or loads the kernels.
+# The longest wait for a condition, in seconds, a member's start included.
 PATIENCE = 90.0
 
 

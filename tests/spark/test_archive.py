@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# The first test also starts a JVM and the executors' kernels.
+# The first test also starts a JVM and its executors.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 

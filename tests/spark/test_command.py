@@ -27,7 +27,7 @@ def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
-# The first test also starts a JVM and the executors' kernels.
+# The first test also starts a JVM and its executors.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 

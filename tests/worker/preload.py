@@ -1,4 +1,4 @@
-"""Imported once by the fork server of support.py: loads the worker and its compiled kernels for every member."""
+"""Imported once by the fork server of support.py: loads the worker for every member."""
 
 import warnings
 

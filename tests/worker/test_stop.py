@@ -48,7 +48,7 @@ def test_it_works_and_ends_although_nobody_reads_its_log(make: Make) -> None:
     command = [sys.executable, "-m", "stream_dedup", "run"]
     with subprocess.Popen(command, env=os.environ | variables_of(settings), stderr=writer) as process:
         try:
-            for count in (40, 80):  # the first batch compiles kernels, where none are cached
+            for count in (40, 80):
                 feed(settings, made_up(40, seed=count))
                 while outcome(settings).fates.total() < count:
                     time.sleep(2)

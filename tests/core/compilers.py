@@ -1,0 +1,87 @@
+"""What the tests of the core compile: small C programs, libraries, and the package with a core that checks itself."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.core import build
+
+ROOT = Path(__file__).parents[2]
+COMPILER = build.compiler()
+needs_compiler = pytest.mark.skipif(not COMPILER, reason=build.CURE)
+needs_ziglang = pytest.mark.skipif(find_spec("ziglang") is None, reason="pip install ziglang")
+
+
+def compiled(folder: Path, source: str, *options: str | Path) -> Path:
+    """Compile a C program that may include core.h; return its path."""
+    (folder / "program.c").write_text(source)
+    program = folder / "program"
+    command = [*COMPILER, "-std=c11", "-Wall", "-Werror", f"-I{build.FOLDER}", folder / "program.c", *options]
+    done = subprocess.run([*command, "-o", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+# What gcc's sanitizers find ends the process: reads and writes beyond a buffer, also in Python's and numpy's memory,
+# use of freed memory, overflow of signed numbers, shifts too wide, misaligned pointers.
+_SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1")
+_RUNTIMES = ("libasan.so", "libubsan.so")
+# Part of the checked core, so that a test can see that its faults are found.
+_FAULTY = """
+#include "core.h"
+CORE_API int64_t element(const uint8_t *bytes, int64_t i) { return bytes[i]; }
+CORE_API int64_t next(int64_t number) { return number + 1; }
+"""
+
+
+def missing_sanitizers() -> str:
+    """What this machine lacks for a checked core; empty if it lacks nothing."""
+    if shutil.which("gcc") is None:
+        return "needs gcc: apt-get install gcc"
+    absent = [name for name in _RUNTIMES if not Path(_of_gcc(name)).is_absolute()]
+    return f"needs gcc's {' and '.join(absent)}: apt-get install libgcc-12-dev" if absent else ""
+
+
+def _of_gcc(name: str) -> str:
+    """The path of a library of gcc; without a folder if it has none."""
+    command = ["gcc", f"-print-file-name={name}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+class CheckedPackage:
+    """A copy of the package and its tests in `folder`, with a core that is compiled with gcc's sanitizers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("stream_dedup", "tests"):
+            ignore = shutil.ignore_patterns("__pycache__", "_core.*")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignore)
+        for name in ("pyproject.toml", "config", "docs", "deploy"):
+            (folder / name).symlink_to(ROOT / name)
+        (folder / "stream_dedup" / "core" / "faulty.c").write_text(_FAULTY)
+        spec = spec_from_file_location("checked_build", folder / "stream_dedup" / "core" / "build.py")
+        assert spec is not None
+        assert spec.loader is not None
+        copied = module_from_spec(spec)
+        spec.loader.exec_module(copied)
+        copied.build(copied.LIBRARY, *_SANITIZE, command=["gcc"])
+
+    def run(self, command: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> str:
+        """Run a command that loads the checked core. Raises AssertionError with the end of what it says if it fails."""
+        environment = os.environ | {
+            "LD_PRELOAD": " ".join(map(_of_gcc, _RUNTIMES)),
+            # Each object of Python in memory of its own, so that its end is watched, too. At exit Python frees little.
+            "PYTHONMALLOC": "malloc",
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+            "PYTHONPATH": str(self.folder),
+            **(variables or {}),
+        }  # fmt: skip
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+        return done.stdout

@@ -1,0 +1,294 @@
+"""What a pair of items has in common, and what the new one has that the known one lacks.
+
+A `Similar` rounds what is stored in it to 32 bits. Everything else is computed in 64 bits.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stream_dedup.dedup.corrections import corrections
+from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from tests.reference.fingerprint import (
+    FILTER_BITS,
+    NO_WORD,
+    Print,
+    bit_of_word,
+    bits_of_number,
+    class_of,
+    classes_of,
+    figure_of,
+    sketch_of,
+)
+
+HOUR = 3_600_000
+FULLEST, FULL = 0.97, 1 / (1 - 0.97)
+FAR_LONGER = -math.log(4)
+FEW, MAX_MEMBERS = 15, 1 << 16
+FLAGS = {"swapped", "reordered", "same_form", "same_source", "same_text", "same_id", "within_hamming", "corrects"}
+FLOATS = {
+    *("body", "containment", "coverage", "article_coverage", "headline", "grounded", "distance", "log_size_ratio"),
+    *("apart", "article_share", "article_tokens", "words", "new_words", "new_sentences", "numbers", "new_numbers"),
+    *("new_numbers_anywhere", "headline_numbers", "new_headline_numbers", "new_headline_words", "headline_gains"),
+    *("headline_figures", "headline_losses", "spread", "lost_words", "lost_numbers", "gained_words"),
+    *("gained_numbers", "fewer_words"),
+}
+
+
+class Similar:
+    """The similarities of a pair; what is unknown is NaN."""
+
+    smaller_size = 0
+
+    def __init__(self) -> None:
+        for name in FLOATS:
+            setattr(self, name, math.nan)
+        for name in FLAGS:
+            setattr(self, name, False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, np.float32(value) if name in FLOATS else value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+# -- sets -------------------------------------------------------------------------------------------------------------
+
+
+def compare_sketches(left: bytes, right: bytes, n: int, m: int) -> tuple[float, float, float]:
+    """Jaccard, containment, and the Jaccard less what chance may add: two bins are equal by chance once in 15."""
+    pairs = [(a >> shift & 15, b >> shift & 15) for a, b in zip(left, right, strict=True) for shift in (0, 4)]
+    either, both = sum(a > 0 or b > 0 for a, b in pairs), sum(a > 0 and b > 0 for a, b in pairs)
+    equal, chance = sum(a == b > 0 for a, b in pairs), 1.0 / 15.0
+    true_equal = max(0.0, (equal - both * chance) / (1.0 - chance))
+    alike = min(true_equal / either, min(n, m) / max(n, m))
+    by_chance = 2.0 * math.sqrt((both - true_equal) * chance / (1.0 - chance))
+    least = min(max(true_equal - by_chance, 0.0) / either, alike)
+    return alike, min(1.0, alike / (1.0 + alike) * (n + m) / min(n, m)), least
+
+
+def common(left: set[int], right: set[int]) -> tuple[int, int, int]:
+    """The members that two sets of 24 bits a member share, with repeats, and those of each that count: all, or of very
+    large sets those below the largest that both have stored.
+    """
+    stored = [sorted(h >> 40 for h in members)[:MAX_MEMBERS] for members in (left, right)]
+    ends = [one[-1] for one, of in zip(stored, (left, right), strict=True) if 0 < len(one) < len(of)]
+    a, b = (Counter(h for h in one if h < min(ends, default=math.inf)) for one in stored)
+    return (a & b).total(), a.total(), b.total()
+
+
+def share_of_new(jaccard: float, n: int, m: int) -> float:
+    return min(jaccard / (1 + jaccard) * (n + m) / max(n, 1), 1.0) if jaccard > 0 else 0.0
+
+
+def compare_headlines(new: Print, known: Print) -> tuple[float, bool, float, int]:
+    """Jaccard, whether words are swapped, grounded, losses. Of a longer headline the smallest hashes are known."""
+    left, right = new.headline, known.headline
+    is_cut = new.headline_size > len(left), known.headline_size > len(right)
+    x = y = shared = union = losses = 0
+    unmatched = False
+    while not ((x == len(left) and (y == len(right) or is_cut[0])) or (y == len(right) and is_cut[1])):
+        a = left[x] >> 1 if x < len(left) else math.inf
+        b = right[y] >> 1 if y < len(right) else math.inf
+        if a < b:
+            unmatched |= left[x] & 1 == 1
+        elif b < a:
+            losses += right[y] & 1 == 1 and b not in new.word_set
+        shared, union = shared + (a == b), union + 1
+        x, y = x + (a <= b), y + (b <= a)
+    grounded = max(sum(h & 1 for h in each) / len(each) for each in (left, right))
+    return shared / max(union, 1), unmatched and losses > 0, grounded, losses
+
+
+# -- words and figures ------------------------------------------------------------------------------------------------
+
+
+def has_number(known: Print, h: int) -> bool:
+    return bool(known.figures & figure_of(h)) and known.filter.issuperset(bits_of_number(h))
+
+
+def exchanged(known: set[int], own: set[int]) -> tuple[float, float, float]:
+    """Distinct words of the known item that the other lacks, of the other, and of the one with fewer."""
+    free = [1 - min(len(bits) / FILTER_BITS, FULLEST) for bits in (own, known)]
+    return len(known - own) / free[0], len(own - known) / free[1], -FILTER_BITS * math.log(max(free))
+
+
+@dataclass
+class Article:
+    """What an item is asked for: its prose that does not recur, or the whole text if that is hardly anything.
+
+    places: in a filter, of its tokens; ends: of its sentences; figures: whether each is in prose.
+    """
+
+    tokens: int
+    length: int
+    places: list[int]
+    ends: list[int]
+    figures: dict[int, bool]
+    shingles: list[int]
+
+
+def article_of(new: Print, recurring: set[int]) -> Article:
+    """recurring: hashes of passages."""
+    bounds = list(zip([0, *(p.end for p in new.passages)], new.passages, strict=False))
+    length = sum(p.end - start for start, p in bounds if p.is_prose and p.hash not in recurring)
+    places, ends, shingles = list[int](), list[int](), list[int]()
+    for start, p in bounds:
+        if (p.is_prose or length < FEW) and p.hash not in recurring:
+            places += new.places[start : p.end]
+            shingles += new.shingles[p.first : p.last] if length >= FEW else []
+        window = len(places) - (ends[-1] if ends else 0)
+        if window >= 24 or (p.is_last and window > 0):
+            ends.append(len(places))
+    figures = dict[int, bool]()
+    for value, token in new.numbers:
+        in_prose = next(p for p in new.passages if token < p.end).is_prose
+        figures[value] = figures.get(value, False) or in_prose
+    return Article(len(new.places), length, places, ends, figures, shingles)
+
+
+def find_new(s: Similar, new: Print, known: Print, article: Article) -> None:
+    """Count what the known item lacks, by its filter, corrected for what is found by chance."""
+    fill, of_figures = len(known.filter) / FILTER_BITS, known.figures.bit_count() / 64
+    each_word, each_number = 1 / (1 - min(fill, FULLEST)), 1 / (1 - min(fill * fill * of_figures, FULLEST))
+    is_article, size = article.length >= FEW, len(article.places)
+    is_new = [place != NO_WORD and place not in known.filter for place in article.places]
+    found, sentences, touched, new_sentences = float(sum(is_new)), 0, 0, 0.0
+    for start, end in zip([0, *article.ends], article.ends, strict=False):
+        absent = sum(is_new[start:end])
+        if end - start >= 5:
+            sentences, touched = sentences + 1, touched + (absent > 0)
+            if absent * each_word >= 0.35 * (end - start):
+                new_sentences += end - start
+    may_be_new = (found + 2.0 * math.sqrt(found + 1)) * each_word
+    is_far_longer = float(s.log_size_ratio) < FAR_LONGER
+    if each_word >= 2 and is_far_longer:
+        found += 2.0 * math.sqrt(found + 1)
+    if each_word >= FULL:  # the filter says nothing: ask the shingles
+        if is_far_longer:
+            s.article_coverage = 0
+        found = new_sentences = may_be_new = (1 - float(s.article_coverage)) * size
+        each_word = 1.0
+    s.new_sentences, s.spread = new_sentences if is_article else 0, touched / max(sentences, 1)
+    lacked = {h for h in article.figures if not has_number(known, h)}
+    asked = {h for h, in_prose in article.figures.items() if in_prose or not is_article}
+    s.numbers, s.new_numbers = len(asked), len(asked & lacked) * each_number
+    s.new_numbers_anywhere = len(lacked) * each_number
+    new_words = [k for k, h in enumerate(new.headline_words) if bit_of_word(h) not in known.filter]
+    s.new_headline_words, s.headline_gains = len(new_words), sum(new.headline[k] & 1 for k in new_words)
+    s.words, s.new_words = size, found * each_word
+    if not is_article:
+        s.words = size + len(new.headline_words)
+        s.new_words = float(s.new_words) + len(new_words)
+    bound = max(1 - max(may_be_new, float(s.new_words)) / max(float(s.words), 1), 0.0)
+    s.article_coverage = min(float(s.article_coverage), bound)
+    new_figures = [h for h in new.headline_numbers if not has_number(known, h)]
+    s.headline_numbers, s.new_headline_numbers = len(new.headline_numbers), len(new_figures)
+    s.headline_figures = sum(h in article.figures for h in new_figures)
+    s.article_tokens, s.article_share = article.length, article.length / max(article.tokens, 1)
+
+
+# -- the whole --------------------------------------------------------------------------------------------------------
+
+
+def compare(
+    item: Item, new: Print, known: Print, scheme: Scheme, apart: float, recurring: set[int] | None = None
+) -> Similar:
+    """apart: hours; recurring: hashes of passages that are boilerplate; None: novelty is not asked."""
+    s, n, m = Similar(), new.body_size, known.body_size
+    s.apart, s.smaller_size, is_sketch = apart, min(n, m), not (scheme.layout or scheme.is_exact)
+    least = math.nan
+    if scheme.layout and n and m:
+        differ = sum((a ^ b).bit_count() for a, b in zip(new.simhash, known.simhash, strict=True))
+        s.distance, s.within_hamming = differ, differ <= scheme.settings.hamming
+        s.body = max(math.cos(math.pi / (64 * len(new.simhash)) * differ), 0.0)
+    elif n and m and is_sketch:
+        s.body, s.containment, least = compare_sketches(new.body, known.body, n, m)
+    elif n and m:
+        shared, of_new, of_known = common(set(new.members), set(known.members))
+        least = shared / max(of_new + of_known - shared, 1)
+        s.body, s.containment = least, shared / max(min(of_new, of_known), 1)
+    if not scheme.layout:
+        s.coverage = share_of_new(least, n, m)
+        s.lost_words, s.gained_words, s.fewer_words = exchanged(known.filter, new.filter)
+        s.lost_numbers = (known.figures & ~new.figures).bit_count()
+        s.gained_numbers = (new.figures & ~known.figures).bit_count()
+        if new.headline_size and known.headline_size:
+            s.headline, s.swapped, s.grounded, s.headline_losses = compare_headlines(new, known)
+    s.same_form = new.form == known.form > 0
+    s.reordered = bool(s.headline >= np.float32(0.999)) and new.form != known.form
+    s.same_source = new.source == known.source != 0
+    s.same_text, s.same_id = new.digest == known.digest, new.row_id == known.row_id
+    s.log_size_ratio = math.log((n + 5) / (m + 5))
+    mark = int(corrections([item])[0])
+    s.corrects = mark == 1 and not s.headline >= 1
+    if recurring is None or scheme.layout:
+        return s
+    article = article_of(new, recurring)
+    s.article_coverage = s.coverage
+    if scheme.is_exact and article.shingles:
+        shared, of_article, _ = common(set(article.shingles), set(known.members))
+        s.article_coverage = shared / max(of_article, 1)
+    elif article.shingles:
+        size = min(len(article.shingles), n)
+        sketch = sketch_of(article.shingles, scheme.settings.body_bins)
+        s.article_coverage = share_of_new(compare_sketches(sketch, known.body, size, m)[2] if m else 0.0, size, m)
+    find_new(s, new, known, article)
+    s.corrects |= mark == 2 and bool(s.new_words >= 3)
+    return s
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end, as it is written."""
+    spans, is_open = list[tuple[int, int]](), False
+    for i, character in enumerate(text):
+        kind = class_of(character, classes_of(False))
+        if character == "\u200c" and i and "\u0600" <= text[i - 1] <= "\u06ff":
+            kind = SEPARATOR
+        if kind == IGNORED:
+            continue
+        if kind == CHARACTER or (kind == WORD and not is_open):
+            spans.append((i, i + 1))
+        elif kind == WORD:
+            spans[-1] = spans[-1][0], i + 1
+        is_open = kind == WORD
+    return spans
+
+
+def additions(item: Item, new: Print, known: Print) -> str:
+    """What an update adds: a headline, the first numbers, the sentence with the most new words; 200 bytes."""
+    spans, parts = word_spans(item.text), list[str]()
+    if any(bit_of_word(h) not in known.filter for h in new.headline_words):
+        parts.append("new headline")
+    if len(spans) == len(new.places):
+        numbers = [token for value, token in new.numbers if not has_number(known, value)][:4]
+        written = dict.fromkeys(_number_at(item.text, *spans[token]) for token in numbers)
+        parts += ["numbers: " + ", ".join(written)] if written else []
+        begin, most, best = 0, 0, (0, 0)
+        for p in new.passages:
+            if p.is_last:
+                found = sum(place != NO_WORD and place not in known.filter for place in new.places[begin : p.end])
+                if p.is_prose and found > most:
+                    most, best = found, (begin, p.end)
+                begin = p.end
+        if best[1]:
+            parts.append(" ".join(item.text[spans[best[0]][0] : spans[best[1] - 1][1]].split()))
+    data = "; ".join(parts).encode("utf-8", "replace")
+    return "; ".join(parts) if len(data) <= 200 else data[:197].decode("utf-8", "ignore").rstrip() + "…"
+
+
+def _number_at(text: str, start: int, stop: int) -> str:
+    while stop + 1 < len(text) and text[stop] in ".,:" and text[stop + 1].isdigit():
+        stop += 1
+        while stop < len(text) and text[stop].isdigit():
+            stop += 1
+    return text[start:stop]
