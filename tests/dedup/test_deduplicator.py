@@ -1,6 +1,7 @@
 """Which items are held back or let through, and why; judging changes nothing until the batch is applied."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from stream_dedup.dedup.clocks import Odd
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.errors import BadItem
+from stream_dedup.errors import BadItem, InputError
+from stream_dedup.index.hybrid import Found
+from stream_dedup.index.probe import ROW_SHIFT
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
 from tests.dedup.world import DAY, HOUR, judged, kinds, original_of, told
@@ -246,3 +249,20 @@ def test_what_restored_blocks_forget_is_forgotten_in_their_order() -> None:
         ).verdicts
         assert told(verdicts) == [("duplicate", "1"), ("unique", None)]
         one.close()
+
+
+@pytest.mark.parametrize(
+    "wrong", [1 << ROW_SHIFT, 1 << 31 << ROW_SHIFT, (1 << ROW_SHIFT) - 1], ids=["next", "far", "key"]
+)
+def test_a_row_that_is_not_remembered_is_refused(wrong: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    dedup = Deduplicator()
+    dedup.apply(dedup.judge([item("1")]))
+    find = dedup.index.find
+
+    def damaged(*arguments: Any) -> Found:
+        found = find(*arguments)
+        return found._replace(words=found.words + wrong)
+
+    monkeypatch.setattr(dedup.index, "find", damaged)
+    with pytest.raises(InputError, match="does not fit its data"):
+        dedup.judge([item("2")])
