@@ -10,12 +10,11 @@ import io
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from stream_dedup.cli.explain import side_by_side
@@ -113,12 +112,3 @@ def growth(way: Way, short: str, long: str, most: float, tries: int) -> list[flo
         if least[1] <= most * least[0]:
             break
     return least
-
-
-def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """The slope of log time over log size, by least squares: 1 if the time is linear, 2 if it is quadratic.
-
-    >>> [round(slope([10, 100, 1000], [3 * size**power for size in (10, 100, 1000)]), 6) for power in (1, 2)]
-    [1.0, 2.0]
-    """
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
