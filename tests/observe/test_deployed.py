@@ -92,6 +92,7 @@ def test_the_test_cases_of_the_alerts_pass(prometheus_there: None) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_query_has_data(
     prometheus_there: None, kafka: EmbeddedKafka, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ TOPIC_FAULTS = {
     "changelog_recreated": (1, 0, 0),  # deleted and created anew while the workers run
     "changelog_damaged": (1, 0, 0),  # a foreign record, which is skipped, or a damaged block, which ends the workers
     "input_recreated": (1, 0, 0),  # the workers end; a person sets the group's offsets
+    "input_truncated": (1, 0, 0),  # one node: a partition is set back to a snapshot; a person sets the group's offsets
     "partitions_added": (1, 0, 0),
 }
 KINDS = {**AT_STEP, **WORKER_FAULTS, **BROKER_FAULTS, **TOPIC_FAULTS}
@@ -92,7 +93,7 @@ def plan(seed: int, faults: int, nodes: int = 1, kinds: Collection[str] = KINDS)
     scope = rng.choice(["global", "global", "partition"])
     # After "partitions_added" the changelog of scope partition would have too few, and the workers end.
     impossible = {"partitions_added"} if scope == "partition" else set()
-    impossible |= {"leader_elected"} if nodes == 1 else set()
+    impossible |= {"leader_elected"} if nodes == 1 else {"input_truncated"}
     weights = {kind: KINDS[kind][0] for kind in KINDS if kind in kinds and kind not in impossible}
     made = [_fault(rng, rng.choices(list(weights), list(weights.values()))[0]) for _ in range(faults)]
     return Plan(

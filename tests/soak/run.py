@@ -5,6 +5,7 @@ own, so that a round's records fit into memory and a violation names few of them
 """
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -13,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from kafka import KafkaProducer
@@ -21,18 +24,20 @@ from kafka.errors import KafkaError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.state_store import StateStore
-from tests.operate.stage import reader_of, unfinished
+from tests.operate.stage import inputs, reader_of, unfinished
 from tests.soak.checker import History, Refusal, Report, Span, check, check_index
 from tests.soak.cluster import Cluster
 from tests.soak.plan import AT_STEP, BROKER_FAULTS, TOPIC_FAULTS, Fault, Plan
 from tests.soak.proxy import Proxy
-from tests.soak.stage import Changelog, Feeder, Team, begin_at_the_beginning, elect, recreate, settings_of, settle
+from tests.soak.stage import Changelog, Feeder, Team, elect, recreate, set_offsets, settings_of, settle
 from tests.worker.support import administrator, context, read_all
 
 # Without any progress after the last fault: sessions, time-outs of transactions, retries, on a busy machine.
 PATIENCE = 120.0
 # Of the changelog, at most; the rest is what a restore still finds.
 _TRUNCATED_SHARE = 0.3
+# Between a snapshot of the input and its return: as much is lost.
+_TRUNCATED_SECONDS = 2.0
 
 
 @dataclass
@@ -116,8 +121,13 @@ class Round:
         for topic in (topics.output, topics.duplicates, topics.dead_letters):
             came[topic] = read_all(self._direct, topic, start=self._next.setdefault(topic, {}))
             self._next[topic] |= {one.partition: one.offset + 1 for one in came[topic]}
-        records = read_all(self._direct, topics.input) if fed is None else fed
+        records = self._fed() if fed is None else fed
         self._spans.append(Span(records, came, self.changelog.end_span(), is_deleted=fed is not None))
+
+    def _fed(self) -> list[Any]:
+        """The records of the input that came since the last span."""
+        topic = self._direct.topics.input
+        return read_all(self._direct, topic, start=self._next.get(topic))
 
     def _index(self, history: History, task: int) -> list[str]:
         """Restore an index from the changelog, and compare it with what went out."""
@@ -166,7 +176,7 @@ class Round:
 
     def damage_changelog(self, fault: Fault) -> bool:
         """Another program's record, which who restores must skip, or a damaged block, which it must refuse. The cure is
-        another changelog.
+        another changelog, which a person confirms.
         """
         is_ours, team, topic = fault.step % 2 == 1, self.team, self._direct.topics.changelog
         # A damaged block has the next number only while no other is written; one with a known number is ignored.
@@ -189,6 +199,7 @@ class Round:
         self._settings, self._direct = (_with_changelog(one, name) for one in (self._settings, self._direct))
         create_topics(self._direct)
         self.changelog.follow(self._direct)
+        set_offsets(self._direct)  # it confirms the new changelog, as the worker's message says
         team.resume(self._settings)
         return happened
 
@@ -197,16 +208,48 @@ class Round:
         self._feeder.pause()
         settle(self._direct)
         topic = self._direct.topics.input
-        fed = read_all(self._direct, topic)
+        fed = self._fed()
         refusal = Refusal(("TopicError",), topic, ("--to-earliest --execute", "create it"))
         happened = self.team.stop_refusing(
             refusal, lambda: recreate(self._direct, topic, self._feeder.partitions), PATIENCE
         )
         self._end_span(fed)
-        begin_at_the_beginning(self._direct)
+        self._next.pop(topic, None)
+        set_offsets(self._direct, dict.fromkeys(range(self._feeder.partitions), 0))
         self.team.resume(self._settings)
         self._feeder.resume()
         return happened
+
+    def truncate_input(self, fault: Fault) -> bool:
+        """A partition is set back to a snapshot. What was read before is a span that is over."""
+        [node], [disk] = self._cluster.nodes, self._cluster.disks
+        topic, partition = self._direct.topics.input, fault.target % self._feeder.partitions
+        [stored] = disk.path.rglob(f"{topic}-{partition}")
+        with TemporaryDirectory(prefix="stream-dedup-snapshot-") as directory:
+            snapshot = Path(directory) / stored.name
+
+            def copy(source: Path, target: Path) -> None:
+                node.stop()
+                shutil.rmtree(target, ignore_errors=True)
+                shutil.copytree(source, target)
+                node.restart()
+
+            with self._drained() as is_drained:
+                copy(stored, snapshot)
+            self.team.run(_TRUNCATED_SECONDS)
+            with self._drained() as is_drained_again:
+                if not (is_drained and is_drained_again):
+                    return False
+                fed = self._fed()
+                refusal = Refusal(("RecordsGone",), topic, (f"{topic}:{partition} --reset-offsets --to-offset ",))
+                happened = self.team.stop_refusing(refusal, lambda: copy(snapshot, stored), PATIENCE)
+                self._end_span(fed)
+                with reader_of(self._direct) as consumer:
+                    ends = consumer.end_offsets(inputs(self._direct, consumer))
+                self._next[topic] = {place.partition: end for place, end in ends.items()}
+                set_offsets(self._direct, {partition: self._next[topic][partition]})
+                self.team.resume(self._settings)
+            return happened
 
     def add_partition(self, fault: Fault) -> bool:
         with administrator(self._direct) as admin:
@@ -294,5 +337,6 @@ _FAULTS: Mapping[str, Callable[[Round, Fault], bool]] = {
     "changelog_recreated": Round.recreate_changelog,
     "changelog_damaged": Round.damage_changelog,
     "input_recreated": Round.recreate_input,
+    "input_truncated": Round.truncate_input,
     "partitions_added": Round.add_partition,
 }

@@ -518,16 +518,23 @@ def settle(settings: Settings) -> None:
         wait_until(lambda: one.end_offsets(places) == other.end_offsets(places), what, _DELETE_SECONDS)
 
 
-def begin_at_the_beginning(settings: Settings) -> None:
-    """Set the group's offsets as `kafka-consumer-groups.sh --reset-offsets --to-earliest` does; no worker runs."""
+def set_offsets(settings: Settings, offsets: Mapping[int, int] | None = None) -> None:
+    """Set the group's offsets of some partitions as `kafka-consumer-groups.sh --reset-offsets` does; None: all to what
+    they are, which confirms them. No worker runs.
+    """
     group = settings.kafka.group_id
     with administrator(settings) as admin, reader_of(settings, group_id=group) as consumer:
-        places = inputs(settings, consumer)
+        present = {place.partition: consumer.committed(place) for place in inputs(settings, consumer)}
+        wanted = {
+            TopicPartition(settings.topics.input, number): OffsetAndMetadata(offset, "", -1)
+            for number, offset in (present if offsets is None else offsets).items()
+            if offset is not None
+        }
 
         def is_set() -> bool:
             with suppress(KafkaError):  # refused while the session of a killed member lasts
-                admin.alter_group_offsets(group, {one: OffsetAndMetadata(0, "", -1) for one in places})
-            return all(consumer.committed(place) == 0 for place in places)
+                admin.alter_group_offsets(group, wanted)
+            return all(consumer.committed(place, metadata=True) == one for place, one in wanted.items())
 
         wait_until(is_set, f"the offsets of {group} are set", _DELETE_SECONDS)
 

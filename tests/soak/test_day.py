@@ -1,0 +1,35 @@
+"""`make soak`: a day in minutes (day.py). DAY_SECONDS and DAY_RATE change it; figures in tests/results/soak.json."""
+
+import gc
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.kafka.topics import create_topics
+from tests import measured
+from tests.soak.day import Day
+from tests.worker.support import make_settings
+from tests.worker.test_truncated_log import RestoredKafka
+
+SECONDS = float(os.environ.get("DAY_SECONDS", "120"))
+RATE = float(os.environ.get("DAY_RATE", "300"))
+
+
+@pytest.mark.soak
+@pytest.mark.kafka
+@pytest.mark.timeout(SECONDS * 4 + 1800)
+def test_a_day_loses_nothing_and_repeats_nothing(
+    kafka_prepared: None, tmp_path: Path, topic_name: Callable[[str], str]
+) -> None:
+    with RestoredKafka(tmp_path) as broker:
+        settings = make_settings(broker.bootstrap, topic_name, worker={"session_timeout": "6s", "batch_items": 32})
+        create_topics(settings, partitions=2)
+        figures = Day(settings, broker, tmp_path, SECONDS, RATE).run()
+    gc.collect()  # the client's refused connections
+    measured.record("soak", {"day": {**asdict(figures), "seconds": SECONDS, "rate": RATE}})
+    assert (figures.lost, figures.repeated, figures.ended) == (0, 0, [])
+    assert figures.reasons.get("too-slow") == 1
+    assert figures.cut_away > 0
