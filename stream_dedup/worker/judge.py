@@ -12,7 +12,13 @@ search outlives an open task, which is closed after each failure.
 
 The same search finds a record on which the work takes so long that the group removes this member: it becomes a dead
 letter once it has cost the membership by itself. During a search nothing is fingerprinted ahead, so that no batch
-is blamed for the next one. The search does not outlive the process.
+is blamed for the next one.
+
+A record may also end the process: it takes more memory than there is, or holds the interpreter for so long that the
+probes fail and the container is started anew. So work that may do this is written down beside the group's offsets
+before it begins, with its number of records: the first batch of each opening, and every batch of a search. Whoever
+opens the task next and finds such a note of another process counts it as a failure, goes on with the search, and in the
+end leaves that record to the dead letters. A note costs a transaction without records, some 20 ms.
 
 Of the errors only lasting ones count: answers of the broker or the client that may come again for the same records. An
 outage, a time-out or a rebalance says nothing about the records, however long the work on them took; the worker waits
@@ -26,7 +32,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 from stream_dedup.dedup.batch import Batch, Prepared
 from stream_dedup.dedup.clocks import Odd
@@ -174,8 +180,8 @@ class Judge:
     def _item(self, record: Any) -> Item | Tombstone | BadItem:
         if (record.partition, record.offset) in self._failed.refusals:
             return BadItem(REFUSED, REFUSED_DETAIL)
-        if seconds := self._failed.too_slow.get((record.partition, record.offset)):
-            return BadItem(TOO_SLOW, f"the work on it took {seconds:.0f} s, and cost the member its place in the group")
+        if cost := self._failed.too_slow.get((record.partition, record.offset)):
+            return BadItem(TOO_SLOW, f"the work on it {cost}")
         return self._outgoing.refuse(record) or item_of(record, self._decode)
 
 
@@ -191,13 +197,25 @@ def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
     return item
 
 
+class Begun(NamedTuple):
+    """Work that was begun, as it stands beside an offset of the group."""
+
+    offset: int
+    size: int  # records; 0: none
+    tries: int  # at this offset, with this one
+
+
 class FailedRecords:
     """The search of one task. `refusals`: how often Kafka has refused a record. `too_slow`: records on which the work
-    takes too long, and the seconds."""
+    takes too long, and what it has cost.
+    """
 
     def __init__(self) -> None:
         self.refusals: dict[Place, int] = {}
-        self.too_slow: dict[Place, float] = {}
+        self.too_slow: dict[Place, str] = {}
+        self._told: set[tuple[int, Begun]] = set()  # by this process, whether or not the group has it
+        self._deaths = 0  # of processes in a row, at work that they had told of
+        self._is_first = False  # whether the next batch is the first one of an opening
         self._suspects: dict[Place, int] = {}  # records not committed since -> the smallest batch that failed with them
         self._failures = 0  # in a row, each with suspects of the one before
         self._reported: tuple[int, bool] | None = None
@@ -244,7 +262,7 @@ class FailedRecords:
                 f"in a row, the last time after {seconds:.0f} s, from partition/offset {partition}/{offset} on. "
                 f"Transactions now hold {self.batch_limit} records, and fewer each time, until the record is found"
             )
-        self.too_slow[places[0]] = seconds
+        self.too_slow[places[0]] = f"took {seconds:.0f} s, and cost the member its place in the group"
         return (
             f"the work on the record at offset {offset} of input partition {partition} took {seconds:.0f} s by itself, "
             f"and cost this member its place in the group, the {self._failures}th time in a row. The record becomes a "
@@ -258,6 +276,40 @@ class FailedRecords:
             self._suspects[place] = min(len(places), self._suspects.get(place, len(places)))
         return self._failures >= IN_A_ROW
 
+    def opened(self, begun: Mapping[int, "Begun"]) -> list[str]:
+        """Count what other processes have begun and not ended. Messages, once it is more than chance.
+
+        `begun`: what stands beside the group's offsets, by partition.
+        """
+        self._is_first = True
+        messages = []
+        for partition, work in begun.items():
+            if not work.size or (partition, work) in self._told:
+                continue
+            self._deaths = max(self._deaths, work.tries)
+            if work.tries < IN_A_ROW:
+                continue
+            self._failures = max(self._failures, work.tries)
+            self._suspects |= {(partition, work.offset + i): work.size for i in range(work.size)}
+            what = f"work on {work.size} records from offset {work.offset} of input partition {partition} on"
+            if work.size == 1 and work.tries >= 2 * IN_A_ROW:
+                self.too_slow[partition, work.offset] = f"has ended {work.tries} processes in a row"
+                then = f"The record becomes a dead letter ({TOO_SLOW}); please report it with its bytes"
+            else:
+                then = f"Transactions now hold {self.batch_limit} records, and fewer each time, until it is found"
+            messages.append(f"{work.tries} processes in a row were ended at their work, the last one at {what}. {then}")
+        return messages
+
+    def to_tell(self, records: Sequence[Any]) -> tuple[int, int] | None:
+        """What the group must know before the work on these records: their number, and the tries. None: nothing."""
+        if not self._is_first and self.batch_limit is None:
+            return None
+        self._is_first = False
+        size, tries = len(records), self._deaths + 1
+        first = {record.partition: record.offset for record in reversed(records)}
+        self._told |= {(partition, Begun(offset, size, tries)) for partition, offset in first.items()}
+        return size, tries
+
     def committed(self, positions: Mapping[int, int]) -> None:
         """Clear all records before these positions, whichever member has committed them."""
         if self._suspects or self.refusals:
@@ -265,8 +317,9 @@ class FailedRecords:
                 for partition, offset in list(places):
                     if offset < positions.get(partition, 0):
                         del places[partition, offset]
-            if not self._suspects:
-                self._failures, self._reported = 0, None
+        self._told = {(partition, one) for partition, one in self._told if one.offset >= positions.get(partition, 0)}
+        if not self._suspects:
+            self._failures, self._deaths, self._reported = 0, 0, None
 
     def _message(self, places: Sequence[Place], error: TransactionFailed, is_dead_letter: bool) -> str:
         listed = ", ".join(f"{partition}/{offset}" for partition, offset in places[:_LISTED])

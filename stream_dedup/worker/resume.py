@@ -32,9 +32,11 @@ _FEW = 20
 _NAMES = {"input_id": "input", "changelog_id": "changelog", "changelog": "changelog_name"}
 
 
-class Note(msgspec.Struct, frozen=True, rename=_NAMES):
+class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
     names of the output and of the changelog ("": an older worker stored none).
+
+    `begun`, `tries`: work on so many records from this offset on was begun, for the so-manieth time (judge.py).
     """
 
     input_id: str
@@ -42,6 +44,8 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES):
     at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
     output: str
     changelog: str = ""
+    begun: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
+    tries: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()

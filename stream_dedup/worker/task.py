@@ -66,7 +66,7 @@ from stream_dedup.worker import resume
 from stream_dedup.worker.commit import CommitStep, StepClock, commit
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group
-from stream_dedup.worker.judge import FailedRecords, Judge
+from stream_dedup.worker.judge import Begun, FailedRecords, Judge
 from stream_dedup.worker.observer import BatchReport, TaskState
 from stream_dedup.worker.records import OutgoingRecords, trace_fields
 from stream_dedup.worker.state_store import StateStore
@@ -129,6 +129,7 @@ class PartitionTask:
         self._outgoing: OutgoingRecords
         self._judge: Judge
         self._in_flight: _InFlight | None = None
+        self._telling: tuple[int, int] = (0, 0)  # of work that begins: its records, and tries
         try:
             self._open(group, check)
         except BaseException:
@@ -203,6 +204,11 @@ class PartitionTask:
             log.error("%s", loss, extra={"task": self.name})
             self._context.observer.state_lost(loss)
         self._failed.committed(self.positions)
+        notes = {partition: (one.offset, one.note) for partition, one in facts.committed.items() if one.note}
+        begun = {partition: Begun(offset, note.begun, note.tries) for partition, (offset, note) in notes.items()}
+        for message in self._failed.opened(begun):
+            log.error("%s", message, extra={"task": self.name})
+            self._context.observer.batch_stuck(self.name)
         self.opened_in = time.monotonic() - began
 
     def _fence(self, group: Group, check: Callable[[], None]) -> dict[str, Topic]:
@@ -253,7 +259,9 @@ class PartitionTask:
 
     def _note(self) -> str:
         topics, now = self._topics, self._context.now_ms()
-        return resume.Note(self._input_id, self._changelog_id, now, topics.output, topics.changelog).text()
+        return resume.Note(
+            self._input_id, self._changelog_id, now, topics.output, topics.changelog, *self._telling
+        ).text()
 
     # -- working -----------------------------------------------------------------------------------------
 
@@ -273,6 +281,7 @@ class PartitionTask:
         partitions, as far as known. `next_records`: those of the next call, if they are there already.
         `consumer_positions`: the consumer's positions, if no earlier record is left to process.
         """
+        finished_before = self._tell(records, membership) if records else False
         # Only the steps of a batch are announced; a transaction without one is not counted.
         observer = self._context.observer
         announce = (lambda step: observer.step(step, self.name)) if records else (lambda step: None)
@@ -325,6 +334,24 @@ class PartitionTask:
         offsets_sent: Future[None] = Future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce))
         self._in_flight = _InFlight(positions, report, took, offsets_sent, producer.start("committing", job))
+        return finished or finished_before
+
+    def _tell(self, records: Sequence[Any], membership: Any) -> bool:
+        """Let the group know of the work on these records, if it may end this process. Returns whether the previous
+        batch was committed meanwhile.
+        """
+        told = self._failed.to_tell(records)
+        if told is None:
+            return False
+        finished = self.finish()
+        here = {record.partition for record in records}
+        self._committed = {partition: at for partition, at in self._committed.items() if partition not in here}
+        self._telling = told
+        try:
+            self.process((), membership, {})
+            self.finish()
+        finally:
+            self._telling = (0, 0)
         return finished
 
     def wait_for_offsets(self) -> None:

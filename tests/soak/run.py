@@ -129,6 +129,11 @@ class Round:
         topic = self._direct.topics.input
         return read_all(self._direct, topic, start=self._next.get(topic))
 
+    def _ends(self) -> dict[int, int]:
+        """The end of each partition of the input."""
+        with reader_of(self._direct) as consumer:
+            return {one.partition: end for one, end in consumer.end_offsets(inputs(self._direct, consumer)).items()}
+
     def _index(self, history: History, task: int) -> list[str]:
         """Restore an index from the changelog, and compare it with what went out."""
         store = StateStore(context(self._direct), str(task) if history.is_split else "global", task)
@@ -235,18 +240,17 @@ class Round:
                 node.restart()
 
             with self._drained() as is_drained:
+                before = self._ends()
                 copy(stored, snapshot)
             self.team.run(_TRUNCATED_SECONDS)
             with self._drained() as is_drained_again:
-                if not (is_drained and is_drained_again):
+                if not (is_drained and is_drained_again and self._ends()[partition] > before[partition]):
                     return False
                 fed = self._fed()
                 refusal = Refusal(("RecordsGone",), topic, (f"{topic}:{partition} --reset-offsets --to-offset ",))
                 happened = self.team.stop_refusing(refusal, lambda: copy(snapshot, stored), PATIENCE)
                 self._end_span(fed)
-                with reader_of(self._direct) as consumer:
-                    ends = consumer.end_offsets(inputs(self._direct, consumer))
-                self._next[topic] = {place.partition: end for place, end in ends.items()}
+                self._next[topic] = self._ends()
                 set_offsets(self._direct, {partition: self._next[topic][partition]})
                 self.team.resume(self._settings)
             return happened

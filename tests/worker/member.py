@@ -1,10 +1,11 @@
 """A worker in a process of its own, for tests that kill it, freeze it or make a transaction fail (SIGUSR2).
 
 In: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself when that step is announced
-for the n-th time. `slow`: seconds to sleep after each batch. `tell_standby`: report the number of originals twice a
-second while it stands by. `cannot_open`: no task can be opened. `metadata_ms`: how often the clients refresh their
-metadata. `clock`: the file that its wall clock follows (clock.py). Out: an
-event per message. After SIGUSR2 the next transaction fails: alternately before its commit, and after it.
+for the n-th time. `slow`: seconds to sleep after each batch. `deadly`: a text at whose sight it kills itself, as the
+kernel kills a process that takes too much memory. `tell_standby`: report the number of originals twice a second while
+it stands by. `cannot_open`: no task can be opened. `metadata_ms`: how often the clients refresh their metadata.
+`clock`: the file that its wall clock follows (clock.py). Out: an event per message. After SIGUSR2 the next transaction
+fails: alternately before its commit, and after it.
 """
 
 import faulthandler
@@ -18,10 +19,12 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from stream_dedup.dedup.batch import Prepared
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.worker import task
 from stream_dedup.worker.commit import CommitStep
@@ -42,6 +45,17 @@ def emit(event: str, **fields: Any) -> None:
         Events.pipe.send({"event": event, "at": time.time(), **fields})
 
 
+class Mortal(Deduplicator):
+    """An index that does not survive a text."""
+
+    deadly = ""
+
+    def prepare(self, items: Sequence[Any]) -> Prepared:
+        if any(isinstance(item, Item) and self.deadly in item.text for item in items):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().prepare(items)
+
+
 class Saboteur(Observer):
     def __init__(self, orders: Mapping[str, Any]) -> None:
         self._orders = orders
@@ -51,7 +65,9 @@ class Saboteur(Observer):
 
     def deduplicator(self, settings: Settings) -> Deduplicator:
         """Make the worker's index, and keep a reference to it."""
-        self._index = Deduplicator(settings)
+        self._index = Mortal(settings) if "deadly" in self._orders else Deduplicator(settings)
+        if isinstance(self._index, Mortal):
+            self._index.deadly = self._orders["deadly"]
         return self._index
 
     def loop_completed(self, tasks: Sequence[str]) -> None:

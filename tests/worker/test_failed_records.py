@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import Fenced, Refused, TransactionFailed
-from stream_dedup.worker.judge import IN_A_ROW, FailedRecords
+from stream_dedup.worker.judge import IN_A_ROW, Begun, FailedRecords
 from stream_dedup.worker.task import _InFlight
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
@@ -130,7 +130,42 @@ def test_two_losses_say_nothing() -> None:
     found = failed.failed(records(7), FENCED, 400.0)
     assert found is not None
     assert "the record at offset 7 of input partition 0 took 400 s by itself" in found[0]
-    assert failed.too_slow == {(0, 7): 400.0}
+    assert failed.too_slow == {(0, 7): "took 400 s, and cost the member its place in the group"}
+
+
+@given(st.integers(1, 300), st.data())
+def test_a_record_that_ends_each_process_is_found_and_all_others_go_through(count: int, data: st.DataObject) -> None:
+    """What outlives a process: the offset, and the note beside it."""
+    deadly = data.draw(st.integers(0, count - 1))
+    position, note, dead, deaths = 0, (0, 0), [], 0
+    while position < count:
+        failed = FailedRecords()
+        failed.opened({0: Begun(position, *note)})
+        while position < count:
+            batch = records(*range(position, count))[: failed.batch_limit]
+            note = failed.to_tell(batch) or note
+            dead += [offset for _, offset in failed.too_slow]
+            if any(one.offset == deadly and (0, deadly) not in failed.too_slow for one in batch):
+                deaths += 1
+                break
+            position, note = batch[-1].offset + 1, (0, 0)
+            failed.committed({0: position})
+    assert dead == [deadly]
+    assert deaths <= 2 * IN_A_ROW + count.bit_length()
+
+
+def test_a_process_does_not_count_what_it_began_itself_nor_two_deaths_of_others() -> None:
+    failed = FailedRecords()
+    assert failed.opened({0: Begun(5, 20, 2)}) == []
+    assert failed.batch_limit is None
+    assert failed.to_tell(records(*range(5, 25))) == (20, 3)
+    assert failed.to_tell(records(*range(25, 45))) is None, "only the first of an opening"
+    assert failed.opened({0: Begun(5, 20, 3)}) == [], "after an outage"
+    assert failed.to_tell(records(*range(5, 25))) == (20, 3)
+    assert failed.opened({0: Begun(5, 20, 3)}) == [], "nor if the group did not get to know of the next time"
+    assert failed.batch_limit is None
+    [message] = FailedRecords().opened({0: Begun(5, 20, 3)})
+    assert "work on 20 records from offset 5 of input partition 0 on. Transactions now hold 10 records" in message
 
 
 @given(st.lists(st.tuples(st.sampled_from([(OUTAGE, 400.0), (OUTAGE, 0.0), (FENCED, 0.0)]), st.integers(1, 9))))

@@ -1,5 +1,6 @@
-"""A record on which the work takes longer than a member of the group may take is found, and becomes a dead letter."""
+"""A record on which the work takes longer than a member may take, or that ends each, is found: a dead letter."""
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka import client
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from tests.worker.support import Make, article, feed, header, made_up, outcome, run_until
+from tests.worker.support import Make, Member, article, feed, header, made_up, outcome, run_until
 from tests.worker.test_partitions import places
 
 SLOW = "a text on which the work takes long"
@@ -53,3 +54,24 @@ def test_a_record_that_costs_the_membership_is_isolated(
     assert "8 records has cost this member its place in the group 3 times" in errors[0]
     assert "offset 5 of input partition 0 took 8 s by itself" in errors[-1]
     assert watching.stuck_times == len(errors) == 4, "8 records, 4, 2, and the record"
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("scope", ["global", "partition"])
+def test_a_record_that_ends_each_process_is_isolated(make: Make, scope: str) -> None:
+    """As by the kernel for want of memory, or by the orchestrator as the probes fail: nothing of a process is left."""
+    settings = make(worker={"scope": scope, "batch_items": 8})
+    sent = feed(settings, [*made_up(5), (b"bad", article("bad", SLOW)), *made_up(14, seed=2)])
+    deaths, code = -1, -signal.SIGKILL
+    while code == -signal.SIGKILL:
+        deaths += 1
+        with Member(settings, {"deadly": SLOW}).go() as member:
+            while (code := member.wait_ended(0.5)) is None and outcome(settings).fates.total() < len(sent):
+                pass
+    assert deaths == 6, "8 records three times, 4, 2, and the record"
+    came = outcome(settings)
+    [dead] = came.dead_letters
+    assert (dead.key, header(dead, "dedup-reason")) == (b"bad", "too-slow")
+    assert places(came.every) == Counter(f"{settings.topics.input}/0/{one.offset}" for one in sent)
