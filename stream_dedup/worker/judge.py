@@ -16,9 +16,9 @@ is blamed for the next one.
 
 A record may also end the process: it takes more memory than there is, or holds the interpreter for so long that the
 probes fail and the container is started anew. So work that may do this is written down beside the group's offsets
-before it begins, with its number of records: the first batch of each opening, and every batch of a search. Whoever
-opens the task next and finds such a note of another process counts it as a failure, goes on with the search, and in the
-end leaves that record to the dead letters. A note costs a transaction without records, some 20 ms.
+before it begins, with its number of records: the first batch of each opening, and every batch of a search. A
+member that opens the task next and finds such a note of another process counts it as a failure, goes on with the
+search, and in the end leaves that record to the dead letters. A note costs a transaction without records, some 20 ms.
 
 Of the errors only lasting ones count: answers of the broker or the client that may come again for the same records. An
 outage, a time-out or a rebalance says nothing about the records, however long the work on them took; the worker waits
@@ -198,7 +198,7 @@ def item_of(record: Any, decode: Decoder) -> Item | Tombstone | BadItem:
 
 
 class Begun(NamedTuple):
-    """Work that was begun, as it stands beside an offset of the group."""
+    """Work that was begun: what the group has beside an offset."""
 
     offset: int
     size: int  # records; 0: none
@@ -213,8 +213,8 @@ class FailedRecords:
     def __init__(self) -> None:
         self.refusals: dict[Place, int] = {}
         self.too_slow: dict[Place, str] = {}
-        self._told: set[tuple[int, Begun]] = set()  # by this process, whether or not the group has it
-        self._deaths = 0  # of processes in a row, at work that they had told of
+        self._announced: set[tuple[int, Begun]] = set()  # by this process, whether or not the group has it
+        self._deaths = 0  # of processes in a row, at work that they had announced
         self._is_first = False  # whether the next batch is the first one of an opening
         self._suspects: dict[Place, int] = {}  # records not committed since -> the smallest batch that failed with them
         self._failures = 0  # in a row, each with suspects of the one before
@@ -284,7 +284,7 @@ class FailedRecords:
         self._is_first = True
         messages = []
         for partition, work in begun.items():
-            if not work.size or (partition, work) in self._told:
+            if not work.size or (partition, work) in self._announced:
                 continue
             self._deaths = max(self._deaths, work.tries)
             if work.tries < IN_A_ROW:
@@ -300,14 +300,16 @@ class FailedRecords:
             messages.append(f"{work.tries} processes in a row were ended at their work, the last one at {what}. {then}")
         return messages
 
-    def to_tell(self, records: Sequence[Any]) -> tuple[int, int] | None:
-        """What the group must know before the work on these records: their number, and the tries. None: nothing."""
+    def to_announce(self, records: Sequence[Any]) -> tuple[int, int] | None:
+        """What to write beside the group's offsets before the work on these records begins: their number, and the
+        tries. None: nothing.
+        """
         if not self._is_first and self.batch_limit is None:
             return None
         self._is_first = False
         size, tries = len(records), self._deaths + 1
         first = {record.partition: record.offset for record in reversed(records)}
-        self._told |= {(partition, Begun(offset, size, tries)) for partition, offset in first.items()}
+        self._announced |= {(partition, Begun(offset, size, tries)) for partition, offset in first.items()}
         return size, tries
 
     def committed(self, positions: Mapping[int, int]) -> None:
@@ -317,7 +319,9 @@ class FailedRecords:
                 for partition, offset in list(places):
                     if offset < positions.get(partition, 0):
                         del places[partition, offset]
-        self._told = {(partition, one) for partition, one in self._told if one.offset >= positions.get(partition, 0)}
+        self._announced = {
+            (partition, one) for partition, one in self._announced if one.offset >= positions.get(partition, 0)
+        }
         if not self._suspects:
             self._failures, self._deaths, self._reported = 0, 0, None
 

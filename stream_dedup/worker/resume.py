@@ -36,7 +36,7 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
     names of the output and of the changelog ("": an older worker stored none).
 
-    `begun`, `tries`: work on so many records from this offset on was begun, for the so-manieth time (judge.py).
+    `begun`: records from this offset on at which work was begun; `tries`: how often in a row (judge.py).
     """
 
     input_id: str
@@ -44,7 +44,7 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
     at: Annotated[int, msgspec.Meta(ge=0, le=2**62)]
     output: str
     changelog: str = ""
-    begun: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
+    begun: Annotated[int, msgspec.Meta(ge=0, le=20_000)] = 0  # the most of [worker] batch_items
     tries: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
 
     def text(self) -> str:

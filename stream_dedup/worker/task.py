@@ -129,7 +129,7 @@ class PartitionTask:
         self._outgoing: OutgoingRecords
         self._judge: Judge
         self._in_flight: _InFlight | None = None
-        self._telling: tuple[int, int] = (0, 0)  # of work that begins: its records, and tries
+        self._announcing: tuple[int, int] = (0, 0)  # of work that begins: its records, and tries
         try:
             self._open(group, check)
         except BaseException:
@@ -260,7 +260,7 @@ class PartitionTask:
     def _note(self) -> str:
         topics, now = self._topics, self._context.now_ms()
         return resume.Note(
-            self._input_id, self._changelog_id, now, topics.output, topics.changelog, *self._telling
+            self._input_id, self._changelog_id, now, topics.output, topics.changelog, *self._announcing
         ).text()
 
     # -- working -----------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ class PartitionTask:
         partitions, as far as known. `next_records`: those of the next call, if they are there already.
         `consumer_positions`: the consumer's positions, if no earlier record is left to process.
         """
-        finished_before = self._tell(records, membership) if records else False
+        finished_before = self._announce(records, membership) if records else False
         # Only the steps of a batch are announced; a transaction without one is not counted.
         observer = self._context.observer
         announce = (lambda step: observer.step(step, self.name)) if records else (lambda step: None)
@@ -336,22 +336,22 @@ class PartitionTask:
         self._in_flight = _InFlight(positions, report, took, offsets_sent, producer.start("committing", job))
         return finished or finished_before
 
-    def _tell(self, records: Sequence[Any], membership: Any) -> bool:
+    def _announce(self, records: Sequence[Any], membership: Any) -> bool:
         """Let the group know of the work on these records, if it may end this process. Returns whether the previous
         batch was committed meanwhile.
         """
-        told = self._failed.to_tell(records)
-        if told is None:
+        begun = self._failed.to_announce(records)
+        if begun is None:
             return False
         finished = self.finish()
         here = {record.partition for record in records}
         self._committed = {partition: at for partition, at in self._committed.items() if partition not in here}
-        self._telling = told
+        self._announcing = begun
         try:
             self.process((), membership, {})
             self.finish()
         finally:
-            self._telling = (0, 0)
+            self._announcing = (0, 0)
         return finished
 
     def wait_for_offsets(self) -> None:

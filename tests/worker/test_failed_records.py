@@ -143,7 +143,7 @@ def test_a_record_that_ends_each_process_is_found_and_all_others_go_through(coun
         failed.opened({0: Begun(position, *note)})
         while position < count:
             batch = records(*range(position, count))[: failed.batch_limit]
-            note = failed.to_tell(batch) or note
+            note = failed.to_announce(batch) or note
             dead += [offset for _, offset in failed.too_slow]
             if any(one.offset == deadly and (0, deadly) not in failed.too_slow for one in batch):
                 deaths += 1
@@ -158,10 +158,10 @@ def test_a_process_does_not_count_what_it_began_itself_nor_two_deaths_of_others(
     failed = FailedRecords()
     assert failed.opened({0: Begun(5, 20, 2)}) == []
     assert failed.batch_limit is None
-    assert failed.to_tell(records(*range(5, 25))) == (20, 3)
-    assert failed.to_tell(records(*range(25, 45))) is None, "only the first of an opening"
+    assert failed.to_announce(records(*range(5, 25))) == (20, 3)
+    assert failed.to_announce(records(*range(25, 45))) is None, "only the first of an opening"
     assert failed.opened({0: Begun(5, 20, 3)}) == [], "after an outage"
-    assert failed.to_tell(records(*range(5, 25))) == (20, 3)
+    assert failed.to_announce(records(*range(5, 25))) == (20, 3)
     assert failed.opened({0: Begun(5, 20, 3)}) == [], "nor if the group did not get to know of the next time"
     assert failed.batch_limit is None
     [message] = FailedRecords().opened({0: Begun(5, 20, 3)})

@@ -17,9 +17,12 @@ from tests.worker.support import (
     assert_exactly_once,
     fails,
     feed,
+    from_scratch,
     made_up,
     make_settings,
     open_store,
+    outcome,
+    read_all,
     ready,
     run_until,
     running,
@@ -31,22 +34,27 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 class RestoredKafka(EmbeddedKafka):
-    """A broker whose partitions 0 can be set back to a snapshot; the rest of the cluster is as it was."""
+    """A broker whose partitions 0, or all it has, can be set back to a snapshot."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(data=directory / "data")
         self._stored, self._snapshots = directory / "data", directory / "snapshots"
 
-    def snapshot(self, topic: str) -> None:
+    def snapshot(self, topic: str = "") -> None:
+        """Of a topic; of everything, with the metadata of the controller, if none is named."""
         self.stop()
-        shutil.copytree(self._stored / f"{topic}-0", self._snapshots / topic)
+        shutil.copytree(self._stored / topic_directory(topic), self._snapshots / topic)
         self.restart()
 
-    def restore(self, topic: str) -> None:
+    def restore(self, topic: str = "") -> None:
         self.stop()
-        shutil.rmtree(self._stored / f"{topic}-0")
-        shutil.copytree(self._snapshots / topic, self._stored / f"{topic}-0")
+        shutil.rmtree(self._stored / topic_directory(topic))
+        shutil.copytree(self._snapshots / topic, self._stored / topic_directory(topic))
         self.restart()
+
+
+def topic_directory(topic: str) -> str:
+    return f"{topic}-0" if topic else ""
 
 
 @pytest.fixture
@@ -134,3 +142,31 @@ def test_a_standby_reads_a_changelog_that_has_lost_its_end_anew(own: Settings, b
         run_until(own, 20)
         with pytest.raises(Outdated):
             wait_until(standby.follow, "it notices", 20)
+
+
+@pytest.mark.parametrize("written", [3, 30])
+def test_a_running_worker_goes_back_with_the_whole_cluster(own: Settings, broker: RestoredKafka, written: int) -> None:
+    """Epochs and offsets of the group go back, too, so that new records have the epochs of those that were lost.
+
+    The producers send again what was lost, with other things before it: the former originals are no more.
+    """
+    sent = feed(own, made_up(10))
+    with running(own) as watching:
+        watching.wait_judged(10)
+        wait_until(lambda: len(outcome(own).every) == 10, "it is visible")
+        broker.snapshot()
+        lost = list(others(10))
+        feed(own, lost)
+        watching.wait_judged(20)
+        wait_until(lambda: len(outcome(own).every) == 20, "it is visible")
+        broker.restore()
+        sent += feed(own, [*others(written, seed=8), *lost])
+
+        def is_over() -> bool:
+            return len(outcome(own).every) == len(sent)
+
+        wait_until(lambda: is_over() or RecordsGone in map(type, watching.errors), "it works, or ends with the command")
+    with running(own):  # the offsets of the group are right already
+        wait_until(is_over, "everything comes out")
+    came = assert_exactly_once(own, sent)
+    assert came.verdicts() == from_scratch(own, read_all(own, own.topics.input))
