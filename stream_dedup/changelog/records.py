@@ -97,10 +97,14 @@ class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MigrationCheckpoint(msgspec.Struct, frozen=True):
-    """The progress of a migration: (topic, partition, next offset to read) of each, and whether it is complete."""
+    """The progress of a migration: (topic, partition, next offset to read) of each, and whether it is complete.
+
+    `epochs`: of the record before each offset (kafka/epochs.py); empty: an older migration stored none.
+    """
 
     next: list[tuple[str, int, int]]
     complete: bool
+    epochs: list[int] = []
 
     def header(self) -> Header:
         return MIGRATION_HEADER, msgspec.json.encode(self)

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any
 
 from stream_dedup.changelog.records import MigrationCheckpoint
@@ -26,7 +27,9 @@ from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
-from stream_dedup.kafka.patches import throttle
+from stream_dedup.kafka.epochs import UNKNOWN, LeaderEpochs
+from stream_dedup.kafka.errors import LogTruncationError, OffsetOutOfRangeError
+from stream_dedup.kafka.patches import seek, throttle
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.news.decode import Decoder
@@ -108,6 +111,7 @@ class Migration:
         self._store: StateStore
         self._consumer: Any = None
         self._admin: Any = None
+        self._epochs = LeaderEpochs()
         self._sources: list[Source] = []
         self._judged = 0
 
@@ -120,7 +124,7 @@ class Migration:
         changelog = self._context.check_topics()[self._settings.topics.changelog]
         store = self._store = StateStore(self._context, TASK, 0, changelog.id)
         resources.callback(store.close)
-        self._consumer = client.make_consumer(client.changelog_reader(self._settings))
+        self._consumer = client.make_consumer(client.changelog_reader(self._settings), epochs=self._epochs)
         resources.callback(self._consumer.close, autocommit=False)
         self._admin = client.make(KafkaAdminClient, client.connection(self._settings))
         resources.callback(self._admin.close)
@@ -134,8 +138,7 @@ class Migration:
                 )
             if earlier is not None and earlier.complete:
                 return self._report("done")
-            done = earlier.next if earlier else []
-            self._open({(topic, partition): offset for topic, partition, offset in done})
+            self._open(earlier or MigrationCheckpoint([], complete=False))
             self._read(producer)
         with self._producer(store.owner) as producer:  # FENCE
             # No worker writes any more, and uncommitted transactions are aborted.
@@ -166,8 +169,12 @@ class Migration:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _open(self, next_offsets: Mapping[tuple[str, int], int]) -> None:
+    def _open(self, done: MigrationCheckpoint) -> None:
         """Open every partition of the output where the migration was, or at the beginning of the window."""
+        reached = {
+            TopicPartition(topic, partition): (offset, epoch)
+            for (topic, partition, offset), epoch in zip(done.next, chain(done.epochs, repeat(UNKNOWN)), strict=False)
+        }
         topic, consumer = self._settings.topics.output, self._consumer
         partitions = consumer.partitions_for_topic(topic)
         if not partitions:  # without them its items would be forgotten
@@ -178,8 +185,9 @@ class Migration:
         first, ends = consumer.offsets_for_times(dict.fromkeys(places, horizon)), consumer.end_offsets(places)
         for place in places:
             in_window = first[place].offset if first[place] is not None else ends[place]
-            start = next_offsets.get((place.topic, place.partition), in_window)
-            consumer.seek(place, start)
+            start, epoch = reached.get(place, (in_window, UNKNOWN))
+            self._epochs.begin(place, start, epoch)
+            seek(consumer, place, start, epoch)
             self._sources.append(Source(place, start, fetched=start, end=ends[place]))
 
     def _written(self) -> dict[TopicPartition, int]:
@@ -189,7 +197,15 @@ class Migration:
     def _fetch(self) -> None:
         by_place, consumer = {source.place: source for source in self._sources}, self._consumer
         throttle(consumer, {source.place: len(source.waiting) for source in self._sources}, _MAX_WAITING)
-        for place, records in consumer.poll(_POLL_MS).items():
+        try:
+            polled = consumer.poll(_POLL_MS)
+        except (LogTruncationError, OffsetOutOfRangeError) as error:
+            raise MigrationError(
+                f"{self._settings.topics.output} no longer has the records that come next, or those that the migration "
+                "has read: they were deleted, or a broker was restored from an older copy. Delete "
+                f"{self._store.topic}, create it anew with `stream-dedup topics create`, and run the migration again"
+            ) from error
+        for place, records in polled.items():
             # In shadow mode the output has duplicates, too.
             by_place[place].waiting.extend(record for record in records if not was_held_back(record))
         # After the poll: a transaction that is read in one partition is then written in all.
@@ -216,7 +232,8 @@ class Migration:
         store = self._store
         batch = store.dedup.judge(items, self._context.latest_event_time())
         next_offsets = [(*source.place, source.next_offset) for source in self._sources]
-        records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete).header())
+        epochs = [self._epochs.before(source.place, source.next_offset) for source in self._sources]
+        records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete, epochs).header())
         store.apply(batch)
 
         def transaction() -> None:

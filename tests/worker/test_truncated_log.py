@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.errors import Outdated, RecordsGone
+from stream_dedup.errors import MigrationError, Outdated, RecordsGone
 from stream_dedup.settings import Settings
+from stream_dedup.worker.migration import Migration, MigrationProgress
 from tests.broker import EmbeddedKafka
 from tests.worker.support import (
     Sent,
@@ -26,8 +27,10 @@ from tests.worker.support import (
     ready,
     run_until,
     running,
+    under_another_scheme,
     wait_until,
 )
+from tests.worker.test_migration import clock
 from tests.worker.test_resume_kafka import others, reset_offsets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -169,4 +172,31 @@ def test_a_running_worker_goes_back_with_the_whole_cluster(own: Settings, broker
     with running(own):  # the offsets of the group are right already
         wait_until(is_over, "everything comes out")
     came = assert_exactly_once(own, sent)
-    assert came.verdicts() == from_scratch(own, read_all(own, own.topics.input))
+    expected = from_scratch(own, read_all(own, own.topics.input))
+    assert {key: verdict for key, (verdict, _) in came.verdicts().items()} == {
+        key: verdict for key, (verdict, _) in expected.items()
+    }
+
+
+def test_a_migration_that_goes_on_does_not_skip_what_stands_in_the_place_of_lost_outputs(
+    own: Settings, broker: RestoredKafka
+) -> None:
+    feed(own, others(10))
+    run_until(own, 10)
+    broker.snapshot(own.topics.output)
+    feed(own, others(10, seed=8))
+    run_until(own, 10)
+    new = under_another_scheme(own, f"{own.topics.changelog}-new")
+    read = len(read_all(own, own.topics.output))
+
+    def interrupt(progress: MigrationProgress) -> None:
+        if progress.read == read:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Migration(new, interrupt, clock).run()
+    broker.restore(own.topics.output)
+    feed(own, others(30, seed=9))
+    run_until(own, 30)
+    with pytest.raises(MigrationError, match=r"restored from an older copy\. Delete .*-new, create"):
+        Migration(new, lambda _: None, clock).run()
