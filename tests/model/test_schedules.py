@@ -83,13 +83,14 @@ def test_a_failing_schedule_is_cut_to_what_it_needs() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(0)  # ten minutes of processor, on a busy machine an hour
 def test_soak(capsys: pytest.CaptureFixture[str]) -> None:
-    began, bad = time.process_time(), []
-    for seed in range(_FIRST, _FIRST + SOAK):
+    began, bad = time.process_time(), list[str]()
+    for done, seed in enumerate(range(_FIRST, _FIRST + SOAK), 1):
         bad += [found] if (found := failing(plan(seed))) else []
-        if seed % 100 == 0:
-            gc.collect()
-    with capsys.disabled():
-        seconds = time.process_time() - began
-        print(f"\nseeds {_FIRST} to {_FIRST + SOAK - 1}: {len(bad)} of {SOAK} schedules violate something; "
-              f"{seconds:.0f} s of processor, {SOAK / seconds:.0f} a second")  # fmt: skip
+        if done % 20 == 0:
+            gc.collect()  # twenty worlds take half a gigabyte
+        if done % 500 == 0 or done == SOAK:
+            seconds = time.process_time() - began
+            with capsys.disabled():
+                print(f"\nseeds {_FIRST} to {seed}: {len(bad)} of {done} schedules violate something; "
+                      f"{seconds:.0f} s of processor, {done / seconds:.0f} a second", flush=True)  # fmt: skip
     assert not bad, "".join(bad[:20])
