@@ -55,7 +55,7 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
         """Read a note. None: it was not written by a worker.
 
         >>> Note.parse(Note("465bf025", "11ecd0ea", 7, "news", "log").text())
-        Note(input_id='465bf025', changelog_id='11ecd0ea', at=7, output='news', changelog='log')
+        Note(input_id='465bf025', changelog_id='11ecd0ea', at=7, output='news', changelog='log', begun=0, tries=0)
         >>> Note.parse(""), Note.parse("a person's own words")
         (None, None)
         """
