@@ -49,6 +49,7 @@ class _Client:
         if self.simulation.rng.random() < fault.done:
             effect()
         if fault.hang:
+            self.process.hung_until = self.simulation.now + fault.hang
             self.wait(fault.hang)
         raise fault.error()
 

@@ -23,7 +23,8 @@ from tests.model.outcomes import fate, header, verdicts
 if TYPE_CHECKING:
     from tests.model.world import World
 
-# After this a standby has read the last block, and a frozen member has learnt what happened meanwhile.
+# After this a standby has read the last block, and a member that froze, or whose call hung, has learnt what happened
+# meanwhile.
 _REST = 6.0
 
 
@@ -111,7 +112,8 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
 def _indexes(world: "World") -> list[str]:
     """Each member's index gives the same verdicts as one restored from the changelog."""
     broker, settings = world.broker, world.settings
-    awake = max((life.process.frozen_until for life in world.lives if life is not None), default=0.0)
+    living = [life.process for life in world.lives if life is not None]
+    awake = max((max(one.frozen_until, one.hung_until) for one in living), default=0.0)
     world.simulation.sleep(max(0.0, awake - world.simulation.now) + _REST)
     if missing(world):
         return []

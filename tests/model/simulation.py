@@ -33,6 +33,7 @@ class Process:
         self.name = name
         self.dead_since: float | None = None
         self.frozen_until = 0.0
+        self.hung_until = 0.0  # a call of it hangs
 
 
 class Fiber:
