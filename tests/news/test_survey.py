@@ -211,8 +211,8 @@ def test_what_it_keeps_is_bounded_whatever_comes() -> None:
     feed(6000)
     grown, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    # Caches of the decoder (sites) grow too: 65,536 hosts at most, some 200 bytes each.
-    assert grown < 6000 * 400
+    # Caches of the decoder (sites) grow too: 65,536 hosts at most, some 200 bytes each, and their tables double at times.
+    assert grown < 6000 * 600
     found = survey.summary()
     assert found.sources == 4096
     assert len(found.reasons) == len(found.dates.examples) == 3
