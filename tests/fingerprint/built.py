@@ -1,5 +1,8 @@
 """What the tests of fingerprints share: a Fingerprinter of some settings, items of texts, the mixing of hashes."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
@@ -28,6 +31,12 @@ def texts_of(*texts: str, make: Fingerprinter = _PLAIN) -> Texts:
     found = make(items(*texts)).texts
     assert found is not None
     return found
+
+
+def distances(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The Hamming distance of each SimHash of a, (n, words), to that of b."""
+    flipped: NDArray[np.int64] = np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64)
+    return flipped
 
 
 def hash_word(eights: list[int], seed: int) -> int:

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint import simhash
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.simhash import distances
 from stream_dedup.news.item import Item
-from tests.fingerprint.built import M64, items
+from tests.fingerprint.built import M64, distances, items
 from tests.fingerprint.built import maker as make_of
 
 
