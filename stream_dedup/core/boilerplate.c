@@ -98,10 +98,3 @@ CORE_API int64_t undo_changes(const boilerplate *table, changes *log) {
     }
     return undone;
 }
-
-/* `is_boilerplate` for n hashes. */
-CORE_API int64_t find_boilerplate(const boilerplate *table, const uint32_t *hashes, int64_t n, int64_t start,
-                                  bool *found) {
-    for (int64_t k = 0; k < n; k++) found[k] = is_boilerplate(table, hashes[k], (uint32_t)start);
-    return n;
-}

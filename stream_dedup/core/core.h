@@ -557,7 +557,6 @@ typedef struct trees {
     const float *thresholds; /* (count, 15) */
     const float *leaves;     /* (count, 16) their log-odds */
     int64_t count;           /* a multiple of TREES_AT_ONCE */
-    int64_t feature_count;
 } trees;
 
 /* The settings of a decision, and the constants of the rule, which rule.py explains. */

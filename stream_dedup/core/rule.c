@@ -203,12 +203,6 @@ CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thr
     return n;
 }
 
-/* The log-odds of n rows of features. */
-CORE_API int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out) {
-    for (int64_t row = 0; row < n; row++) out[row] = sum_of(all, rows + row * all->feature_count);
-    return n;
-}
-
 /* `strongest_view` of n pairs. */
 CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out) {
     for (int64_t p = 0; p < n; p++) out[p] = (uint8_t)strongest_view(similar + p, t);
