@@ -324,7 +324,7 @@ typedef struct shared_members {
 } shared_members;
 
 /* Count the members that two sets share; returns them. */
-CORE_API int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
+int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
 
 /* ---- signatures: as they are stored, packed ---- */
 
