@@ -22,15 +22,16 @@ from rich.text import Text
 
 from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import UsageError
+from stream_dedup.news.names import FIELDS
+from stream_dedup.news.summary import MOST_REASONS, Summary, rows_of, share
 from stream_dedup.observe.logs import escape_controls
 from stream_dedup.phrases import public_url
+from stream_dedup.settings import Settings, values
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
     from stream_dedup.batch.pairs import PairsResult
-    from stream_dedup.news.summary import Summary
     from stream_dedup.observe.report import Report
-    from stream_dedup.settings import Settings
 
 # -- options ---------------------------------------------------------------------------------------------
 
@@ -106,8 +107,6 @@ def parse_size(text: str) -> int:
     >>> parse_size("512M"), parse_size("4 GiB")
     (536870912, 4294967296)
     """
-    from stream_dedup.settings import values
-
     try:
         return int(values.parse_size(text))
     except ValueError as error:
@@ -140,7 +139,7 @@ def result_console(*outputs: str | Path | None) -> Console:
     return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
 
 
-def report_of(settings: "Settings", report: Path | None, what: str) -> "Report | None":
+def report_of(settings: Settings, report: Path | None, what: str) -> "Report | None":
     """What collects the page of --report about `what`, if one is wanted; only then is it imported."""
     if report is None:
         return None
@@ -284,14 +283,11 @@ _COLUMNS_BESIDE_SAMPLE = 40
 _SHORT = ("read as", "filled", "dates", "record times", "sources")
 
 
-def print_summary(console: Console, summary: "Summary", *, short: bool = False) -> None:
+def print_summary(console: Console, summary: Summary, *, short: bool = False) -> None:
     """Print a survey in 80 columns: its fields as a table, the other figures, reasons of bad items, and warnings.
 
     `short`: as other commands than `check` end: a line each on preset, fields, dates and sources; then the warnings.
     """
-    from stream_dedup.news.names import FIELDS
-    from stream_dedup.news.summary import rows_of, share
-
     rows = dict(rows_of(summary))
     if short:
         # The command has printed its own count of items; of a sample the count differs.
@@ -315,17 +311,15 @@ def print_summary(console: Console, summary: "Summary", *, short: bool = False) 
     print_warnings(console, summary)
 
 
-def print_reasons(console: Console, summary: "Summary") -> None:
+def print_reasons(console: Console, summary: Summary) -> None:
     """Print why items are bad: each reason with the first item that has it."""
-    from stream_dedup.news.summary import MOST_REASONS
-
     if summary.reasons:
         console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
         for reason in summary.reasons:
             console.print(f"  {reason}", soft_wrap=True)
 
 
-def print_warnings(console: Console, summary: "Summary | None") -> None:
+def print_warnings(console: Console, summary: Summary | None) -> None:
     """Print a paragraph for each warning."""
     for warning in summary.warnings if summary else ():
         warn(console, warning.text, soft_wrap=not console.is_terminal)

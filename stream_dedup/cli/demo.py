@@ -10,20 +10,24 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.live import Live
 
+from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, number, print_json
 from stream_dedup.cli.operate import stop_on_signals
+from stream_dedup.demo.run import DemoResult, Feed, Record, named, run_demo
+from stream_dedup.demo.sample import sample_records
+from stream_dedup.demo.screen import Screen
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
+from stream_dedup.observe.watch import Watch
 from stream_dedup.phrases import counted, version_text
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from stream_dedup.demo.run import DemoResult, Record
-    from stream_dedup.settings import Settings
+from stream_dedup.settings import Settings, load_settings
+from stream_dedup.worker.cluster_watch import BrokerWatch
 
 # Items a second. Beside the broker the demo takes 0.6 of a core (0.55 at half this rate); Kafka writes some 2 MB/s.
 _DEMO_RATE = 1000.0
@@ -68,11 +72,6 @@ def demo_command(
     """
     from stream_dedup.demo.embedded import EmbeddedKafka
     from stream_dedup.demo.jars import require_packages
-    from stream_dedup.demo.run import run_demo
-    from stream_dedup.demo.screen import Screen
-    from stream_dedup.observe.watch import Watch
-    from stream_dedup.settings import load_settings
-    from stream_dedup.worker.cluster_watch import BrokerWatch
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
@@ -93,7 +92,7 @@ def demo_command(
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
             topics = {role: f"{run}.{role.replace('_', '-')}" for role in roles}
 
-        def settings_of_run() -> "Settings":
+        def settings_of_run() -> Settings:
             # Port 0, any free port: a worker may run on this machine, too.
             return load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
 
@@ -149,9 +148,6 @@ def feed_command(
 
     Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
-    from stream_dedup.demo.run import Feed, named
-    from stream_dedup.settings import load_settings
-
     settings = load_settings(config)
     feed = Feed(settings, _sample_records(endless=True), rate, stop_on_signals())
     with named("the feed"):
@@ -159,10 +155,7 @@ def feed_command(
     typer.echo(f"sent {counted(feed.sent, 'item')} to {settings.topics.input}")
 
 
-def _sample_records(endless: bool) -> "Iterator[Record]":
-    from stream_dedup.demo.run import Record
-    from stream_dedup.demo.sample import sample_records
-
+def _sample_records(endless: bool) -> Iterator[Record]:
     for feed in count():
         # New ids in each round, so that no item counts as a new version of an earlier round's.
         # Of the last days, as their timestamps are: else it looks like a backfill, of which the worker warns.
@@ -173,13 +166,8 @@ def _sample_records(endless: bool) -> "Iterator[Record]":
             return
 
 
-def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
+def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
     """Read a file's items, with the timestamps that `filter` would give them; brokers reject the far future."""
-    from stream_dedup.batch.lines import read_lines
-    from stream_dedup.demo.run import Record
-    from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.item import Item
-
     decode, watermark = Decoder(settings.item), 0
     latest = settings.window.latest(int(time.time() * 1000))
     for line in read_lines(path):
@@ -192,7 +180,7 @@ def _file_records(path: Path, settings: "Settings") -> "Iterator[Record]":
         yield Record(item.id.encode() or None, line, moment)
 
 
-def _report(result: "DemoResult", console: "Console") -> None:
+def _report(result: DemoResult, console: Console) -> None:
     parts = [f"{result.unique:,} unique"]
     parts += [counted(getattr(result, name), name) for name in ("duplicate", "update")]
     parts.append(counted(result.bad, "dead letter"))

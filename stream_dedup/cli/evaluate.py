@@ -1,16 +1,17 @@
 """`stream-dedup evaluate CORPUS`: compare the decision with readers' labels and with exact sets (evaluate/)."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from stream_dedup.batch.lines import LineReader
 from stream_dedup.cli import common
 from stream_dedup.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from stream_dedup.evaluate.evaluation import Section
+from stream_dedup.evaluate.evaluation import Section, evaluate, figures, page, require_matplotlib, sections
+from stream_dedup.evaluate.labels import read_labels
+from stream_dedup.settings import load_settings
 
 
 def evaluate_command(
@@ -48,11 +49,6 @@ def evaluate_command(
     command also prints the shares missed and repeated, those of a simpler rule, the trade-off between the two, and the
     name of decision.novelty that fits your labels.
     """
-    from stream_dedup.batch.lines import LineReader
-    from stream_dedup.evaluate.evaluation import evaluate, figures, page, require_matplotlib, sections
-    from stream_dedup.evaluate.labels import read_labels
-    from stream_dedup.settings import load_settings
-
     settings = load_settings(config)
     if of_corpus is not None and labels is None:
         raise UsageError("--corpus selects labels: name their file with --labels")
@@ -77,7 +73,7 @@ def evaluate_command(
         print_section(console, section)
 
 
-def print_section(console: Console, section: "Section") -> None:
+def print_section(console: Console, section: Section) -> None:
     """Print a part of the report."""
     console.print(f"\n{section.title}", style="bold")
     for text in section.text:

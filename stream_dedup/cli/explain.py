@@ -6,21 +6,22 @@ evaluate/explain.py computes the explanation.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from stream_dedup.batch.lines import LineReader, item_of
+from stream_dedup.batch.outputs import check_inputs, files_of
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table, warn
+from stream_dedup.dedup.passages import Comparison, Passage, Side, word_spans
 from stream_dedup.errors import BadItem, InputError, UsageError
-
-if TYPE_CHECKING:
-    from stream_dedup.dedup.passages import Comparison, Passage
-    from stream_dedup.evaluate.explain import Answer, Explanation
-    from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.evaluate.explain import Answer, Explanation, explain
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.settings import load_settings
 
 # A feature that adds less to the log-odds changes the probability by .01 at most.
 _LEAST_LOG_ODDS = 0.05
@@ -60,10 +61,6 @@ def explain_command(
     What is new in the later item is given in words, sentences and numbers, and as novelty: the probability that a
     reader of the earlier one would miss something, with what speaks for and against it.
     """
-    from stream_dedup.evaluate.explain import explain
-    from stream_dedup.news.decode import Decoder
-    from stream_dedup.settings import load_settings
-
     if corpus and all(_is_json(name) for name in (first, second)):
         raise UsageError(
             "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
@@ -78,11 +75,7 @@ def explain_command(
         _print(items, explanation)
 
 
-def _items(names: list[str], corpus: list[str], decode: "Decoder", path: str | None) -> "list[Item]":
-    from stream_dedup.batch.lines import LineReader, item_of
-    from stream_dedup.batch.outputs import check_inputs, files_of
-    from stream_dedup.news.item import Item
-
+def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | None) -> list[Item]:
     inputs = files_of(corpus)
     check_inputs(inputs)
     items: dict[str, Item] = {}
@@ -111,9 +104,7 @@ def _items(names: list[str], corpus: list[str], decode: "Decoder", path: str | N
     ]
 
 
-def _item(name: str, place: str, decode: "Decoder", default_id: bytes, *, is_id: bool) -> "Item":
-    from stream_dedup.news.item import Item
-
+def _item(name: str, place: str, decode: Decoder, default_id: bytes, *, is_id: bool) -> Item:
     is_file = not _is_json(name) and not is_id and Path(name).is_file()
     if not (is_file or _is_json(name)):
         raise InputError(f"no item {name!r} {place}")
@@ -131,7 +122,7 @@ def _is_json(name: str) -> bool:
     return name.lstrip().startswith("{")
 
 
-def _print(items: "list[Item]", explanation: "Explanation") -> None:
+def _print(items: list[Item], explanation: Explanation) -> None:
     console = CleanConsole()
     for label, item in zip(("earlier", "later"), items, strict=True):
         console.print(
@@ -154,7 +145,7 @@ def _print(items: "list[Item]", explanation: "Explanation") -> None:
         console.print("The texts are too long; only their beginnings are compared.")
 
 
-def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[str, str]]:
+def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the findings that are not numbers of a view, as questions and answers."""
     for question, answer in (
         ("same id", explanation.same_id),
@@ -193,7 +184,7 @@ def _answers(items: "list[Item]", explanation: "Explanation") -> Iterator[tuple[
         yield from _model("kinship", "the same article", "the same", "another", explanation.kinship)
 
 
-def _model(name: str, yes: str, is_so: str, is_not: str, answer: "Answer") -> Iterator[tuple[str, str]]:
+def _model(name: str, yes: str, is_so: str, is_not: str, answer: Answer) -> Iterator[tuple[str, str]]:
     """Yield what a model says, and the reasons for and against it."""
     yield name, f"{answer.probability:.2f}; {yes} from {answer.threshold:.2f}"
     for question, sign in ((f"for {is_so}", 1), (f"for {is_not}", -1)):
@@ -201,7 +192,7 @@ def _model(name: str, yes: str, is_so: str, is_not: str, answer: "Answer") -> It
         yield question, "; ".join(f"{term.meaning} ({term.adds:+.2f})" for term in terms) or "nothing"
 
 
-def side_by_side(headline: "Comparison", text: "Comparison", width: int) -> Table:
+def side_by_side(headline: Comparison, text: Comparison, width: int) -> Table:
     """Return a table of the headlines, then the differences of the texts."""
     table = Table(box=SIMPLE_HEAD, width=width, show_lines=False, pad_edge=False)
     for name in ("earlier", "later"):
@@ -219,10 +210,8 @@ def side_by_side(headline: "Comparison", text: "Comparison", width: int) -> Tabl
     return table
 
 
-def _rows(passages: "list[Passage]") -> Iterator[tuple[Text, Text]]:
+def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
     """Yield a row for each difference with its context; a long common passage ends the row."""
-    from stream_dedup.dedup.passages import Side
-
     row = Text(), Text()
     for place, passage in enumerate(passages):
         if passage.where != Side.BOTH:
@@ -250,8 +239,6 @@ def _shorten(text: str, words: int, first: int, last: int) -> tuple[str, str]:
 
     If too few would be left out, return the whole text and an empty one.
     """
-    from stream_dedup.dedup.passages import word_spans
-
     left_out = words - first - last
     if left_out < _LEAST_LEFT_OUT:
         return one_line(text), ""

@@ -8,9 +8,19 @@ from typing import Annotated
 
 import typer
 
+from stream_dedup.batch.outputs import check_free, checked_outputs
+from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli import common
+from stream_dedup.cli.operate import stop_on_signals
 from stream_dedup.errors import UsageError
+from stream_dedup.feeds.fetch import Fetcher
+from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
+from stream_dedup.feeds.pages import Pages
+from stream_dedup.feeds.poller import MOST_POLLS, Poller
+from stream_dedup.feeds.sources import read_sources
+from stream_dedup.feeds.state import State
 from stream_dedup.observe import logs
+from stream_dedup.settings import load_settings, parse_duration, secrets_of
 
 
 def feeds_command(
@@ -50,17 +60,6 @@ def feeds_command(
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
-    from stream_dedup.batch.outputs import check_free, checked_outputs
-    from stream_dedup.batch.tables import FileFormat
-    from stream_dedup.cli.operate import stop_on_signals
-    from stream_dedup.feeds.fetch import Fetcher
-    from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
-    from stream_dedup.feeds.pages import Pages
-    from stream_dedup.feeds.poller import MOST_POLLS, Poller
-    from stream_dedup.feeds.sources import read_sources
-    from stream_dedup.feeds.state import State
-    from stream_dedup.settings import load_settings, parse_duration, secrets_of
-
     try:
         seconds = parse_duration(every).total_seconds()
     except ValueError as error:

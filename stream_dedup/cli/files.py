@@ -4,20 +4,27 @@ from collections.abc import Callable
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from stream_dedup.batch.filter import FilterProgress, FilterResult, filter_files
+from stream_dedup.batch.lines import read_lines
+from stream_dedup.batch.outputs import check_free, target
+from stream_dedup.batch.pair_search import BadLine
+from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, PairsProgress, PairsResult, find_pairs
+from stream_dedup.changelog.files import replace_file
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, print_table, progress_bars
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.fingerprint.simhash import build_weights
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.item import Item
 from stream_dedup.phrases import counted
-
-if TYPE_CHECKING:
-    from stream_dedup.batch.filter import FilterProgress, FilterResult
-    from stream_dedup.batch.pair_search import BadLine
-    from stream_dedup.batch.pairs import PairsProgress, PairsResult
+from stream_dedup.settings import load_settings
 
 # -- filter ----------------------------------------------------------------------------------------------
 
@@ -73,9 +80,6 @@ def filter_command(
     the result is printed on standard error. The result says how the input was understood. Exit code 1 if every item is
     bad.
     """
-    from stream_dedup.batch.filter import filter_files
-    from stream_dedup.settings import load_settings
-
     settings = load_settings(config)
     console = common.result_console(output, duplicates, verdicts, report)
     more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
@@ -83,7 +87,7 @@ def filter_command(
     with common.exit_on_broken_pipe():
         with progress_bars() as bars:
 
-            def show(progress: "FilterProgress") -> None:
+            def show(progress: FilterProgress) -> None:
                 # A bar of bytes, because the number of items is unknown.
                 counts = f"{progress.items:,} items, {progress.items - progress.forwarded:,} held back"
                 bars("filter", progress.bytes_read, progress.bytes_total, counts)
@@ -100,12 +104,12 @@ def filter_command(
         raise typer.Exit(1)
 
 
-def _print_json(console: Console, result: "FilterResult | PairsResult") -> None:
+def _print_json(console: Console, result: FilterResult | PairsResult) -> None:
     common.print_json(result, err=console.stderr)
     common.print_warnings(common.CleanConsole(stderr=True), result.summary)
 
 
-def _print_filtered(console: Console, result: "FilterResult", outputs: tuple[Path | None, ...], shadow: bool) -> None:
+def _print_filtered(console: Console, result: FilterResult, outputs: tuple[Path | None, ...], shadow: bool) -> None:
     verdicts = [(name, getattr(result, name)) for name in ("unique", "duplicate", "update", "bad")]
     print_table(console, ("verdict", "items"), [*verdicts, ("all", result.items)])
     held = result.items - result.forwarded
@@ -208,9 +212,6 @@ def pairs_command(
     names the first ones. If an output is standard output, the result is printed on standard error. Exit code 1 if every
     item is bad.
     """
-    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
-    from stream_dedup.settings import load_settings
-
     settings = load_settings(config)
     memory_bytes = None if memory is None else common.parse_size(memory)
     if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
@@ -227,7 +228,7 @@ def pairs_command(
         else:
             with progress_bars() as bars:
 
-                def show(progress: "PairsProgress") -> None:
+                def show(progress: PairsProgress) -> None:
                     bars(_TITLES[progress.step.name], progress.done, progress.total, counts="")
 
                 result = find_pairs(
@@ -266,7 +267,7 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
             raise UsageError(text)
 
 
-def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> "PairsResult":
+def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> PairsResult:
     from stream_dedup.spark.files import find_pairs_on_spark, open_session
 
     stderr = common.CleanConsole(stderr=True)
@@ -278,11 +279,11 @@ def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -
         spark.stop()
 
 
-def _bad_lines(bars: common.Bars) -> "Callable[[str, BadLine], None]":
+def _bad_lines(bars: common.Bars) -> Callable[[str, BadLine], None]:
     """Return what prints the first bad lines."""
     printed = count(1)
 
-    def show(name: str, line: "BadLine") -> None:
+    def show(name: str, line: BadLine) -> None:
         if (number := next(printed)) <= _MOST_PRINTED:
             bars.print(f"{name}:{line.number}: {line.reason}")
         elif number == _MOST_PRINTED + 1:
@@ -291,7 +292,7 @@ def _bad_lines(bars: common.Bars) -> "Callable[[str, BadLine], None]":
     return show
 
 
-def _print_pairs(console: Console, result: "PairsResult", output: str, clusters: str | None) -> None:
+def _print_pairs(console: Console, result: PairsResult, output: str, clusters: str | None) -> None:
     counts = (
         ("items", result.items),
         ("bad lines", result.bad),
@@ -337,16 +338,6 @@ def build_command(
 
     The table is part of the fingerprint scheme: another table is another scheme.
     """
-    from stream_dedup.batch.lines import read_lines
-    from stream_dedup.batch.outputs import check_free, target
-    from stream_dedup.changelog.files import replace_file
-    from stream_dedup.fingerprint.fingerprint import Fingerprinter
-    from stream_dedup.fingerprint.scheme import Scheme
-    from stream_dedup.fingerprint.simhash import build_weights
-    from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.item import Item
-    from stream_dedup.settings import load_settings
-
     to = target(output)
     if not force:
         check_free({"--output": to})

@@ -23,6 +23,7 @@ from stream_dedup.cli.common import ConfigOption, JsonOption, number, print_json
 from stream_dedup.errors import ConfigError
 from stream_dedup.observe import logs, probe
 from stream_dedup.phrases import counted, moment, version_text
+from stream_dedup.settings import load_settings, secrets_of, service_variables
 
 if TYPE_CHECKING:
     from stream_dedup.changelog.inspection import ChangelogSummary
@@ -55,7 +56,6 @@ def run_command(config: ConfigOption = None) -> None:
     Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
     """
     from stream_dedup.observe.watch import Watch
-    from stream_dedup.settings import load_settings, secrets_of, service_variables
     from stream_dedup.worker.cluster_watch import BrokerWatch
     from stream_dedup.worker.worker import Worker
 
@@ -125,8 +125,6 @@ def health_command(
     """
     if config is None:
         raise typer.Exit(probe.main([] if url is None else [url]))
-    from stream_dedup.settings import load_settings
-
     observe = load_settings(config).observe
     if url is None:
         if not observe.enabled:
@@ -156,7 +154,6 @@ def create_command(
     Each gets the configuration with which no data is lost.
     """
     from stream_dedup.kafka.topics import check_topics, create_topics
-    from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     created = create_topics(settings, partitions, replication)
@@ -185,7 +182,6 @@ def check_command(config: ConfigOption = None) -> None:
     Each problem comes with the command that fixes it.
     """
     from stream_dedup.kafka.topics import check_topics
-    from stream_dedup.settings import load_settings
 
     for name, topic in check_topics(load_settings(config)).items():
         typer.echo(f"{name}: {counted(topic.partitions, 'partition')}, ok")
@@ -206,7 +202,6 @@ def _inspect(directory: Path | None, config: Path | None) -> "tuple[ChangelogSum
     """Return the counts of a changelog, and the id of these settings' scheme."""
     from stream_dedup.changelog.inspection import journal_blocks, summarize, topic_blocks
     from stream_dedup.fingerprint.scheme import Scheme
-    from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
     scheme = Scheme(settings.fingerprint)
@@ -307,7 +302,6 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
     workers run, says when to stop them, and ends when the new workers may start. An interrupted run continues where it
     stopped. The output may be that of another system, which stream_dedup is to replace.
     """
-    from stream_dedup.settings import load_settings
     from stream_dedup.worker.migration import Migration
 
     settings = load_settings(config)

@@ -7,25 +7,28 @@ memory (worker/trial.py): counts, sources, examples, and a summary of how the re
 import json
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
+from stream_dedup.batch.lines import LineReader, item_of
+from stream_dedup.batch.outputs import check_inputs, files_of
+from stream_dedup.batch.state import as_text
+from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, one_line, print_table, progress_bars
+from stream_dedup.cli.operate import stop_on_signals
+from stream_dedup.dedup.verdict import STAGES
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.kafka.reader import LiveReader, TopicReader
+from stream_dedup.news.decode import Decoder
+from stream_dedup.news.summary import Summary, conclusion
+from stream_dedup.news.survey import Survey
 from stream_dedup.phrases import moment, span
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from stream_dedup.batch.tables import FileFormat
-    from stream_dedup.kafka.reader import LiveReader
-    from stream_dedup.news.decode import Decoder
-    from stream_dedup.news.summary import Summary
-    from stream_dedup.settings import Settings
-    from stream_dedup.worker.trial import Ended, TrialResult
+from stream_dedup.settings import Settings, load_settings, parse_duration
+from stream_dedup.worker.trial import Ended, Trial, TrialResult, run_trial
 
 # -- check -----------------------------------------------------------------------------------------------
 
@@ -59,9 +62,6 @@ def check_command(
     Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
     there is nothing, or nothing that can be judged.
     """
-    from stream_dedup.news.summary import conclusion
-    from stream_dedup.settings import load_settings
-
     common.refuse_all(
         {
             "name one or more files (or - for standard input), or a topic with --topic NAME": (
@@ -91,12 +91,7 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat | None") -> "Summary":
-    from stream_dedup.batch.lines import LineReader, item_of
-    from stream_dedup.batch.outputs import check_inputs, files_of
-    from stream_dedup.batch.state import as_text
-    from stream_dedup.news.decode import Decoder
-
+def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | None) -> Summary:
     inputs = files_of(inputs)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
@@ -106,10 +101,7 @@ def _of_files(settings: "Settings", inputs: list[str], file_format: "FileFormat 
     return _summarize(settings, decode, records, lines.notes, place=place)
 
 
-def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
-    from stream_dedup.kafka.reader import TopicReader  # loading the client takes as long as reading a file
-    from stream_dedup.news.decode import Decoder
-
+def _of_topic(settings: Settings, topic: str, items: int) -> Summary:
     decode = Decoder(settings.item, settings.registry)
 
     def decoded(record: Any) -> tuple[Any, ...]:
@@ -122,15 +114,13 @@ def _of_topic(settings: "Settings", topic: str, items: int) -> "Summary":
 
 
 def _summarize(
-    settings: "Settings",
-    decode: "Decoder",
+    settings: Settings,
+    decode: Decoder,
     records: Iterable[tuple[Any, ...]],
     notes: Sequence[str] = (),
     **options: Any,
-) -> "Summary":
+) -> Summary:
     """Survey records: item, bytes and place. `notes`: how they were read."""
-    from stream_dedup.news.survey import Survey
-
     latest = settings.window.latest(int(time.time() * 1000))
     survey = Survey(decode.read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
     survey.notes = notes
@@ -174,11 +164,6 @@ def trial_command(
     worker would. Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or
     none of them can be judged.
     """
-    from stream_dedup.cli.operate import stop_on_signals
-    from stream_dedup.kafka.reader import LiveReader
-    from stream_dedup.settings import load_settings
-    from stream_dedup.worker.trial import Trial, run_trial
-
     begin = _begin_ms(since)
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
@@ -220,8 +205,6 @@ def trial_command(
 
 def _begin_ms(since: str) -> int:
     """Return when to start reading, in ms since 1970."""
-    from stream_dedup.settings import parse_duration
-
     try:
         # Kafka has no time before 1970, and takes some negative numbers as commands.
         return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
@@ -229,7 +212,7 @@ def _begin_ms(since: str) -> int:
         raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 
-def _no_items(reader: "LiveReader", begin: int) -> str:
+def _no_items(reader: LiveReader, begin: int) -> str:
     if reader.is_empty:
         return f"{reader.topic} is empty; to wait for new items, add --minutes 10"
     return (
@@ -247,11 +230,7 @@ _ENDED = {
 }
 
 
-def _print(
-    console: "Console", result: "TrialResult", ended: "Ended", settings: "Settings", topic: str, seconds: float
-) -> None:
-    from stream_dedup.dedup.verdict import STAGES
-
+def _print(console: Console, result: TrialResult, ended: Ended, settings: Settings, topic: str, seconds: float) -> None:
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
     actions = {
         "unique": "let through",
@@ -284,7 +263,7 @@ def _print(
     _print_notes(console, result, settings, topic, seconds)
 
 
-def _print_examples(console: "Console", result: "TrialResult") -> None:
+def _print_examples(console: Console, result: TrialResult) -> None:
     if not result.examples:
         return
     console.print(
@@ -300,7 +279,7 @@ def _print_examples(console: "Console", result: "TrialResult") -> None:
     console.print()
 
 
-def _print_notes(console: "Console", result: "TrialResult", settings: "Settings", topic: str, seconds: float) -> None:
+def _print_notes(console: Console, result: TrialResult, settings: Settings, topic: str, seconds: float) -> None:
     window = settings.window.length_ms
     console.print()
     console.print(f"{result.items:,} items in {seconds:.1f} s.")

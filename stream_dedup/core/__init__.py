@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,6 @@ VERSION = 1
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
 INT32, FLOAT, BOOL = ctypes.c_int32, ctypes.c_float, ctypes.c_bool
-
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 _NO_MEMORY, _BAD_SIZE = -1, -2
 _BEGIN = ctypes.c_char * 0
@@ -96,9 +94,9 @@ def pointers(structs: Sequence[Struct]) -> NDArray[np.uint64]:
     return np.array([ctypes.addressof(one) for one in structs], np.uint64)
 
 
-def copied(pointer: int, count: int, dtype: type[Scalar]) -> NDArray[Scalar]:
+def copied(pointer: int, count: int, dtype: Any) -> NDArray[Any]:
     """A copy of the `count` elements that a function left in this thread's scratch memory, (count,)."""
-    array = np.empty(count, dtype)
+    array: NDArray[Any] = np.empty(count, dtype)
     if count:
         ctypes.memmove(address(array), pointer, array.nbytes)
     return array

@@ -76,8 +76,9 @@ void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stri
     }
 }
 
-int64_t add_originals(const boilerplate *table, const uint32_t *hashes, int64_t hash_count, const int64_t *counts,
-                      const uint32_t *times, int64_t n, changes *log) {
+/* The same for n originals; hashes: of all, one after the other. */
+CORE_API int64_t add_originals(const boilerplate *table, const uint32_t *hashes, int64_t hash_count,
+                               const int64_t *counts, const uint32_t *times, int64_t n, changes *log) {
     int64_t first = 0;
     for (int64_t original = 0; original < n; original++) {
         int64_t count = counts[original];
@@ -88,16 +89,12 @@ int64_t add_originals(const boilerplate *table, const uint32_t *hashes, int64_t 
     return first;
 }
 
-int64_t undo_changes(const boilerplate *table, changes *log) {
+/* Restore the entries that were noted, the last one first, and empty the log. */
+CORE_API int64_t undo_changes(const boilerplate *table, changes *log) {
     int64_t undone = log->count;
     while (log->count > 0) {
         const change *last = log->list + --log->count;
         table->entries[last->entry] = last->before;
     }
     return undone;
-}
-
-int64_t find_boilerplate(const boilerplate *table, const uint32_t *hashes, int64_t n, int64_t start, bool *found) {
-    for (int64_t k = 0; k < n; k++) found[k] = is_boilerplate(table, hashes[k], (uint32_t)start);
-    return n;
 }

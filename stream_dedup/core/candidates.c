@@ -73,8 +73,10 @@ static int32_t *slot_of_key(const last_nodes *all, uint32_t key) {
     return all->nodes + slot;
 }
 
-int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns, int64_t tables,
-                   const int64_t *dont_care_bits, int32_t *links) {
+/* Write into links (count, columns) where the newest earlier item has the same key in the same table: item << ROW_SHIFT
+ * | column, or -1. first_columns: (tables + 1,) of each table, and `columns`. */
+CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
+                            int64_t tables, const int64_t *dont_care_bits, int32_t *links) {
     int64_t columns = first_columns[tables], widest = 1;
     arena_reset(scratch);
     if (count > 1 << (31 - ROW_SHIFT) || columns > COLUMN) return CORE_BAD_SIZE;
@@ -287,4 +289,4 @@ int64_t take_search(arena *scratch, batch *b, search **taken) {
     return 0;
 }
 
-int64_t max_candidates(void) { return MAX_CANDIDATES; }
+CORE_API int64_t max_candidates(void) { return MAX_CANDIDATES; }

@@ -95,7 +95,7 @@ static void read_item(clock_reading *reading, level *levels, int64_t j, int64_t 
 }
 
 /* Read the times of the next items; the clocks, which may come from a changelog, are updated. */
-int64_t clocks_read(arena *scratch, clock_reading *reading) {
+CORE_API int64_t clocks_read(arena *scratch, clock_reading *reading) {
     arena_reset(scratch);
     level *levels = arena_take(scratch, reading->partitions, sizeof *levels);
     if (!levels) return CORE_NO_MEMORY;

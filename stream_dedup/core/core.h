@@ -38,9 +38,6 @@ void arena_reset(arena *scratch);
 /* `count` items of `size` bytes, aligned to 64 bytes and not cleared; NULL if there is no memory. */
 void *arena_take(arena *scratch, int64_t count, size_t size);
 
-/* The version of what this header declares: see VERSION in __init__.py. */
-CORE_API int64_t core_version(void);
-
 /* ---- bits ---- */
 
 #define GOLDEN 0x9E3779B97F4A7C15ull /* 2^64 divided by the golden ratio: Knuth, volume 3, section 6.4 */
@@ -220,7 +217,7 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
 /* ---- words and numbers (words.c) ---- */
 
 enum {
-    FILTER_BITS = 768, /* of the filter of words and numbers: word_filter.py */
+    FILTER_BITS = 768, /* of the filter of words and numbers: words.c */
     FILTER_BYTES = FILTER_BITS / 8,
     NO_WORD = FILTER_BITS,       /* in place of the bit of a word: a token that is none */
     WORD_SET_BYTES = 4096,       /* of a set of 15-bit word hashes */
@@ -327,7 +324,7 @@ typedef struct shared_members {
 } shared_members;
 
 /* Count the members that two sets share; returns them. */
-CORE_API int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
+int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
 
 /* ---- signatures: as they are stored, packed ---- */
 
@@ -409,14 +406,6 @@ bool is_boilerplate(const boilerplate *table, uint32_t hash, uint32_t start);
  * an array of passages. log: NULL, or has room for them all. */
 void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stride, int64_t count, uint32_t time,
                   changes *log);
-/* The same for n originals; hashes: of all, one after the other. */
-CORE_API int64_t add_originals(const boilerplate *table, const uint32_t *hashes, int64_t hash_count,
-                               const int64_t *counts, const uint32_t *times, int64_t n, changes *log);
-/* Restore the entries that were noted, the last one first, and empty the log. */
-CORE_API int64_t undo_changes(const boilerplate *table, changes *log);
-/* `is_boilerplate` for n hashes. */
-CORE_API int64_t find_boilerplate(const boilerplate *table, const uint32_t *hashes, int64_t n, int64_t start,
-                                  bool *found);
 
 /* ---- fingerprints (fingerprint.c) ---- */
 
@@ -449,11 +438,10 @@ typedef struct {
     uint8_t *word_sets;                          /* (n, WORD_SET_BYTES) */
     uint32_t *headline_words, *headline_numbers; /* zeros before */
     int64_t *firsts, *lasts;                     /* (n, 2) the passages and the numbers of each text */
-    int64_t *set_ends;                           /* (count + 1) of the packed sets; NULL: none are made */
-    int64_t *unfolded;                           /* (count) rows that are not filled */
-    /* How many words, shingles, numbers and passages the calls before had, from which all positions count. */
-    int64_t words_before, shingles_before, numbers_before, passages_before;
-    /* What this call had; it lies in scratch memory until the next call that takes that memory. */
+    int64_t *set_bounds;                         /* (n, 2) begin and end of the packed sets; NULL: none are made */
+    int64_t *unfolded;                           /* (count) items of the call that are not filled */
+    int64_t is_continued; /* this call goes on behind the last one, with other rows: what that had stays */
+    /* What there is so far; it lies in scratch memory until another function takes that memory. */
     uint16_t *words; /* the bit in a filter of the word that begins with each token, or FILTER_BITS */
     uint64_t *shingles;
     number *numbers;
@@ -537,9 +525,6 @@ typedef struct most_new {
     int64_t numbers[MOST_NUMBERS];
 } most_new;
 
-/* Look in text i for what a known item lacks, whose filters these are. */
-CORE_API int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures, most_new *found);
-
 /* Estimated from two filters: distinct words of a known item that an item lacks, of its own that the known one lacks,
  * and of the one with fewer. */
 typedef struct exchanged {
@@ -560,10 +545,6 @@ int64_t take_workspace(arena *scratch, const news *news, const signatures *items
  * similar[k].apart. */
 void measure(workspace *room, similarity *similar, const news *news, int64_t item, const view *fresh,
              const view *known, int64_t count);
-/* The same for n pairs of items: similar[p] of new[of_new[p]] and known[of_known[p]]; fastest if pairs of one new item
- * follow each other. */
-CORE_API int64_t measure_pairs(arena *scratch, similarity *similar, const news *news, const signatures *fresh,
-                               const signatures *known, const int64_t *of_new, const int64_t *of_known, int64_t n);
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
@@ -576,7 +557,6 @@ typedef struct trees {
     const float *thresholds; /* (count, 15) */
     const float *leaves;     /* (count, 16) their log-odds */
     int64_t count;           /* a multiple of TREES_AT_ONCE */
-    int64_t feature_count;
 } trees;
 
 /* The settings of a decision, and the constants of the rule, which rule.py explains. */
@@ -603,8 +583,6 @@ bool is_another_event(const similarity *s, const thresholds *t);
 bool is_alike(const similarity *s, const thresholds *t);
 /* Whether a pair has the same words, headline included, and is not a new event. */
 bool is_repeat(const similarity *s, const thresholds *t);
-/* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
-int64_t strongest_view(const similarity *s, const thresholds *t);
 
 /* What the decision says of a pair alone, see `Judged`; log-odds: not a number where they are not asked. */
 typedef struct judged {
@@ -613,16 +591,6 @@ typedef struct judged {
 } judged;
 
 enum { OF_NOVELTY, OF_KINSHIP, OF_FIXED };
-
-/* Write the names of features, each with a comma behind it; return their length. */
-CORE_API int64_t feature_names(int64_t of, char *out, int64_t room);
-/* The features of n pairs, row by row. */
-CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out);
-/* The log-odds of n rows of features. */
-CORE_API int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out);
-/* `strongest_view` of n pairs. */
-CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out);
-CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out);
 
 /* ---- times and windows (index.c, judge.c) ---- */
 
@@ -690,23 +658,6 @@ typedef struct {
     int64_t items, rows, first, count, room;
 } lookup;
 
-CORE_API int64_t run_sort(arena *scratch, const uint32_t *columns, int64_t rows, const int64_t *first_columns,
-                          int64_t tables, int64_t *starts, uint32_t *keys, uint32_t *offsets);
-CORE_API int64_t run_directory(const uint32_t *keys, const int64_t *starts, int64_t tables, uint32_t *directory);
-CORE_API int64_t run_merge(const run *older, const run *newer, const uint8_t *alive, int64_t rows, int64_t *starts,
-                           uint32_t *keys, uint32_t *offsets);
-CORE_API int64_t run_unsort(arena *scratch, const uint32_t *keys, const uint32_t *offsets, int64_t count,
-                            int64_t first_row, uint32_t *columns, int64_t width, int64_t rows);
-CORE_API int64_t index_find(arena *scratch, const run *const *runs, int64_t run_count, const nearness *near,
-                            lookup *asked);
-CORE_API int64_t index_matches(const uint32_t *a, const uint32_t *b, int64_t rows, int64_t columns,
-                               const int64_t *table_of, const int64_t *dont_care, int64_t max_hamming,
-                               uint8_t *matching);
-CORE_API int64_t filter_add(uint64_t *words, int64_t size, const uint32_t *keys, int64_t columns, int64_t rows,
-                            const int64_t *table_of);
-CORE_API int64_t filter_check(const uint64_t *words, int64_t size, const uint32_t *queries, int64_t columns,
-                              int64_t items, const int64_t *table_of, int64_t *passed);
-
 /* ---- clocks (clocks.c) ---- */
 
 enum { RING_SIZE = 9 };
@@ -727,8 +678,6 @@ typedef struct {
     int64_t partitions, items, latest, window, watermark, total;
 } clock_reading;
 
-CORE_API int64_t clocks_read(arena *scratch, clock_reading *reading);
-
 /* ---- pairs (pairs.c) ---- */
 
 /* evaluate.exact: sets of ranks, the members of set i at bounds[i] to bounds[i + 1], and where each prefix ends. sizes:
@@ -747,8 +696,6 @@ typedef struct {
     int64_t ordered, most, comparisons, is_first_only;
     double floor, rounding;
 } set_search;
-
-CORE_API int64_t pairs_search(arena *scratch, const set_corpus *corpus, const set_search *search);
 
 /* ---- a batch: records (decide.py) ---- */
 
@@ -840,16 +787,5 @@ void note_deletion(search *all, uint64_t name);
 view view_of(const batch *all, const candidate *one);
 /* The name of one version of an id: of the hash of the id and the digest of the words, see candidates.py. */
 static inline uint64_t version_of(uint64_t row_id, uint64_t digest) { return row_id ^ (digest * GOLDEN >> 32); }
-CORE_API int64_t max_candidates(void);
-/* Write into links (count, columns) where the newest earlier item has the same key in the same table: item << ROW_SHIFT
- * | column, or -1. first_columns: (tables + 1,) of each table, and `columns`. */
-CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
-                            int64_t tables, const int64_t *dont_care_bits, int32_t *links);
-
-/* ---- judging (judge.c) ---- */
-
-/* Judge the items from j on. Returns their number, or the one for which the index has to be asked for more rows. */
-CORE_API int64_t judge_items(arena *scratch, batch *all, const news *news, const thresholds *rule, changes *log,
-                             int64_t j);
 
 #endif

@@ -177,9 +177,9 @@ static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
         figures |= bit_of_number(hash);
     }
     memcpy(signature + recipe->figures, &figures, sizeof figures);
-    for (int64_t k = 0; k < found; k++) own[k].token += (int32_t)(out->words_before + out->word_count);
-    out->lasts[2 * row + 1] = out->numbers_before + out->number_count + found;
-    out->firsts[2 * row + 1] = out->numbers_before + out->number_count;
+    for (int64_t k = 0; k < found; k++) own[k].token += (int32_t)out->word_count;
+    out->lasts[2 * row + 1] = out->number_count + found;
+    out->firsts[2 * row + 1] = out->number_count;
     out->number_count += found;
     for (int64_t j = 0; j < min_i64(work->headline_size, recipe->headline_features); j++) {
         uint64_t place = work->features[j] >> 49; /* the lowest bit: whether the text has it */
@@ -205,10 +205,12 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
     sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
     band_keys(work->members, size, &recipe->body, work->narrow, keys);
-    if (out->set_ends) {
+    if (out->set_bounds) {
         out->sets = grown(work->scratch, out->sets, &out->set_room, out->set_bytes, most_set_bytes(size), 1);
         if (!out->sets) return CORE_NO_MEMORY;
+        out->set_bounds[2 * row] = out->set_bytes;
         out->set_bytes += pack_members(work->members, size, work->narrow, out->sets + out->set_bytes);
+        out->set_bounds[2 * row + 1] = out->set_bytes;
     }
     return count;
 }
@@ -219,11 +221,10 @@ static void add_passages(scratch_lists *work, int64_t row) {
     shingle_widths widths = work->recipe->widths;
     int64_t width = work->units.has_characters ? max_i64(widths.words, widths.characters) : widths.words;
     split_sentences(&work->tokens, &work->sentences);
-    int64_t cut = cut_passages(&work->tokens, work->words, &work->units, width, &work->sentences,
-                               out->words_before + out->word_count, out->shingles_before + out->shingle_count,
-                               out->passages + out->passage_count);
-    out->firsts[2 * row] = out->passages_before + out->passage_count;
-    out->lasts[2 * row] = out->passages_before + out->passage_count + cut;
+    int64_t cut = cut_passages(&work->tokens, work->words, &work->units, width, &work->sentences, out->word_count,
+                               out->shingle_count, out->passages + out->passage_count);
+    out->firsts[2 * row] = out->passage_count;
+    out->lasts[2 * row] = out->passage_count + cut;
     out->passage_count += cut;
 }
 
@@ -257,22 +258,21 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
 }
 
 /* Fingerprint the items of a batch. Returns how many are not filled, because the tables cannot fold one of their texts;
- * their rows are in out->unfolded. */
+ * out->unfolded says which. Another call, with other tables, fills them. */
 CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, const token_tables *tables,
                                    const fingerprint_recipe *recipe, fingerprint_outputs *out) {
-    arena_reset(scratch);
+    if (!out->is_continued) arena_reset(scratch);
     scratch_lists work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
     int64_t longest = 0;
     for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
     if (longest > MOST_TEXT_BYTES) return CORE_BAD_SIZE;
     if (!make_room(&work, longest)) return CORE_NO_MEMORY;
-    if (!recipe->simhash.words && !begin_parts(scratch, batch, out)) return CORE_NO_MEMORY;
+    if (!recipe->simhash.words && !out->is_continued && !begin_parts(scratch, batch, out)) return CORE_NO_MEMORY;
     int64_t unfolded = 0;
     for (int64_t k = 0; k < batch->count; k++) {
         int64_t failed = add_item(&work, batch, k);
         if (failed < 0) return failed;
-        if (failed) out->unfolded[unfolded++] = batch->rows[k];
-        if (out->set_ends) out->set_ends[k + 1] = out->set_bytes;
+        if (failed) out->unfolded[unfolded++] = k;
     }
     return unfolded;
 }

@@ -117,8 +117,8 @@ static int64_t directories_size(const int64_t *starts, int64_t tables) {
  *
  * first_columns (tables + 1): the first column of each table, and C. keys, offsets: room for C * rows. Returns the size
  * of the directories. */
-int64_t run_sort(arena *scratch, const uint32_t *columns, int64_t rows, const int64_t *first_columns, int64_t tables,
-                 int64_t *starts, uint32_t *keys, uint32_t *offsets) {
+CORE_API int64_t run_sort(arena *scratch, const uint32_t *columns, int64_t rows, const int64_t *first_columns,
+                          int64_t tables, int64_t *starts, uint32_t *keys, uint32_t *offsets) {
     arena_reset(scratch);
     int64_t widest = 0;
     for (int64_t t = 0; t < tables; t++) widest = max_i64(widest, first_columns[t + 1] - first_columns[t]);
@@ -146,7 +146,7 @@ static int64_t fill_directory(const uint32_t *keys, int64_t count, uint32_t *dir
 }
 
 /* Fill the directories of all tables, one after the other; return their size. */
-int64_t run_directory(const uint32_t *keys, const int64_t *starts, int64_t tables, uint32_t *directory) {
+CORE_API int64_t run_directory(const uint32_t *keys, const int64_t *starts, int64_t tables, uint32_t *directory) {
     int64_t size = 0;
     for (int64_t t = 0; t < tables; t++)
         size += fill_directory(keys + starts[t], starts[t + 1] - starts[t], directory + size);
@@ -190,8 +190,8 @@ static int64_t merge_table(const run *older, const run *newer, int64_t table, ui
  *
  * alive: of each of the `rows` rows of the range whether it is kept, or NULL for all. keys, offsets: room for the
  * entries of both. Returns the size of the directories. */
-int64_t run_merge(const run *older, const run *newer, const uint8_t *alive, int64_t rows, int64_t *starts,
-                  uint32_t *keys, uint32_t *offsets) {
+CORE_API int64_t run_merge(const run *older, const run *newer, const uint8_t *alive, int64_t rows, int64_t *starts,
+                           uint32_t *keys, uint32_t *offsets) {
     if (older->tables != newer->tables || older->end > newer->base || newer->end - older->base != rows ||
         rows > UINT32_MAX)
         return CORE_BAD_SIZE;
@@ -207,8 +207,8 @@ int64_t run_merge(const run *older, const run *newer, const uint8_t *alive, int6
 /* Write the keys of one table to its `width` columns of `rows` keys, ascending in a row from the first column.
  *
  * first_row: of offset 0 in the columns; rows before the first are left out. */
-int64_t run_unsort(arena *scratch, const uint32_t *keys, const uint32_t *offsets, int64_t count, int64_t first_row,
-                   uint32_t *columns, int64_t width, int64_t rows) {
+CORE_API int64_t run_unsort(arena *scratch, const uint32_t *keys, const uint32_t *offsets, int64_t count,
+                            int64_t first_row, uint32_t *columns, int64_t width, int64_t rows) {
     arena_reset(scratch);
     uint16_t *filled = arena_take(scratch, rows, sizeof *filled);
     if (!filled) return CORE_NO_MEMORY;
@@ -450,7 +450,8 @@ static bool probe_run(arena *scratch, const run *of, const nearness *near, looku
 
 /* Find the rows of `run_count` runs, the newest first, that share a key with an item and count for it; return the
  * number of words, which lie in the scratch memory until its next use. */
-int64_t index_find(arena *scratch, const run *const *runs, int64_t run_count, const nearness *near, lookup *asked) {
+CORE_API int64_t index_find(arena *scratch, const run *const *runs, int64_t run_count, const nearness *near,
+                            lookup *asked) {
     arena_reset(scratch);
     asked->count = asked->room = 0;
     if (near->columns > COLUMN + 1 || asked->items > 1ll << (63 - ITEM_SHIFT) ||
@@ -464,8 +465,9 @@ int64_t index_find(arena *scratch, const run *const *runs, int64_t run_count, co
 }
 
 /* For keys `a` and `b` (rows, columns): whether each key of `a` matches one of `b` in its table. */
-int64_t index_matches(const uint32_t *a, const uint32_t *b, int64_t rows, int64_t columns, const int64_t *table_of,
-                      const int64_t *dont_care, int64_t max_hamming, uint8_t *matching) {
+CORE_API int64_t index_matches(const uint32_t *a, const uint32_t *b, int64_t rows, int64_t columns,
+                               const int64_t *table_of, const int64_t *dont_care, int64_t max_hamming,
+                               uint8_t *matching) {
     for (int64_t row = 0; row < rows; row++, a += columns, b += columns, matching += columns)
         for (int64_t column = 0; column < columns; column++) {
             matching[column] = false;
@@ -487,8 +489,8 @@ static inline uint64_t pattern_of(uint64_t hash) {
 }
 
 /* Add the keys (columns, rows) of new rows to a filter of a power of two of words. */
-int64_t filter_add(uint64_t *words, int64_t size, const uint32_t *keys, int64_t columns, int64_t rows,
-                   const int64_t *table_of) {
+CORE_API int64_t filter_add(uint64_t *words, int64_t size, const uint32_t *keys, int64_t columns, int64_t rows,
+                            const int64_t *table_of) {
     for (int64_t column = 0; column < columns; column++)
         for (int64_t i = column * rows; i < (column + 1) * rows; i++) {
             uint64_t hash = hash_of(keys[i], table_of[column]);
@@ -498,8 +500,8 @@ int64_t filter_add(uint64_t *words, int64_t size, const uint32_t *keys, int64_t 
 }
 
 /* Write to `passed` the positions in the queries (columns, items) whose key may be in the tree; return their number. */
-int64_t filter_check(const uint64_t *words, int64_t size, const uint32_t *queries, int64_t columns, int64_t items,
-                     const int64_t *table_of, int64_t *passed) {
+CORE_API int64_t filter_check(const uint64_t *words, int64_t size, const uint32_t *queries, int64_t columns,
+                              int64_t items, const int64_t *table_of, int64_t *passed) {
     int64_t count = 0;
     for (int64_t column = 0; column < columns; column++)
         for (int64_t i = column * items; i < (column + 1) * items; i++) {

@@ -195,7 +195,9 @@ static bool judge_next(judge *all, int64_t j) {
     return true;
 }
 
-int64_t judge_items(arena *scratch, batch *b, const news *news, const thresholds *rule, changes *log, int64_t j) {
+/* Judge the items from j on. Returns their number, or the one for which the index has to be asked for more rows. */
+CORE_API int64_t judge_items(arena *scratch, batch *b, const news *news, const thresholds *rule, changes *log,
+                             int64_t j) {
     arena_reset(scratch);
     judge all = {.batch = b, .news = news, .rule = rule, .log = log};
     int64_t error = take_search(scratch, b, &all.search);

@@ -84,4 +84,5 @@ void *arena_take(arena *scratch, int64_t count, size_t size) {
     return taken;
 }
 
-int64_t core_version(void) { return 1; }
+/* The version of what this header declares: see VERSION in __init__.py. */
+CORE_API int64_t core_version(void) { return 1; }

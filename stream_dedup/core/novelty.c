@@ -306,7 +306,9 @@ void find_new(similarity *s, const news *news, int64_t item, const uint8_t *head
 
 /* ---- for people ---- */
 
-int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures, most_new *found) {
+/* Look in text i for what a known item lacks, whose filters these are. */
+CORE_API int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures,
+                               most_new *found) {
     largest sizes = {0, 0, 0, 0};
     if (!fits(texts, i, &sizes)) return CORE_BAD_SIZE;
     text_bounds text = bounds_of(texts, i);

@@ -55,7 +55,7 @@ static void compare_with_earlier(const set_corpus *corpus, const set_search *sea
  *
  * The search ends after `most` pairs, if any are asked for, and after `comparisons`. is_first_only: a set with a near
  * one is not remembered. */
-int64_t pairs_search(arena *scratch, const set_corpus *corpus, const set_search *search) {
+CORE_API int64_t pairs_search(arena *scratch, const set_corpus *corpus, const set_search *search) {
     arena_reset(scratch);
     int64_t lists = corpus->ranks_shared;
     progress state = {.postings = arena_take(scratch, corpus->lists[lists], sizeof(int64_t)),

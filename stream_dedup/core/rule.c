@@ -174,7 +174,8 @@ bool is_same_article(const similarity *s, const thresholds *t) {
     return kinship_logit(s, t) >= t->same_article && !is_another_event(s, t);
 }
 
-int64_t strongest_view(const similarity *s, const thresholds *t) {
+/* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
+static int64_t strongest_view(const similarity *s, const thresholds *t) {
     float body = max_f32(or_zero(s->containment), or_zero(s->body)), headline = or_zero(s->headline);
     if (max_f32(body, headline) < t->another_headline) return 2;
     return body >= headline ? 0 : 1;
@@ -182,7 +183,8 @@ int64_t strongest_view(const similarity *s, const thresholds *t) {
 
 /* ---- for many pairs ---- */
 
-int64_t feature_names(int64_t of, char *out, int64_t room) {
+/* Write the names of features, each with a comma behind it; return their length. */
+CORE_API int64_t feature_names(int64_t of, char *out, int64_t room) {
     static const char *const names[] = {NOVELTY(NAME), KINSHIP(NAME), FIXED(NAME)};
     if (of < OF_NOVELTY || of > OF_FIXED) return CORE_BAD_SIZE;
     int64_t size = (int64_t)strlen(names[of]);
@@ -191,7 +193,8 @@ int64_t feature_names(int64_t of, char *out, int64_t room) {
     return size;
 }
 
-int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out) {
+/* The features of n pairs, row by row. */
+CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out) {
     for (int64_t p = 0; p < n; p++) {
         if (of == OF_NOVELTY) novelty_features(similar + p, t, out + p * NOVELTY_FEATURES);
         else if (of == OF_KINSHIP) kinship_features(similar + p, t, out + p * KINSHIP_FEATURES);
@@ -200,17 +203,13 @@ int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *
     return n;
 }
 
-int64_t sum_trees(const trees *all, const float *rows, int64_t n, float *out) {
-    for (int64_t row = 0; row < n; row++) out[row] = sum_of(all, rows + row * all->feature_count);
-    return n;
-}
-
-int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out) {
+/* `strongest_view` of n pairs. */
+CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out) {
     for (int64_t p = 0; p < n; p++) out[p] = (uint8_t)strongest_view(similar + p, t);
     return n;
 }
 
-int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out) {
+CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out) {
     for (int64_t p = 0; p < n; p++) {
         const similarity *s = similar + p;
         judged one = {NAN, NAN, .is_repeat = is_repeat(s, t), .has_fact = has_fact(s, t)};

@@ -247,10 +247,3 @@ int64_t pack_members(const uint64_t *shingles, int64_t count, uint32_t *scratch,
     }
     return at - out;
 }
-
-/* The packed set of any distinct shingles, for who has no text. */
-CORE_API int64_t pack_set(arena *scratch, const uint64_t *shingles, int64_t count, uint8_t *out) {
-    arena_reset(scratch);
-    uint32_t *members = arena_take(scratch, 2 * count, sizeof *members);
-    return members ? pack_members(shingles, count, members, out) : CORE_NO_MEMORY;
-}

@@ -295,8 +295,10 @@ int64_t take_workspace(arena *scratch, const news *news, const signatures *items
     return news->asks_novelty ? room_for_article(scratch, news, &items->layout, room->is_exact, &room->article) : 0;
 }
 
-int64_t measure_pairs(arena *scratch, similarity *similar, const news *news, const signatures *fresh,
-                      const signatures *known, const int64_t *of_new, const int64_t *of_known, int64_t n) {
+/* Measure n pairs of items: similar[p] of new[of_new[p]] and known[of_known[p]]; fastest if pairs of one new item
+ * follow each other. */
+CORE_API int64_t measure_pairs(arena *scratch, similarity *similar, const news *news, const signatures *fresh,
+                               const signatures *known, const int64_t *of_new, const int64_t *of_known, int64_t n) {
     workspace *room;
     arena_reset(scratch);
     int64_t error = take_workspace(scratch, news, fresh, &room);

@@ -56,13 +56,10 @@ class Boilerplate:
     """The table of passages. Not thread-safe: one owner.
 
     >>> table = Boilerplate()
-    >>> notice, news = np.array([7], np.uint32), np.array([8], np.uint32)
     >>> for hour in range(3):
-    ...     table.add(notice, np.array([1]), np.array([hour * 3_600_000]))
-    >>> table.recur(np.array([7, 8], np.uint32), 0).tolist()
-    [True, False]
-    >>> table.recur(notice, 3_600_000).tolist()  # the window begins later, after the first sighting
-    [False]
+    ...     table.add(np.array([7], np.uint32), np.array([1]), np.array([hour * 3_600_000]))
+    >>> table.entries["seen"][table.entries["hash"] == 7].tolist()
+    [[7200, 3600, 1]]
     """
 
     def __init__(self) -> None:
@@ -96,13 +93,6 @@ class Boilerplate:
     def undo(self, log: Log) -> None:
         """Restore the entries that were noted, the last one first."""
         call("undo_changes", self.table, log)
-
-    def recur(self, hashes: NDArray[np.uint32], start: int) -> NDArray[np.bool_]:
-        """Whether each passage was seen in three originals since `start`, ms; (n,)."""
-        found = np.empty(len(hashes), np.bool_)
-        since = int(in_seconds(np.array([start]))[0])
-        call("find_boilerplate", self.table, np.ascontiguousarray(hashes), len(hashes), since, found)
-        return found
 
 
 def in_seconds(times: NDArray[np.integer]) -> NDArray[np.uint32]:

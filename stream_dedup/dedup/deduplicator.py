@@ -41,7 +41,7 @@ from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.rule import thresholds
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts, key_of
+from stream_dedup.fingerprint.fingerprint import Fingerprinter, key_of
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
 from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
@@ -370,13 +370,15 @@ def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Cloc
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"], arrivals["elapsed"] = times.watermarks[added], times.elapsed[added]
     arrivals["doubted"] = times.is_doubted[added]
-    # The passages of those that are articles of their own, no updates.
-    texts = ready.prints.texts or Texts.nothing(len(ready.subjects))
-    first, last = texts.firsts[added, 0], texts.lasts[added, 0]
-    findings = decided.outcomes["finding"][added]
-    is_another = (findings == NEW) | (findings == DIFFERENT)
-    counts = np.where(is_another, np.minimum(last - first, MOST_PASSAGES), 0)
-    passages = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    counts, hashes = np.zeros(len(added), np.int64), np.zeros(0, np.uint32)
+    if (texts := ready.prints.texts) is not None:
+        # The passages of those that are articles of their own, no updates.
+        first, last = texts.firsts[added, 0], texts.lasts[added, 0]
+        findings = decided.outcomes["finding"][added]
+        is_another = (findings == NEW) | (findings == DIFFERENT)
+        counts = np.where(is_another, np.minimum(last - first, MOST_PASSAGES), 0)
+        passages = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        hashes = texts.passages["hash"][passages]
     watermark, elapsed = clocks.watermark, clocks.elapsed
     if len(times.times):
         watermark, elapsed = int(times.watermarks[-1]), int(times.elapsed[-1])
@@ -387,7 +389,7 @@ def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Cloc
         deletions,
         watermark,
         [ready.prints.bodies[j] for j in added.tolist()] if ready.prints.bodies else [],
-        texts.passages["hash"][passages],
+        hashes,
         counts.astype(np.uint8),
         arrivals,
         times.clocks,

@@ -255,29 +255,18 @@ JUDGED = record(
         *((name, "?") for name in ("is_repeat", "is_same", "is_held", "has_fact")),
     ],
 )
+"""What the decision says of a pair alone.
+
+logit, kinship: log-odds of something new, and of the same article, NaN where not asked; is_repeat: the same words, held
+back before anything else is asked; is_same: the same article; is_held: the new item is held back; has_fact: it has a
+whole sentence, or a figure in the place of another one, that is new."""
 
 
-class Judged(NamedTuple):
-    """What the decision says of each pair alone, (pairs,) each.
-
-    logit, kinship: log-odds of something new, and of the same article, float32, NaN where not asked; is_repeat: the
-    same words, held back before anything else is asked; is_same: the same article; is_held: the new item is held back;
-    has_fact: it has a whole sentence, or a figure in the place of another one, that is new.
-    """
-
-    logit: NDArray[np.float32]
-    kinship: NDArray[np.float32]
-    is_repeat: NDArray[np.bool_]
-    is_same: NDArray[np.bool_]
-    is_held: NDArray[np.bool_]
-    has_fact: NDArray[np.bool_]
-
-
-def judge_pairs(similar: NDArray[np.void], t: Thresholds) -> Judged:
-    """Judge pairs, (pairs,) SIMILARITY, as the stream judges an item with this candidate."""
-    judged = np.empty(len(similar), JUDGED)
+def judge_pairs(similar: NDArray[np.void], t: Thresholds) -> "np.recarray[Any, Any]":
+    """Judge pairs, (pairs,) SIMILARITY, as the stream judges an item with this candidate: (pairs,) JUDGED."""
+    judged = np.empty(len(similar), JUDGED).view(np.recarray)
     call("judge_pairs", np.ascontiguousarray(similar), len(similar), t, judged)
-    return Judged(*(judged[name] for name in Judged._fields))
+    return judged
 
 
 def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.float32]:
@@ -288,13 +277,6 @@ def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.f
 def fixed_columns(similar: NDArray[np.void]) -> NDArray[np.float32]:
     """What no tree is asked, (pairs, features): 1 where a feature of `FIXED` holds, else 0."""
     return _columns(similar, _FIXED)
-
-
-def fixed_logits(similar: NDArray[np.void]) -> NDArray[np.float32]:
-    """What the features that no tree is asked add to the novelty, (pairs,) log-odds."""
-    weights = np.array([feature.weight for feature in FIXED.values()], np.float32)
-    added: NDArray[np.float32] = fixed_columns(similar) @ weights
-    return added
 
 
 def _columns(similar: NDArray[np.void], of: int) -> NDArray[np.float32]:

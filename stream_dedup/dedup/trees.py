@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, call
+from stream_dedup.core import INT64, POINTER, Struct
 
 DEPTH = 4
 """Questions of a tree. With three, the same number of trees repeats .02 more at the same missed."""
@@ -36,32 +36,21 @@ class Trees(NamedTuple):
     values: NDArray[np.float32]
 
 
-class _File(msgspec.Struct):
-    names: list[str]
-    features: list[list[int]]
-    thresholds: list[list[float]]
-    values: list[list[float]]
-
-
 def read_trees(path: Path, names: list[str]) -> Trees:
     """Read a table that `tests/labels/fit.py` wrote. Raises ValueError if it asks for other features than `names`."""
-    found = msgspec.json.decode(path.read_bytes(), type=_File)
-    if found.names != names:
-        raise ValueError(f"{path.name} was fitted to the features {found.names}, not {names}: fit it again")
-    columns = np.uint8, np.float32, np.float32
-    return Trees(*(np.array(part, kind) for part, kind in zip(_parts(found), columns, strict=True)))
+    found = msgspec.json.decode(path.read_bytes())
+    if found["names"] != names:
+        raise ValueError(f"{path.name} was fitted to the features {found['names']}, not {names}: fit it again")
+    kinds = np.uint8, np.float32, np.float32
+    return Trees(*(np.array(found[name], kind) for name, kind in zip(Trees._fields, kinds, strict=True)))
 
 
 def write_trees(path: Path, trees: Trees, names: list[str]) -> None:
     """Write a table, a tree a line, with four digits behind the point."""
     rounded = [np.round(part.astype(float), 4).tolist() for part in trees[1:]]
     lines = [",\n".join(msgspec.json.encode(row).decode() for row in part) for part in (trees[0].tolist(), *rounded)]
-    parts = ",\n".join(f'"{name}": [\n{text}\n]' for name, text in zip(_File.__struct_fields__[1:], lines, strict=True))
+    parts = ",\n".join(f'"{name}": [\n{text}\n]' for name, text in zip(Trees._fields, lines, strict=True))
     path.write_text(f'{{"names": {msgspec.json.encode(names).decode()},\n{parts}}}\n', "utf-8")
-
-
-def _parts(found: _File) -> tuple[Any, ...]:
-    return found.features, found.thresholds, found.values
 
 
 class CoreTrees(Struct, name="trees"):
@@ -69,7 +58,7 @@ class CoreTrees(Struct, name="trees"):
 
     _fields_ = (
         *((name, POINTER) for name in ("features", "thresholds", "leaves")),
-        *((name, INT64) for name in ("count", "feature_count")),
+        ("count", INT64),
     )
 
 
@@ -85,18 +74,11 @@ def core_trees(trees: Trees, features: int) -> CoreTrees:
         "leaves": trees.values[:, 2**DEPTH - 1 :],
     }
     padded = {name: np.pad(part, ((0, rest), (0, 0))) for name, part in arrays.items()}
-    return CoreTrees(**padded, count=len(trees.values) + rest, feature_count=features)
-
-
-def sum_of(trees: Trees, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The log-odds of pairs with these features: (n, features) -> (n,) float32. O(n · trees), some µs a pair."""
-    total = np.empty(len(rows), np.float32)
-    call("sum_trees", core_trees(trees, rows.shape[1]), np.ascontiguousarray(rows), len(rows), total)
-    return total
+    return CoreTrees(**padded, count=len(trees.values) + rest)
 
 
 def parts_of(trees: Trees, x: NDArray[np.float32]) -> tuple[float, NDArray[np.float64]]:
-    """The expectation of all roots, and what each feature of x adds to it, (features,); their sum is `sum_of`."""
+    """The expectation of all roots, and what each feature of x adds to it, (features,); they sum to the log-odds."""
     expected, adds = 0.0, np.zeros(len(x))
     for features, thresholds, values in zip(*trees, strict=True):
         expected += float(values[0])

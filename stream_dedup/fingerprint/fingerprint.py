@@ -20,7 +20,6 @@ from stream_dedup.fingerprint.characters import (
     NO_TABLE,
     Folds,
     character_classes,
-    fold,
     fold_with_python,
     folding_table,
     identity_table,
@@ -29,26 +28,22 @@ from stream_dedup.fingerprint.characters import (
 )
 from stream_dedup.fingerprint.kernel import (
     MOST_HEADLINE_NUMBERS,
-    NUMBER,
-    PASSAGE,
-    Anchors,
-    Bands,
-    Parts,
     Recipe,
     Rows,
-    SimHashes,
     Tables,
     TokenList,
     Tokens,
+    encoded,
     fingerprint_batch,
     headline_features_of,
+    offsets_in,
     shingles_of,
     tokens_of,
 )
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
-from stream_dedup.fingerprint.simhash import IDF, TF, UNIFORM
 from stream_dedup.news.item import Item
 
+_WEIGHTINGS = {"uniform": 0, "tf": 1, "idf": 2}  # as core.h numbers them
 WORD_SET_BYTES = 4096
 """Bytes of a bit set of 15-bit word hashes; a text of 500 distinct words fills 1.5 % of it."""
 # Separators in front of a site's name: "Headline - Site", "Headline | Section | Site", "标题_网站".
@@ -82,7 +77,7 @@ _HEADLINE_CHARACTERS = 8
 class Texts(NamedTuple):
     """What n texts consist of. New items are compared by it; it is not stored.
 
-    words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or NO_WORD.
+    words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or 768.
     shingles: uint64, in order, with repeats. passages: PASSAGE; those of text i are firsts[i, 0] to lasts[i, 0]
     (exclusive). numbers: NUMBER; those of text i are firsts[i, 1] to lasts[i, 1].
     headline_words, headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
@@ -96,30 +91,6 @@ class Texts(NamedTuple):
     shingles: NDArray[np.uint64]
     numbers: NDArray[np.void]
     passages: NDArray[np.void]
-
-    @classmethod
-    def nothing(cls, n: int) -> "Texts":
-        """n texts of which nothing is known."""
-        none, no_figures = np.zeros((n, 2), np.int64), np.zeros((n, 0), np.uint32)
-        return cls.joined(none, none, no_figures, no_figures, [])
-
-    @classmethod
-    def joined(
-        cls,
-        firsts: NDArray[np.int64],
-        lasts: NDArray[np.int64],
-        headline_words: NDArray[np.uint32],
-        headline_numbers: NDArray[np.uint32],
-        parts: Sequence[Parts],
-    ) -> "Texts":
-        """Concatenate the parts of several calls of the core, which count from the first one."""
-        joined = parts[0][:4] if len(parts) == 1 else _joined(parts)
-        return cls(firsts, lasts, headline_words, headline_numbers, *joined)
-
-
-def _joined(parts: Sequence[Parts]) -> list[NDArray[Any]]:
-    none = (np.zeros(0, kind) for kind in (np.uint16, np.uint64, NUMBER, PASSAGE))
-    return [np.concatenate([empty, *(part[k] for part in parts)]) for k, empty in enumerate(none)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,46 +141,43 @@ class Fingerprinter:
         self._of_ascii = self._tables(NO_TABLE)
         self._of_all: Tables | None = None
 
-        def bands(view: str, number: int, count: int, rows: int) -> Bands:
+        def bands(view: str, number: int, count: int, rows: int) -> dict[str, Any]:
             permutations = scheme.permutations(number, 0 if scheme.layout else count, rows)
             first = 0 if scheme.layout else scheme.columns[view].start
-            return Bands(permutations=permutations, count=permutations.shape[1], rows=rows, first_column=first)
+            found = {"permutations": permutations, "count": permutations.shape[1], "rows": rows, "first_column": first}
+            return {f"{view}.{name}": value for name, value in found.items()}
 
-        step, last, character_step, character_last = scheme.anchor_runs
-        weights, unseen = scheme.weights and scheme.weights.table, scheme.weights.unseen if scheme.weights else 0
-        keys, values = weights or (np.zeros(2, np.uint64), np.zeros(2, np.uint16))
-        self._recipe = Recipe.of(
-            scheme.feature_widths if scheme.layout else scheme.shingle_widths,
-            scheme.signature_dtype,
-            headline=bands("headline", 0, s.headline_bands, s.headline_rows),
-            body=bands("body", 2, s.body_bands, s.body_rows),
-            anchors=Anchors(
-                keys=0 if scheme.layout else s.anchors,
-                step=step,
-                last=last,
-                character_step=character_step,
-                character_last=character_last,
-            ),
-            simhash=SimHashes(
-                words=s.bits // 64 if scheme.layout else 0,
-                weighting={"uniform": UNIFORM, "tf": TF, "idf": IDF}[s.weights],
-                features=keys,
-                weights=values,
-                slots=len(keys),
-                unseen=unseen,
-            ),
+        runs = zip(("step", "last", "character_step", "character_last"), scheme.anchor_runs, strict=True)
+        weights = scheme.weights
+        features, values = weights.table if weights else (np.zeros(2, np.uint64), np.zeros(2, np.uint16))
+        words, characters = scheme.feature_widths if scheme.layout else scheme.shingle_widths
+        self._recipe = Recipe(
+            **{"widths.words": words, "widths.characters": characters},
+            **bands("headline", 0, s.headline_bands, s.headline_rows),
+            **bands("body", 2, s.body_bands, s.body_rows),
+            **{"anchors.keys": 0 if scheme.layout else s.anchors},
+            **{f"anchors.{name}": value for name, value in runs},
+            **{"simhash.words": s.bits // 64 if scheme.layout else 0, "simhash.weighting": _WEIGHTINGS[s.weights]},
+            **{"simhash.features": features, "simhash.weights": values, "simhash.slots": len(features)},
+            **{"simhash.unseen": weights.unseen if weights else 0},
             of_letters=scheme.has_letter_features if scheme.layout else scheme.has_letters,
             body_bins=0 if scheme.layout or scheme.is_exact else s.body_bins,
             headline_features=HEADLINE_FEATURES,
+            headline_numbers=MOST_HEADLINE_NUMBERS,
+            **offsets_in(scheme.signature_dtype),
         )
 
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
         """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
         scheme, out = self.scheme, self._rows(items)
-        parts, bodies = ([], []) if scheme.is_given else self._fill(items, out)
-        columns = scheme.columns
+        parts, bodies = list[NDArray[Any]](), list[bytes]()
         if scheme.is_given:
             _take_given(items, out.signatures)
+        else:
+            views = _views_of(items, scheme)
+            tries = [self._of_folded] if scheme.has_chinese_words else [self._tables_for(views), self._of_folded]
+            parts, bodies = fingerprint_batch(views, tries, self._recipe, out, scheme.is_exact)
+        columns = scheme.columns
         if scheme.layout:
             body_keys = scheme.layout.keys(out.signatures["simhash"])
             out.keys[:, columns["body"]] = np.where(out.signatures["body_size"][:, None] == 0, 0, body_keys)
@@ -217,23 +185,8 @@ class Fingerprinter:
             out.keys[:, columns["text"].start] = key_of(out.signatures["digest"])
         out.keys[:, -1] = key_of(out.signatures["row_id"])
         known = out.firsts, out.lasts, out.headline_words, out.headline_numbers
-        texts = None if scheme.layout else Texts.joined(*known, parts)
+        texts = None if scheme.layout else Texts(*known, *parts)
         return Fingerprints(out.signatures, out.keys, out.word_sets, scheme.settings.hamming, bodies, texts)
-
-    def _fill(self, items: Sequence[Item], out: Rows) -> tuple[list[Parts], list[bytes]]:
-        """Fill the rows of the items from their texts; return what these consist of, and the packed bodies."""
-        views, scheme = _views_of(items, self.scheme), self.scheme
-        rows, parts, bodies = np.arange(len(items)), list[Parts](), dict[int, bytes]()
-        tries = [self._of_folded] if scheme.has_chinese_words else [self._tables_for(views), self._of_folded]
-        for tables in tries:
-            unfolded, part = fingerprint_batch(views, rows, tables, self._recipe, out, parts, scheme.is_exact)
-            parts.append(part)
-            bodies |= zip(rows.tolist(), part.sets, strict=False)
-            if not unfolded:
-                break
-            views = [fold(_encoded(view).decode()) for row in unfolded for view in views[2 * row : 2 * row + 2]]
-            rows = np.array(unfolded, np.int64)
-        return parts, [bodies[row] for row in range(len(bodies))]
 
     def _rows(self, items: Sequence[Item]) -> Rows:
         """Rows of the items with what needs no text; the core fills the rest."""
@@ -273,7 +226,7 @@ class Fingerprinter:
 
     def _tokens(self, text: str) -> TokenList:
         tries = [(segment, self._of_folded)] if self.scheme.has_chinese_words else []
-        tries = tries or [(_encoded, self._tables_for([text])), (fold_with_python, self._of_folded)]
+        tries = tries or [(encoded, self._tables_for([text])), (fold_with_python, self._of_folded)]
         for encode, tables in tries:
             tokens = tokens_of(encode(text), tables)
             if tokens.is_folded:
@@ -319,11 +272,6 @@ def _views_of(items: Sequence[Item], scheme: Scheme) -> list[str]:
 def _text_of(item: Item, scheme: Scheme) -> str:
     """The text that shingles are made of."""
     return item.text or (_headline_of(item) if scheme.has_letters else "")
-
-
-def _encoded(text: str) -> bytes:
-    """UTF-8; lone surrogates, which have none, become "?"."""
-    return text.encode("utf-8", "replace")
 
 
 def _headline_of(item: Item) -> str:

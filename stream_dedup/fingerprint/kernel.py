@@ -5,16 +5,14 @@ represents an item: a digest, sketches, a filter of its words, index keys, passa
 packed sets. It reads the strings' own UTF-8 and fills the signatures in place.
 """
 
-import ctypes
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, address, arena, call, record, utf8_of
-from stream_dedup.fingerprint.characters import Folds
+from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, arena, call, copied, record, utf8_of
+from stream_dedup.fingerprint.characters import Folds, fold
 
 VERSION = 4
 """Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
@@ -27,16 +25,26 @@ NUMBER = record("number", [("value", "<u4"), ("token", "<i4")])
 PASSAGE = record(
     "passage",
     [
-        ("end", "<i8"),
-        ("first_shingle", "<i8"),
-        ("last_shingle", "<i8"),
-        ("hash", "<u4"),
-        ("is_prose", "?"),
-        ("is_last", "?"),
+        *((name, "<i8") for name in ("end", "first_shingle", "last_shingle")),
+        *(("hash", "<u4"), ("is_prose", "?"), ("is_last", "?")),
     ],
 )
 """A passage, a sentence or line or 16 tokens of it: the token after it; the shingles that begin in it and end in its
 sentence; a hash of its tokens; whether it is part of a sentence of prose, and ends its sentence or line."""
+
+
+_OFFSETS = {
+    "form": "form", "headline_at": "headline", "filter": "words", "figures": "figures", "body_at": "body",
+    "simhash_at": "simhash",
+}  # fmt: skip
+"""The fields of a signature that the core fills, by their name in core.h."""
+
+
+def offsets_in(signature: "np.dtype[np.void]") -> dict[str, int]:
+    """Where the fields of a signature are, 0 for one that it lacks, and its size: a part of a `Recipe`."""
+    fields: Any = signature.fields
+    offsets = {ours: fields[theirs][1] if theirs in fields else 0 for ours, theirs in _OFFSETS.items()}
+    return {"signature_bytes": signature.itemsize} | offsets
 
 
 class Tables(Struct, name="token_tables"):
@@ -51,96 +59,49 @@ class Tables(Struct, name="token_tables"):
     @classmethod
     def of(cls, classes: NDArray[np.uint8], folds: Folds, seed: int) -> "Tables":
         entries, longer = folds
-        return cls(
-            classes=classes,
-            class_count=len(classes),
-            folds=entries,
-            fold_count=len(entries),
-            longer_folds=longer,
-            seed=seed,
-        )
-
-
-class _Widths(Struct, name="shingle_widths"):
-    _fields_ = (("words", INT64), ("characters", INT64))
-
-
-class Bands(Struct, name="band_recipe"):
-    """The MinHash functions of a view: permutations (2, bands·rows) uint32, and the column of its first band."""
-
-    _fields_ = (("permutations", POINTER), ("count", INT64), ("rows", INT64), ("first_column", INT64))
-
-
-class Anchors(Struct, name="anchor_recipe"):
-    """How many anchors an item has, and the second and the last shingle of a run: `Scheme.anchor_runs`."""
-
-    _fields_ = (
-        ("keys", INT64), ("step", INT64), ("last", INT64), ("character_step", INT64), ("character_last", INT64),
-    )  # fmt: skip
-
-
-class SimHashes(Struct, name="simhash_recipe"):
-    """How SimHashes are made: their words of 64 bits (0: none), and the weights of features, `Weights.table`."""
-
-    _fields_ = (
-        ("words", INT64), ("weighting", INT64), ("features", POINTER), ("weights", POINTER), ("slots", INT64),
-        ("unseen", INT64),
-    )  # fmt: skip
+        counts = {"class_count": len(classes), "fold_count": len(entries)}
+        return cls(classes=classes, folds=entries, longer_folds=longer, seed=seed, **counts)
 
 
 class Recipe(Struct, name="fingerprint_recipe"):
-    """What is made of each item, and where its signature has it. widths: of features of a SimHash, or of shingles."""
+    """What is made of each item, and where its signature has it; a dot leads into a struct within the struct.
+
+    widths: of features of a SimHash, or of shingles; headline, body: MinHash functions, permutations (2, bands·rows)
+    uint32, and the column of the first band; anchors: how many, and their runs, `Scheme.anchor_runs`; simhash: its
+    words of 64 bits (0: none), and the weights of features, `Weights.table`.
+    """
 
     _fields_ = (
-        ("widths", _Widths), ("headline", Bands), ("body", Bands), ("anchors", Anchors), ("simhash", SimHashes),
-        ("of_letters", INT64), ("body_bins", INT64), ("headline_features", INT64), ("headline_numbers", INT64),
-        ("signature_bytes", INT64), ("form", INT64), ("headline_at", INT64), ("filter", INT64), ("figures", INT64),
-        ("body_at", INT64), ("simhash_at", INT64),
-    )  # fmt: skip
-
-    @classmethod
-    def of(cls, widths: tuple[int, int], signature: "np.dtype[np.void]", **parts: Any) -> "Recipe":
-        """parts: headline, body, anchors, simhash, of_letters, body_bins and headline_features."""
-        fields: Any = signature.fields
-        names = {
-            "form": "form",
-            "headline_at": "headline",
-            "filter": "words",
-            "figures": "figures",
-            "body_at": "body",
-            "simhash_at": "simhash",
-        }
-        offsets = {ours: fields[theirs][1] if theirs in fields else 0 for ours, theirs in names.items()}
-        return cls(
-            widths=_Widths(words=widths[0], characters=widths[1]),
-            headline_numbers=MOST_HEADLINE_NUMBERS,
-            signature_bytes=signature.itemsize,
-            **offsets,
-            **parts,
-        )
+        *((f"widths.{name}", INT64) for name in ("words", "characters")),
+        *(
+            (f"{view}.{name}", POINTER if name == "permutations" else INT64)
+            for view in ("headline", "body")
+            for name in ("permutations", "count", "rows", "first_column")
+        ),
+        *((f"anchors.{name}", INT64) for name in ("keys", "step", "last", "character_step", "character_last")),
+        *(("simhash.words", INT64), ("simhash.weighting", INT64)),
+        *(("simhash.features", POINTER), ("simhash.weights", POINTER)),
+        *(("simhash.slots", INT64), ("simhash.unseen", INT64)),
+        *((name, INT64) for name in ("of_letters", "body_bins", "headline_features", "headline_numbers")),
+        *((name, INT64) for name in ("signature_bytes", *_OFFSETS)),
+    )
 
 
 class _Batch(Struct, name="text_batch"):
     _fields_ = (("texts", POINTER), ("sizes", POINTER), ("rows", POINTER), ("count", INT64))
 
 
-_PARTS: dict[str, tuple[str, "np.dtype[Any]"]] = {
-    "words": ("word_count", np.dtype(np.uint16)),
-    "shingles": ("shingle_count", np.dtype(np.uint64)),
-    "numbers": ("number_count", NUMBER),
-    "passages": ("passage_count", PASSAGE),
-    "sets": ("set_bytes", np.dtype(np.uint8)),
-}
+_PARTS = {"word": np.uint16, "shingle": np.uint64, "number": NUMBER, "passage": PASSAGE}
 
 
 class _Outputs(Struct, name="fingerprint_outputs"):
     _fields_ = (
         ("signatures", POINTER), ("keys", POINTER), ("key_columns", INT64), ("word_sets", POINTER),
         ("headline_words", POINTER), ("headline_numbers", POINTER), ("firsts", POINTER), ("lasts", POINTER),
-        ("set_ends", POINTER), ("unfolded", POINTER),
-        ("words_before", INT64), ("shingles_before", INT64), ("numbers_before", INT64), ("passages_before", INT64),
-        *((name, POINTER) for name in _PARTS), *((count, INT64) for count, _ in _PARTS.values()),
-        *((name, INT64) for name in ("word_room", "shingle_room", "number_room", "passage_room", "set_room")),
+        ("set_bounds", POINTER), ("unfolded", POINTER), ("is_continued", INT64),
+        *((f"{name}s", POINTER) for name in (*_PARTS, "set")),
+        *((f"{name}_count", INT64) for name in _PARTS), ("set_bytes", INT64),
+        *((f"{name}_room", INT64) for name in (*_PARTS, "set")),
     )  # fmt: skip
 
 
@@ -161,56 +122,33 @@ class Rows(NamedTuple):
     lasts: NDArray[np.int64]
 
 
-class Parts(NamedTuple):
-    """What the texts of a call consist of, concatenated; see `fingerprint.Texts`. None of families with a SimHash.
-
-    words: uint16; shingles: uint64; numbers: NUMBER; passages: PASSAGE; sets: the packed set of each text, of exact
-    verification.
-    """
-
-    words: NDArray[np.uint16]
-    shingles: NDArray[np.uint64]
-    numbers: NDArray[np.void]
-    passages: NDArray[np.void]
-    sets: list[bytes]
-
-
 def fingerprint_batch(
-    views: Sequence[str], rows: NDArray[np.int64], tables: Tables, recipe: Recipe, out: Rows, before: Sequence[Parts],
-    is_exact: bool,
-) -> tuple[list[int], Parts]:  # fmt: skip
-    """Fingerprint items into their `rows` of `out`. O(bytes · tables).
+    views: Sequence[str], tries: Sequence[Tables], recipe: Recipe, out: Rows, is_exact: bool
+) -> tuple[list[NDArray[Any]], list[bytes]]:
+    """Fingerprint items, whose headlines and texts are the views. O(bytes · tables).
 
-    views: headline and text of each item; before: what the calls before made of the same batch, whose parts come first.
-    Returns the rows that are not filled, because the tables cannot fold one of their views, and the parts of
-    all texts.
+    tries: the tables to fold them by, the last ones those of folded texts: what other tables cannot fold, Python folds.
+    Returns what all texts consist of (words, shingles, numbers and passages, see `fingerprint.Texts`; none of families
+    with a SimHash), and the packed set of each, if they are compared exactly.
     """
-    n, utf8 = len(rows), utf8_of(views)
-    set_ends, unfolded = np.zeros(n + 1, np.int64), np.empty(n, np.int64)
-    counts = [sum(len(part[k]) for part in before) for k in range(4)]
-    names = ("words_before", "shingles_before", "numbers_before", "passages_before")
-    outputs = _Outputs(
-        **out._asdict(),
-        key_columns=out.keys.shape[1],
-        set_ends=set_ends if is_exact else None,
-        unfolded=unfolded,
-        **dict(zip(names, counts, strict=True)),
-    )
-    batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=rows, count=n)
-    count = call("fingerprint_batch", arena(), batch, tables, recipe, outputs)
-    words, shingles, numbers, passages, sets = (_copied(outputs, name) for name in _PARTS)
-    packed, ends = sets.tobytes(), set_ends.tolist() if is_exact else []
-    parts = Parts(words, shingles, numbers, passages, [packed[start:end] for start, end in pairwise(ends)])
-    return unfolded[:count].tolist(), parts
-
-
-def _copied(outputs: _Outputs, name: str) -> NDArray[Any]:
-    """A copy of what the core left in scratch memory, which ends with the next call."""
-    count, dtype = _PARTS[name]
-    out: NDArray[Any] = np.empty(getattr(outputs, count), dtype)
-    if out.size:
-        ctypes.memmove(address(out), getattr(outputs, name), out.nbytes)
-    return out
+    rows = np.arange(len(out.signatures))
+    bounds, unfolded = np.zeros((len(rows), 2), np.int64), np.empty(len(rows), np.int64)
+    sets = bounds if is_exact else None
+    outputs = _Outputs(**out._asdict(), key_columns=out.keys.shape[1], set_bounds=sets, unfolded=unfolded)
+    for tables in tries:
+        utf8 = utf8_of(views)
+        batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=rows, count=len(rows))
+        left = unfolded[: call("fingerprint_batch", arena(), batch, tables, recipe, outputs)]
+        if not len(left):
+            break
+        rows = rows[left]
+        views = [fold(encoded(view).decode()) for k in left.tolist() for view in views[2 * k : 2 * k + 2]]
+        outputs.set(is_continued=1)
+    parts = [
+        copied(getattr(outputs, f"{name}s"), getattr(outputs, f"{name}_count"), dtype) for name, dtype in _PARTS.items()
+    ]
+    packed = copied(outputs.sets, outputs.set_bytes, np.uint8).tobytes()
+    return parts, [packed[begin:end] for begin, end in bounds.tolist()] if is_exact else []
 
 
 # -- parts of a fingerprint alone, for who explains or counts them ---------------------------------------------------
@@ -241,6 +179,11 @@ class TokenList(Struct, name="token_list"):
     @property
     def tokens(self) -> Tokens:
         return Tokens(self.kept["hashes"][: self.count], self.kept["kinds"][: self.count])
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; lone surrogates, which have none, become "?"."""
+    return text.encode("utf-8", "replace")
 
 
 def tokens_of(text: bytes, tables: Tables) -> TokenList:

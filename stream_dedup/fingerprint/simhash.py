@@ -36,13 +36,26 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.bits import GOLDEN, mix_all
 from stream_dedup.settings.judging import MOST_BANDS
 
 VERSION = 1
 """Part of the scheme id: raise it when a SimHash changes."""
 
-UNIFORM, TF, IDF = 0, 1, 2
+# As core/core.h mixes hashes: others would make keys that never match. Multiples of 2^64 divided by the golden ratio
+# are evenly spread.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1, _MIX_2, _HALF = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
+
+
+def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits of hashes with MurmurHash3's 64-bit finaliser: every input bit affects every output bit.
+
+    >>> hex(_mixed(np.array([7], np.uint64))[0])
+    '0x740729cbe468d1dd'
+    """
+    mixed = (hashes ^ (hashes >> _HALF)) * _MIX_1
+    mixed = (mixed ^ (mixed >> _HALF)) * _MIX_2
+    return mixed ^ (mixed >> _HALF)
 
 
 # -- weights --------------------------------------------------------------------------------------------
@@ -84,7 +97,7 @@ class Weights:
         """(keys, values) for the core: open addressing, at most half full, 0 = free."""
         size = 1 << (2 * len(self.hashes)).bit_length()
         keys, values = np.zeros(size, np.uint64), np.zeros(size, np.uint16)
-        slots = (mix_all(self.hashes) & np.uint64(size - 1)).tolist()
+        slots = (_mixed(self.hashes) & np.uint64(size - 1)).tolist()
         for hash_, value, slot in zip(self.hashes.tolist(), self.values.tolist(), slots, strict=True):
             while keys[slot]:
                 slot = (slot + 1) & (size - 1)
@@ -211,7 +224,7 @@ class Layout:
                 continue
             h = np.full(len(simhashes), table + 1, np.uint64)
             for word, bits in enumerate(mask):
-                h = mix_all((h * GOLDEN) ^ (simhashes[:, word] & bits))
+                h = _mixed((h * _GOLDEN) ^ (simhashes[:, word] & bits))
             out[:, table] = np.maximum(h >> np.uint64(32), 1)
         return out
 
@@ -257,16 +270,6 @@ def layout(text: str, bits: int) -> Layout:
             "match nearly everything: use 128 bits, or a layout with fewer blocks"
         )
     return Layout(masks, distance)
-
-
-def distances(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The Hamming distance of each row of a (n, words) to the same row of b: (n,) int64.
-
-    >>> distances(np.array([[7, 1]], np.uint64), np.array([[4, 0]], np.uint64)).tolist()
-    [3]
-    """
-    flipped: NDArray[np.int64] = np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64)
-    return flipped
 
 
 def _permuted(simhashes: NDArray[np.uint64], mask: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import distances, layout
+from stream_dedup.fingerprint.simhash import layout
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.settings import load_settings
 from tests.benchmarks.corpus import Run
+from tests.fingerprint.built import distances
 from tests.index.check import merge, rows_held
 
 LAYOUTS = {"4c1": ("4 choose 1", 3), "5c2": ("5 choose 2", 3), "6c3": ("6 choose 3", 3), "4x4": ("4 x 4", 3)}

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from stream_dedup.cli import files
 from stream_dedup.kafka.topics import Topic
 
 REACHED = "reached.txt"
@@ -172,11 +173,11 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
         reach(settings.kafka.bootstrap_servers, topic, settings.worker, rate, once, next(iter(records)).value)
         return DemoResult(*[1] * 12)
 
-    patch.setattr("stream_dedup.demo.run.run_demo", run_demo)
+    patch.setattr("stream_dedup.cli.demo.run_demo", run_demo)
     broker, page = SimpleNamespace(bootstrap="127.0.0.1:2"), SimpleNamespace(url="")
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
-    patch.setattr("stream_dedup.observe.watch.Watch", lambda *_: nullcontext(page))
-    patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
+    patch.setattr("stream_dedup.cli.demo.Watch", lambda *_: nullcontext(page))
+    patch.setattr("stream_dedup.cli.demo.BrokerWatch", lambda *_: nullcontext())
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
     patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
@@ -192,7 +193,7 @@ def _kafka(patch: pytest.MonkeyPatch) -> None:
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
+    _answer(patch, "cli.demo.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
     patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
 
 
@@ -215,9 +216,9 @@ def _feeds(patch: pytest.MonkeyPatch) -> None:
         def close(self) -> None:
             pass
 
-    patch.setattr("stream_dedup.feeds.poller.Poller", Poller)
-    patch.setattr("stream_dedup.feeds.fetch.Fetcher", lambda _, settings: reach(settings.internal))
-    patch.setattr("stream_dedup.feeds.outputs.KafkaDelivery", Kafka)
+    patch.setattr("stream_dedup.cli.feeds.Poller", Poller)
+    patch.setattr("stream_dedup.cli.feeds.Fetcher", lambda _, settings: reach(settings.internal))
+    patch.setattr("stream_dedup.cli.feeds.KafkaDelivery", Kafka)
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
 
 
@@ -237,9 +238,9 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
-    patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
-    patch.setattr("stream_dedup.cli.operate.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.preview.LiveReader", Reader)
+    patch.setattr("stream_dedup.cli.preview.run_trial", run_trial)
+    patch.setattr("stream_dedup.cli.preview.stop_on_signals", Event)
 
 
 class _NoTopic(_Context):
@@ -251,7 +252,8 @@ class _NoTopic(_Context):
 
 
 def _topic(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.kafka.reader.TopicReader", _NoTopic)
+    for module in ("kafka.reader", "cli.preview"):
+        patch.setattr(f"stream_dedup.{module}.TopicReader", _NoTopic)
 
 
 def _changelog(patch: pytest.MonkeyPatch) -> None:
@@ -297,16 +299,14 @@ def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
 
 
 def _local_pairs(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.batch import pairs
-
-    find = pairs.find_pairs
+    find = files.find_pairs
 
     def find_pairs(**options: Any) -> Any:
         # They do not change the pairs of a small corpus.
         reach(options["threads"], options["memory"], options["bucket_limit"])
         return find(**options)
 
-    patch.setattr(pairs, "find_pairs", find_pairs)
+    patch.setattr(files, "find_pairs", find_pairs)
 
 
 def _spark_pairs(patch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ import pytest
 from rich.progress import Progress, TextColumn
 from rich.text import Text
 
-from stream_dedup.cli import main
+from stream_dedup.cli import demo, main
 from stream_dedup.cli.common import CleanConsole
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.news.item import Item
@@ -57,7 +57,7 @@ MODULES = sorted(Path(main.__file__).parent.glob("*.py"))
 def _demo(patch: pytest.MonkeyPatch) -> None:
     modes._demo(patch)
     patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: False)))
-    run_demo = sys.modules["stream_dedup.demo.run"].run_demo
+    run_demo = demo.run_demo
 
     def judge(*values: Any, screen: Any, **options: Any) -> Any:
         item = Item(HOSTILE, HOSTILE, TEXT, HOSTILE, 0)
@@ -65,7 +65,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
         screen.batch(report([item, item], [Verdict(HOSTILE, Kind.UNIQUE, Stage.NONE, True), bad]))
         return run_demo(*values, screen=screen, **options)
 
-    patch.setattr("stream_dedup.demo.run.run_demo", judge)
+    patch.setattr("stream_dedup.cli.demo.run_demo", judge)
 
 
 def _trial(patch: pytest.MonkeyPatch) -> None:

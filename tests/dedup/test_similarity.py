@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.boilerplate import SIGHTINGS, Boilerplate
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.word_filter import FILTER_BITS
+from stream_dedup.fingerprint.scheme import FILTER_BITS, Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.dedup.rule import NOVELTY, TABLE, novelty_trees
-from stream_dedup.dedup.trees import Trees, read_trees, sum_of, write_trees
+from stream_dedup.dedup.trees import Trees, read_trees, write_trees
 
 NAMES = ["words", "figures", "headline", "spread", "order"]
 DEPTH = 4
@@ -21,14 +21,6 @@ def grown(seed: int, count: int) -> Trees:
         values[:, node] = (values[:, 2 * node + 1] + values[:, 2 * node + 2]) / 2
     features = random.integers(0, len(NAMES), (count, inner), np.uint8)
     return Trees(features, random.normal(0, 1, (count, inner)).astype(np.float32), values)
-
-
-def test_a_value_at_the_threshold_goes_to_the_left() -> None:
-    inner = 2**DEPTH - 1
-    leaves = np.concatenate([np.zeros(inner), np.arange(inner + 1)]).astype(np.float32)
-    tree = Trees(np.ones((1, inner), np.uint8), np.full((1, inner), 0.5, np.float32), leaves[None])
-    rows = np.array([[9, value] for value in (0.4, 0.5, 0.6, np.nan)], np.float32)
-    assert sum_of(tree, rows).tolist() == [0, 0, inner, 0], "what is not a number exceeds nothing"
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:

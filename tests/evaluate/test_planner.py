@@ -26,7 +26,7 @@ from stream_dedup.evaluate.planner import (
 )
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import distances, layout
+from stream_dedup.fingerprint.simhash import layout
 from stream_dedup.index import runs
 from stream_dedup.index.footprint import ROWS_OF_AN_INDEX, Footprint, footprint, peak_bytes, table_bytes
 from stream_dedup.index.hybrid import HybridIndex
@@ -35,6 +35,7 @@ from stream_dedup.index.runs import Run
 from stream_dedup.index.times import AliveMask
 from stream_dedup.news.item import Item
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, load_settings
+from tests.fingerprint.built import distances
 from tests.index.check import merge
 from tests.reference.fingerprint import packed as pack
 

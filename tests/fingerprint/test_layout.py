@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.fingerprint.simhash import distances, layout
+from stream_dedup.fingerprint.simhash import layout
 from stream_dedup.index.probe import nearness_of
 
 TABLES = {"4 choose 1": 4, "5 choose 2": 10, "6 choose 3": 20, "4 x 4": 16, "8 choose 2": 28}
@@ -97,11 +97,6 @@ def test_a_fingerprint_with_a_key_of_zero_is_found_within_the_distance_too(bit: 
 def test_an_impossible_or_useless_layout_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="layout"):
         layout(text, 64)
-
-
-@given(st.integers(0, 2**128 - 1), st.integers(0, 2**128 - 1))
-def test_distances_count_the_bits_that_differ(a: int, b: int) -> None:
-    assert distances(words([a], 128), words([b], 128)).tolist() == [(a ^ b).bit_count()]
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20), st.sampled_from(sorted(TABLES)))

@@ -14,9 +14,8 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint import characters
-from stream_dedup.fingerprint.simhash import distances
 from stream_dedup.settings import load_settings
-from tests.fingerprint.built import items, maker
+from tests.fingerprint.built import distances, items, maker
 
 ENGLISH = [
     "Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes",

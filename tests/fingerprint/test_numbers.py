@@ -1,4 +1,4 @@
-"""Numbers: the same value in every notation and script, and where it stands."""
+"""Numbers: the same value in every notation and script."""
 
 import pytest
 from hypothesis import given
@@ -57,12 +57,3 @@ def test_other_values_are_other_numbers(one: str, other: str) -> None:
 )
 def test_numbers_are_counted(text: str, count: int) -> None:
     assert len(numbers(text)) == count
-
-
-def test_a_number_has_the_place_of_its_first_token() -> None:
-    """Counted over all texts of the batch, as the passages count."""
-    texts = texts_of("one 2 three", "", "four 5,000 six 7")
-    tokens = texts.numbers["token"].tolist()
-    assert tokens == [1, 4, 7]
-    assert texts.firsts[:, 1].tolist() == [0, 1, 1]
-    assert texts.lasts[:, 1].tolist() == [1, 1, 3]

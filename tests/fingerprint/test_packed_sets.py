@@ -6,22 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core import arena, call
+from stream_dedup.core import call
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS
 from stream_dedup.settings import load_settings
 from tests.fingerprint.built import items, maker, scheme
+from tests.reference.fingerprint import packed
 
 CUT = 64 - HASH_BITS
 # Any hashes, and clusters of hashes at both ends of the range: long runs of zeros, equal truncated hashes, no gaps.
 HASHES = st.integers(0, 2**64 - 1) | st.integers(0, 40).map(lambda n: n << CUT)
 HASHES |= st.integers(0, 40).map(lambda n: 2**64 - 1 - (n << CUT))
 SETS = st.lists(HASHES, unique=True, max_size=80)
-
-
-def pack(members: list[int]) -> bytes:
-    out = np.empty(4 * len(members) + 8, np.uint8)
-    return out[: call("pack_set", arena(), np.array(members, np.uint64), len(members), out)].tobytes()
 
 
 def decoded(string: bytes, size: int) -> NDArray[np.uint32]:
@@ -31,7 +27,7 @@ def decoded(string: bytes, size: int) -> NDArray[np.uint32]:
 
 @given(SETS.filter(len), st.data())
 def test_a_truncated_string_gives_only_the_members_it_contains(members: list[int], data: st.DataObject) -> None:
-    string = pack(members)
+    string = packed(members)
     short = string[: data.draw(st.integers(0, len(string) - 1))]
     assert len(decoded(short, len(members))) <= len(members)
     assert len(decoded(b"", len(members))) == 0

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xxhash
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError, SchemeMismatch
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
@@ -16,7 +14,7 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.script import Deduplicator
 from stream_dedup.settings import FingerprintSettings, Settings, load_settings, secrets_of
-from tests.fingerprint.built import hash_word
+from tests.reference.fingerprint import hash_of_eights
 
 SALT, OTHER = "correct horse battery staple", "Tr0ub4dor&3 Tr0ub4dor&3"
 
@@ -105,15 +103,7 @@ def test_long_words_that_collide_under_every_seed_do_not_under_a_salt() -> None:
 def _top_bits_cancel(seed: int) -> bool:
     """Whether the hash of a word of 16 bytes survives a change of bit 63, and of bits 63 and 31 of the next word."""
     first, second = 0x6867666564636261, 0x7877767574737271
-    return hash_word([first, second], seed) == hash_word([first ^ 1 << 63, second ^ 1 << 63 ^ 1 << 31], seed)
-
-
-@pytest.mark.parametrize("salt", [None, SALT])
-@given(word=st.text("abcdefghij0123456789éя", min_size=1, max_size=40))
-def test_a_word_is_hashed_eight_bytes_at_a_time(salt: str | None, word: str) -> None:
-    scheme, data = salted(salt), word.encode()
-    eights = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
-    assert Fingerprinter(scheme).tokens(word).hashes.tolist() == [hash_word(eights, scheme.token_seed)]
+    return hash_of_eights([first, second], seed) == hash_of_eights([first ^ 1 << 63, second ^ 1 << 63 ^ 1 << 31], seed)
 
 
 def test_the_shortest_salt_has_16_characters_and_no_message_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ from stream_dedup.dedup.clocks import fill_missing_times
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.dedup.trees import DEPTH, Trees, sum_of, write_trees
+from stream_dedup.dedup.trees import DEPTH, Trees, write_trees
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, Label, read_labels
 from stream_dedup.evaluate.rates import Rates, counts, rates
@@ -104,7 +104,8 @@ class Pairs(NamedTuple):
     @property
     def fixed(self) -> Floats:
         """What the features that are not fitted add, (n,) log-odds."""
-        return rule.fixed_logits(self.similar).astype(np.float64)
+        weights = np.array([feature.weight for feature in rule.FIXED.values()])
+        return rule.fixed_columns(self.similar).astype(np.float64) @ weights
 
     @property
     def is_repeat(self) -> Bools:
@@ -171,7 +172,13 @@ def _fill(trees: Trees, row: int, node: int, found: Mapping[str, Any]) -> None:
 
 def tree_logits(trees: Trees, columns: Floats) -> Floats:
     """The log-odds of each row, (n,)."""
-    return sum_of(trees, columns.astype(np.float32)).astype(np.float64)
+    total, rows = np.zeros(len(columns), np.float32), np.arange(len(columns))
+    for features, thresholds, values in zip(*trees, strict=True):
+        node = np.zeros(len(columns), np.int64)
+        for _ in range(DEPTH):
+            node = 2 * node + 1 + (columns[rows, features[node]].astype(np.float32) > thresholds[node])
+        total += values[node]
+    return total.astype(np.float64)
 
 
 def logits_by_others(

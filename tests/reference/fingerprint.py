@@ -83,7 +83,11 @@ def folded(text: str, scheme: Scheme) -> str:
 def hash_of_word(word: str, seed: int) -> int:
     """Eight bytes at a time, the first the lowest, zeros behind the last."""
     data = word.encode()
-    first, *others = (int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8))
+    return hash_of_eights([int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)], seed)
+
+
+def hash_of_eights(eights: list[int], seed: int) -> int:
+    first, *others = eights
     h = (first ^ seed) * GOLDEN & M64
     for eight in others:
         if seed >> 32:  # salted
