@@ -56,7 +56,7 @@ def test_new_workers_decide_as_if_they_had_seen_everything(make: Make, topic_nam
     with running(old, clock=clock):
         moving.start()
         sent += feed(old, [*renamed(b"b-", 400, 1), last])  # copies of the first, while the migration runs
-        let_through = sum(kind != "duplicate" for kind, _ in from_scratch(old, sent).values())
+        let_through = sum(kind != "duplicate" for kind, *_ in from_scratch(old, sent).values())
         assert is_caught_up.wait(60)
     moving.join(60)
     assert done[0].read == let_through
