@@ -71,13 +71,13 @@ def variables_of(settings: Settings) -> dict[str, str]:
     }
 
 
-def under_another_scheme(settings: Settings, changelog: str) -> Settings:
-    """The settings of workers after a migration; creates their changelog."""
+def under_another_scheme(settings: Settings, changelog: str, **fingerprint: Any) -> Settings:
+    """The settings of workers after a migration, by default of another seed; creates their changelog."""
     made = load_settings(
         kafka=settings.kafka.model_dump(),
         topics={**settings.topics.model_dump(), "changelog": changelog},
         worker=settings.worker.model_dump(),
-        fingerprint={"seed": 2, "body_bins": 512},
+        fingerprint=fingerprint or {"seed": 2, "body_bins": 512},
     )
     create_topics(made)
     return made
