@@ -129,9 +129,9 @@ class Deduplicator(deduplicator.Deduplicator):
     def filter_frame(self, frame: Frame, *, verdicts: bool = False) -> Frame:
         """Return the rows of a pandas or Polars data frame to let through; they are read as `filter` reads dicts.
 
-        `verdicts`: return all rows, with the columns `verdict`, `original` (its id) and `novelty`. Takes the memory of
-        a dict for each row. Raises UsageError for what is no such frame, for columns of which none is a title or text,
-        and as `filter` does.
+        `verdicts`: return all rows, with the columns `verdict`, `original` (its id), `story` and `novelty`. Takes the
+        memory of a dict for each row. Raises UsageError for what is no such frame, for columns of which none is a title
+        or text, and as `filter` does.
         """
         rows = rows_of(frame)
         unread = [read for row in rows[:_BATCH] if isinstance(read := self._read_row(row), BadItem)]
@@ -146,6 +146,7 @@ class Deduplicator(deduplicator.Deduplicator):
             columns_of: dict[str, list[Any]] = {
                 "verdict": [str(each.kind) for each in found],
                 "original": [each.original.id if each.original else None for each in found],
+                "story": [each.story or None for each in found],
                 "novelty": [each.evidence.novelty if each.evidence else None for each in found],
             }
             judged: Frame = widened(frame, columns_of)

@@ -125,7 +125,7 @@ def test_a_frame_gets_its_verdicts_as_columns(dedup: Deduplicator, make: Any) ->
     judged = dedup.filter_frame(frame, verdicts=True)
     assert list(judged["verdict"]) == ["unique", "duplicate", "unique"]
     assert list(judged["original"]) == [None, "1", None]
-    assert list(judged.columns) == [*frame.columns, "verdict", "original", "novelty"]
+    assert list(judged.columns) == [*frame.columns, "verdict", "original", "story", "novelty"]
     with pytest.raises(UsageError, match="has a column 'verdict' already"):
         dedup.filter_frame(judged, verdicts=True)
 

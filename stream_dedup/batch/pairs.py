@@ -1,14 +1,15 @@
 """Find all near-duplicate pairs and clusters of a corpus, within a limit of memory: run the steps, write the rows.
 
-In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment",
-"headline", "distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a);
-and the *clusters*, a row {"id", "cluster"} for each item in input order, where a cluster is a connected component of
-the pairs and carries the id of its first item; if an earlier cluster carries that id already, the number of the item's
-row follows in brackets, so that no two clusters have one name. With a choice of what to keep (`Keep`), such a row also
-has "representative", the id of the item that stays, and "keep", whether it is this one. Two items are a pair if the
-stream would call them one article (its second question): the same fingerprints and rule. Whether `b` has something new
-for a reader is not asked. There is no window, an id is no evidence (an id that occurs twice is two items), and a
-cluster may hold two items that are no pair: a copy of a copy. Bad lines are reported, counted and left out.
+In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "headline",
+"distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a); and the
+*clusters*, a row {"id", "story"} for each item in input order, where a cluster is a connected component of the pairs,
+and its story, as that of the stream, is the id of its first item; if an earlier cluster has that id already, the number
+of the item's row follows in brackets, so that no two clusters have one name. With a choice of what to keep (`Keep`),
+such a row also has "representative", the id of the item that stays, and "keep", whether it is this one. Two items are a
+pair if the stream would call them one article (its second question): the same fingerprints and rule. Whether `b` has
+something new for a reader is not asked. There is no window, an id is no evidence (an id that occurs twice is two
+items), and a cluster may hold two items that are no pair: a copy of a copy. Bad lines are reported, counted and left
+out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
 candidates (pair_search.py). Fingerprints and codes of pairs are in temporary files beside the pairs. So the run uses no
@@ -73,7 +74,7 @@ PAIR_COLUMNS: Columns = {
     "a": str, "b": str, "stage": str, "body": float, "containment": float, "headline": float,
     "distance": int,
 }  # fmt: skip
-CLUSTER_COLUMNS: Columns = {"id": str, "cluster": str}
+CLUSTER_COLUMNS: Columns = {"id": str, "story": str}
 KEEP_COLUMNS: Columns = {**CLUSTER_COLUMNS, "representative": str, "keep": bool}
 """The same with a choice of what to keep."""
 # A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
@@ -365,8 +366,8 @@ def _write_clusters(
     renamed = set(_later_of_one_id(corpus, np.flatnonzero(roots == np.arange(corpus.size))).tolist())
     for rows in chunks:
         named = zip(corpus.ids(roots[rows]), roots[rows].tolist(), strict=True)
-        clusters = [f"{name} ({root + 1})" if root in renamed else name for name, root in named]
-        columns: dict[str, list[Any]] = {"id": corpus.ids(rows), "cluster": clusters}
+        stories = [f"{name} ({root + 1})" if root in renamed else name for name, root in named]
+        columns: dict[str, list[Any]] = {"id": corpus.ids(rows), "story": stories}
         if keep:
             columns |= {"representative": corpus.ids(kept[rows]), "keep": (kept[rows] == rows).tolist()}
         writer.write(columns)

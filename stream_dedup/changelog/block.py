@@ -30,7 +30,7 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta, merge_arrivals
+from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta, merge_arrivals, stories_of
 from stream_dedup.dedup.clocks import CLOCK
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
@@ -52,7 +52,8 @@ TOPIC_CURE = "set a new [topics] changelog and fill it with `stream-dedup migrat
 class _Content(msgspec.Struct, array_like=True):
     """The content of a frame: the arrays and lists of a `Delta`, whose own description says what may be empty.
 
-    `keys` are transposed, so that the keys of a table are adjacent; ids are UTF-8.
+    `keys` are transposed, so that the keys of a table are adjacent; ids are UTF-8. Earlier releases write no `stories`,
+    and skip them.
     """
 
     signatures: memoryview
@@ -64,6 +65,7 @@ class _Content(msgspec.Struct, array_like=True):
     arrivals: memoryview
     clocks: memoryview
     forgotten: memoryview
+    stories: list[bytes] = []
 
 
 class Head(NamedTuple):
@@ -84,14 +86,14 @@ def encode(delta: Delta, scheme_id: int) -> bytes:
         _Content(
             _bytes_of(delta.signatures),
             _bytes_of(delta.keys.T),
-            # JSON and Python strings can have a lone surrogate, which is not valid UTF-8, and an id must not change.
-            [name.encode("utf-8", "surrogatepass") for name in delta.ids],
+            _encoded(delta.ids),
             delta.bodies,
             _bytes_of(delta.passages),
             _bytes_of(delta.passage_counts),
             _bytes_of(delta.arrivals),
             _bytes_of(delta.clocks),
             _bytes_of(delta.forgotten),
+            _encoded(delta.stories),
         )
     )
     head = _HEADER.pack(
@@ -145,7 +147,7 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
         delta = Delta(
             np.frombuffer(content.signatures, signature_dtype),
             np.frombuffer(content.keys, "<u4").reshape(head.tables, n).T,  # as the index sorts them: by table
-            [name.decode("utf-8", "surrogatepass") for name in content.ids],
+            _decoded(content.ids),
             np.frombuffer(content.forgotten, FORGOTTEN),
             head.watermark,
             content.bodies,
@@ -154,11 +156,12 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
             np.frombuffer(content.arrivals, ARRIVAL),
             np.frombuffer(content.clocks, CLOCK),
             head.elapsed,
+            _decoded(content.stories),
         )
     except (msgspec.MsgspecError, ValueError) as error:  # bytes that do not fit the type of their array, or no UTF-8
         raise CorruptBlock(f"the block's content cannot be read: {error}") from None
     complete = len(delta.signatures) == len(delta.ids) == n and len(delta.forgotten) == head.forgotten
-    rows = (delta.bodies, delta.passage_counts, delta.arrivals)
+    rows = (delta.bodies, delta.passage_counts, delta.arrivals, delta.stories)
     if not complete or not all(len(one) in (0, n) for one in rows):
         raise CorruptBlock(f"the lengths of the block's columns do not add up to its {n} rows")
     if delta.passage_counts.sum(dtype=np.int64) != len(delta.passages):
@@ -186,6 +189,15 @@ def block_digest(head: bytes, frame: bytes) -> bytes:
     return state.digest()
 
 
+def _encoded(ids: Sequence[str]) -> list[bytes]:
+    # JSON and Python strings can have a lone surrogate, which is not valid UTF-8, and an id must not change.
+    return [name.encode("utf-8", "surrogatepass") for name in ids]
+
+
+def _decoded(ids: Sequence[bytes]) -> list[str]:
+    return [name.decode("utf-8", "surrogatepass") for name in ids]
+
+
 def _bytes_of(array: NDArray[np.generic]) -> memoryview:
     return memoryview(np.ascontiguousarray(array).tobytes())
 
@@ -208,6 +220,7 @@ def merge_deltas(deltas: Sequence[Delta]) -> Delta:
         np.concatenate([delta.passages for delta in deltas]),
         np.concatenate(counts) if any(len(delta.passage_counts) for delta in deltas) else np.zeros(0, np.uint8),
         *merge_arrivals(deltas),
+        stories_of(name for delta in deltas for name in delta.names()),
     )
 
 
@@ -235,6 +248,7 @@ def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
             delta.arrivals[start:end],
             delta.clocks,
             delta.elapsed,
+            delta.stories[start:end],
         )
 
 
@@ -271,7 +285,9 @@ def _row_bytes(delta: Delta) -> NDArray[np.int64]:
     rows = len(delta)
     fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
     sizes = np.full(rows, fixed, np.int64)
-    sizes += np.fromiter((len(name.encode("utf-8", "surrogatepass")) for name in delta.ids), np.int64, rows)
+    sizes += np.fromiter(map(len, _encoded(delta.ids)), np.int64, rows)
+    if delta.stories:
+        sizes += np.fromiter((1 + len(story) for story in _encoded(delta.stories)), np.int64, rows)
     if delta.bodies:
         sizes += np.fromiter((4 + len(body) for body in delta.bodies), np.int64, rows)
     if len(delta.passage_counts):

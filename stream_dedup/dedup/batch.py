@@ -5,8 +5,9 @@ and needs no index, so another thread can do it while the previous batch is judg
 acts on the verdicts, writes the delta to the changelog, and passes the batch to `Deduplicator.apply`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,20 @@ def _as_item(item: Item | Tombstone) -> Item:
     return Item(item.id, "", "", "", item.time, item.partition, item.offset)
 
 
+Name = tuple[str, str]
+"""The id of an item and that of its story."""
+
+
+def stories_of(names: Iterable[Name]) -> list[str]:
+    """The stories of rows, as a delta holds them.
+
+    >>> stories_of([("1", "1"), ("2", "1")]), stories_of([("1", "1")])
+    (['', '1'], [])
+    """
+    stories = ["" if story == name else story for name, story in names]
+    return stories if any(stories) else []
+
+
 @dataclass(frozen=True, slots=True)
 class Delta:
     """The changes that a batch makes to the index: n rows to add and m ids to forget.
@@ -74,6 +89,7 @@ class Delta:
       both empty if unknown.
     - arrivals: (n,) ARRIVAL; clocks: CLOCK, the new states of the partitions that had items; or both empty.
     - watermark, elapsed: after the batch, ms.
+    - stories: n ids of stories (`Verdict.story`), "" for a row's own id; or empty if all are, or none is known.
     """
 
     signatures: NDArray[np.void]
@@ -87,9 +103,14 @@ class Delta:
     arrivals: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, ARRIVAL))
     clocks: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, CLOCK))
     elapsed: int = 0
+    stories: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def names(self) -> list[Name]:
+        """The names of the rows."""
+        return [(name, story or name) for name, story in zip(self.ids, self.stories or repeat(""), strict=False)]
 
 
 def merge_arrivals(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.void], int]:

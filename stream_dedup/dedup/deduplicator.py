@@ -31,7 +31,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare
+from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare, stories_of
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import versions_of
@@ -192,18 +192,17 @@ class Deduplicator:
             times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
             memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
             decided = decide(ready, times, memory, self.max_originals, self.settings, self._rule)
-            settled_ids = [name for delta in self._pending for name in delta.ids]
-            subject_verdicts = iter(verdicts_of(ready, decided, settled_ids, self.rows.id, self.settings.policy))
+            settled = (name for delta in self._pending for name in delta.names())
+            of_subjects = verdicts_of(ready, decided, settled, self.rows.name, self.settings.policy)
+            remaining = iter(of_subjects)
             empty = str(self.scheme.empty_item)
             verdicts = [
-                _bad(item.id, str(item))
-                if isinstance(item, BadItem)
-                else next(subject_verdicts) or _bad(item.id, empty)
+                _bad(item.id, str(item)) if isinstance(item, BadItem) else next(remaining) or _bad(item.id, empty)
                 for item in ready.items
             ]
             odd = np.zeros(len(ready.items), np.int8)
             odd[[not isinstance(item, BadItem) for item in ready.items]] = times.odd
-            return Batch(verdicts, _delta_of(ready, decided, times, clocks), odd)
+            return Batch(verdicts, _delta_of(ready, decided, of_subjects, times, clocks), odd)
 
     # -- apply -------------------------------------------------------------------------------------------
 
@@ -288,14 +287,16 @@ class Deduplicator:
             # Without a trusted time, a dead row is freed as soon as it is no longer recent, and so are those before it.
             arrivals["doubted"] = (times[chunk] == ANY_TIME) | (times[chunk] == FORGOTTEN)
             bodies = self.rows.bodies(chunk_rows) if self.scheme.is_exact else []
+            names = [self.rows.name(row) for row in chunk_rows.tolist()]
             yield Delta(
                 self.rows.take(chunk_rows),
                 keys[chunk],
-                [self.rows.id(row) for row in chunk_rows.tolist()],
+                [name for name, _ in names],
                 np.zeros(0, FORGOTTEN_ORIGINAL),
                 START,
                 list(bodies),
                 arrivals=arrivals,
+                stories=stories_of(names),
             )
         yield Delta(
             np.zeros(0, self.scheme.signature_dtype),
@@ -316,7 +317,7 @@ class Deduplicator:
     def _add(self, delta: Delta, *, defer_sort: bool) -> None:
         arrivals, times = delta.arrivals, delta.signatures["time"]
         self.index.add(delta.keys, np.where(arrivals["doubted"], ANY_TIME, times), defer_sort=defer_sort)
-        first = self.rows.append(delta.signatures, delta.ids, delta.bodies)
+        first = self.rows.append(delta.signatures, delta.ids, delta.bodies, delta.stories)
         self._arrivals.add(first, arrivals["elapsed"])
         count_passages(self.boilerplate, delta, self._window)
         self._clocks.set(delta.clocks, delta.watermark, delta.elapsed)
@@ -362,9 +363,12 @@ class Deduplicator:
         return count
 
 
-def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Clocks) -> Delta:
-    """Collect the changes of a batch to the index. `clocks`: as they were before it."""
+def _delta_of(
+    ready: Prepared, decided: Decided, verdicts: Sequence[Verdict | None], times: BatchTimes, clocks: Clocks
+) -> Delta:
+    """Collect the changes of a batch to the index. verdicts: of its subjects; clocks: as they were before it."""
     added = np.flatnonzero(decided.outcomes["is_added"])
+    names = ((one.id, one.story) for j in added.tolist() if (one := verdicts[j]))
     deletions = np.empty(len(decided.deletions), FORGOTTEN_ORIGINAL)
     deletions["before"], deletions["row_id"] = decided.deletions["before"], decided.deletions["name"]
     arrivals = np.zeros(len(added), ARRIVAL)
@@ -394,6 +398,7 @@ def _delta_of(ready: Prepared, decided: Decided, times: BatchTimes, clocks: Cloc
         arrivals,
         times.clocks,
         elapsed,
+        stories_of(names),
     )
 
 

@@ -3,7 +3,7 @@
 In: a batch that decide.py has judged. Out: a `Verdict` of each item, with its evidence. Nothing is decided here.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.additions import describe_additions
-from stream_dedup.dedup.batch import TOMBSTONE, Prepared
+from stream_dedup.dedup.batch import TOMBSTONE, Name, Prepared
 from stream_dedup.dedup.decide import (
     DIFFERENT,
     NEW,
@@ -64,24 +64,27 @@ _WITHDRAWN = Ruling(Kind.TOMBSTONE, Stage.POLICY, True)
 
 
 def verdicts_of(
-    ready: Prepared, decided: Decided, settled_ids: Sequence[str], id_of: Callable[[int], str], policy: PolicySettings
+    ready: Prepared, decided: Decided, settled: Iterable[Name], name_of: Callable[[int], Name], policy: PolicySettings
 ) -> list[Verdict | None]:
     """Return a verdict per subject (None for an empty one). O(items).
 
-    settled_ids: of the settled items; id_of: returns the id of a row of the index.
+    settled: of the settled items; name_of: returns that of a row of the index.
     """
     items, texts, originals = ready.subjects, decided.texts, decided.originals
-    ids, rulings = [*settled_ids, *(item.id for item in items)], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
+    names, rulings = [*settled], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
     unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # a member of an enum takes 100 ns to look up
     parts = _verdict_parts(decided) if len(originals) else iter(())
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
     for j, (item, kind, finding) in enumerate(zip(items, ready.kinds.tolist(), findings, strict=True)):
+        story = "" if kind == TOMBSTONE else item.id
+        names.append((item.id, story))
         if finding == SKIPPED:
             verdicts.append(None)
             continue
         if finding == NEW:
-            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True))
+            kind_of_new = Kind.TOMBSTONE if kind == TOMBSTONE else unique
+            verdicts.append(Verdict(item.id, kind_of_new, none, True, story=story))
             continue
         k, row, time, partition, offset, stage, evidence = next(parts)
         ruling = rulings[finding]
@@ -90,11 +93,14 @@ def verdicts_of(
         elif ruling.kind is update and texts is not None:
             adds = describe_additions(item, texts, j, originals["words"][k], originals["figures"][k])
             evidence = msgspec.structs.replace(evidence, adds=adds)
-        other = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
+        name, its_story = name_of(row) if row >= 0 else names[-1 - row]
+        other = Original(name, time, partition, offset)
         original, nearest = (None, other) if ruling.kind is unique else (other, None)
+        if original and story:
+            names[-1] = item.id, (story := its_story)
         stage = stage if ruling.stage is None else ruling.stage
         verdicts.append(
-            Verdict(item.id, ruling.kind, stage, ruling.forward, original, evidence, ruling.reason, nearest)
+            Verdict(item.id, ruling.kind, stage, ruling.forward, original, evidence, ruling.reason, nearest, story)
         )
     return verdicts
 

@@ -87,6 +87,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     evidence: Evidence | None = None
     reason: str = ""  # for users and dead letters
     nearest: Original | None = None  # of an item that is unique: the most similar one, with which the evidence compares
+    story: str = ""  # the id of the first original of its lineage; "" of bad items and tombstones
 
     @property
     def compared(self) -> Original | None:
@@ -108,7 +109,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
             return None if x is None else round(x, 4)
 
         e = self.evidence
-        row: dict[str, Any] = {"id": self.id, "verdict": str(self.kind)}
+        row: dict[str, Any] = {"id": self.id, "verdict": str(self.kind), "story": self.story or None}
         for name, o in (("original", self.original), ("nearest", self.nearest)):
             row[name] = o and {"id": o.id, "time": o.time, "partition": o.partition, "offset": o.offset}
         row |= {"similarity": rounded(self.similarity), "containment": rounded(self.containment)}

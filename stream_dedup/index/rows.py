@@ -1,9 +1,10 @@
-"""Store what is kept of each remembered item (row) beside its keys: signature, id and, optionally, packed body.
+"""Store what is kept of each remembered item (row) beside its keys: signature, id, story and, optionally, packed body.
 
-In: structured signatures, ids and bodies, in order of arrival. Out: signatures, ids and bodies by row number. Rows have
-the same numbers as in the index. The store consists of segments of 65,536 rows, so it grows without copying and frees
+In: structured signatures, ids, stories and bodies, in order of arrival. Out: the same by row number. Rows have the same
+numbers as in the index. The store consists of segments of 65,536 rows, so it grows without copying and frees
 memory segment by segment as the window moves on; what is not written yet takes no memory. The ids of a segment are one
-byte string with offsets, and so are the bodies: this saves about 50 bytes per id compared with Python strings.
+byte string with offsets, and so are the bodies: this saves about 50 bytes per id compared with Python strings. The few
+stories that differ from the row's own id stand behind it, so that the others take nothing.
 """
 
 import ctypes
@@ -23,6 +24,7 @@ Strings: TypeAlias = Sequence[bytes]
 _SEGMENT_BITS = 16
 _SEGMENT = 1 << _SEGMENT_BITS
 _MAX_UINT32 = 2**32 - 1
+_STORY = b"\xff"  # before a row's story; never a byte of UTF-8
 
 
 class _Strings:
@@ -76,12 +78,15 @@ class _Segment:
         """A row of SEGMENT."""
         return core.address(self.signatures), *(self.bodies.place() if self.bodies else (0, 0, 0))
 
-    def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings) -> None:
+    def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings, stories: Sequence[str]) -> None:
         """Append rows, which must fit."""
         end = self.length + len(signatures)
         as_bytes(self.signatures)[self.length : end] = as_bytes(signatures)
         # JSON can contain lone surrogates, which are not valid UTF-8; an id must be returned unchanged.
         encoded = [id_.encode("utf-8", "surrogatepass") for id_ in ids]
+        for i, story in enumerate(stories):
+            if story:
+                encoded[i] += _STORY + story.encode("utf-8", "surrogatepass")
         self.ids.append(self.length, encoded)
         if self.bodies:
             self.bodies.append(self.length, bodies)
@@ -102,6 +107,8 @@ class RowStore:
     0
     >>> store.take(np.array([1, 0, 1]))["words"].tolist(), store.id(1), len(store)
     ([5, 3, 5], 'b', 2)
+    >>> store.append(np.array([(30, 4)], store.dtype), ["c"], stories=["a"]), store.name(2), store.name(1)
+    (2, ('c', 'a'), ('b', 'b'))
     """
 
     def __init__(self, dtype: np.dtype[Any], with_bodies: bool = False) -> None:
@@ -116,29 +123,33 @@ class RowStore:
         return self.next_row - self.first_row
 
     def parts(self) -> tuple[int, int, int]:
-        """Bytes of signatures, ids and bodies, without the unused capacity of the last segment, which is never written
-        to. Any thread may call it.
+        """Bytes of signatures, ids with stories, and bodies, without the unused capacity of the last segment, which is
+        never written to. Any thread may call it.
         """
         segments = list(self._segments)
         signatures = sum(segment.signatures.itemsize * segment.length for segment in segments)
         ids = sum(segment.ids.nbytes(segment.length) for segment in segments)
         return signatures, ids, sum(one.bodies.nbytes(one.length) for one in segments if one.bodies)
 
-    def append(self, signatures: Signatures, ids: Sequence[str], bodies: Strings = ()) -> int:
+    def append(
+        self, signatures: Signatures, ids: Sequence[str], bodies: Strings = (), stories: Sequence[str] = ()
+    ) -> int:
         """Append n rows: signatures (n,), ids and bodies; return the number of the first one. O(n) amortised.
 
-        Raises ValueError for another dtype, and for another number of ids or bodies.
+        stories: as in a `Delta`. Raises ValueError for another dtype, and for another number of ids, bodies or stories.
         """
         if (signatures.dtype, len(ids)) != (self.dtype, len(signatures)):
             raise ValueError(f"{len(ids)} ids for {len(signatures)} signatures of {signatures.dtype}, not {self.dtype}")
         if len(bodies) != (len(ids) if self._with_bodies else 0):
             raise ValueError(f"{len(bodies)} bodies for {len(ids)} rows; the store is made with_bodies or without")
+        if len(stories) not in (0, len(ids)):
+            raise ValueError(f"{len(stories)} stories for {len(ids)} rows")
         first, appended = self.next_row, 0
         while appended < len(signatures):
             if self.next_row % _SEGMENT == 0:
                 self._segments.append(_Segment(self.dtype, self._with_bodies))
             part = slice(appended, appended + _SEGMENT - self.next_row % _SEGMENT)
-            self._segments[-1].append(signatures[part], ids[part], bodies[part])
+            self._segments[-1].append(signatures[part], ids[part], bodies[part], stories[part])
             appended = min(part.stop, len(signatures))
             self.next_row = first + appended
         return first
@@ -171,8 +182,14 @@ class RowStore:
 
     def id(self, row: int) -> str:
         """The id of a row; O(1). Raises IndexError for a row that is not in the store."""
+        return self.name(row)[0]
+
+    def name(self, row: int) -> tuple[str, str]:
+        """The id of a row and that of its story; O(1). Raises IndexError for a row that is not in the store."""
         segment, offset = self._locate(row)
-        return segment.ids.take(offset).decode("utf-8", "surrogatepass")
+        own, _, story = segment.ids.take(offset).partition(_STORY)
+        name = own.decode("utf-8", "surrogatepass")
+        return name, story.decode("utf-8", "surrogatepass") or name
 
     def bodies(self, rows: NDArray[np.int64]) -> Strings:
         """The bodies of `rows` (n,); O(bytes). Raises IndexError for a row that is not in the store or has no body."""

@@ -24,10 +24,10 @@ from stream_dedup.kafka.epochs import LeaderEpochs
 from stream_dedup.kafka.errors import KafkaTimeoutError, check_files, diagnose_addresses
 from stream_dedup.settings import KafkaSettings, Settings
 
-# Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES, each byte escaped as six in JSON, and
-# some numbers. Topics we write to must allow this much more than the input topic.
+# Bytes that our headers may add to a record: two ids of at most MAX_ID_BYTES as they are, two with each byte escaped as
+# six in JSON, and some numbers. Topics we write to must allow this much more than the input topic.
 HEADER_ROOM = 64 * 2**10
-# Longer ids are bad items: an id is stored four times, in headers and changelog.
+# Longer ids are bad items: an id is stored five times, in headers and changelog.
 MAX_ID_BYTES = 4096
 
 # One batch a partition is in flight at a time (idempotence), so the batch size bounds the throughput: 256 KiB

@@ -83,7 +83,7 @@ class Archive:
         return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
     def clusters(self, keep: str | None = None) -> DataFrame:
-        """The cluster of each item, in the order of the items: id, cluster (the id of its first item; if an earlier
+        """The cluster of each item, in the order of the items: id, story (the id of its first item; if an earlier
         cluster has that id, with the number of the item's row).
 
         With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is
@@ -97,7 +97,7 @@ class Archive:
             f.format_string("%s (%d)", "id", f.expr("row + 1"))
         )
         first = roots.groupBy("id").agg(f.min("row").alias("first"))
-        names = {"cluster": ("root", roots.join(first, "id").select("row", name.alias("id")))}
+        names = {"story": ("root", roots.join(first, "id").select("row", name.alias("id")))}
         if keep is not None:
             clustered = clustered.join(self._kept(self._keep(keep)), "root", "left")
             clustered = clustered.withColumn("kept", f.coalesce("kept", "row"))

@@ -17,11 +17,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from typing import Any
 
 from stream_dedup.changelog.records import MigrationCheckpoint
+from stream_dedup.dedup.batch import stories_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError
 from stream_dedup.kafka import client, errors
@@ -37,7 +38,7 @@ from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.records import place_of, was_held_back
+from stream_dedup.worker.records import place_of, story_of, was_held_back
 from stream_dedup.worker.state_store import StateStore
 
 TASK = "global"
@@ -114,6 +115,8 @@ class Migration:
         self._epochs = LeaderEpochs()
         self._sources: list[Source] = []
         self._judged = 0
+        # Of the next batch, as readers know them, by place: another scheme may not find the original of an update.
+        self._stories: dict[tuple[int, int], str] = {}
 
     def run(self) -> MigrationProgress:
         """Migrate (see the module docstring); return the last progress."""
@@ -220,7 +223,10 @@ class Migration:
         """Judge all that can be judged, a transaction per batch. `complete`: the last one ends the migration."""
         items: list[Item | Tombstone | BadItem] = []
         for source, record in in_input_order(self._sources):
-            items.append(self._decode(record.value, record.key, record.timestamp, *place_of(record), record.headers))
+            place = place_of(record)
+            items.append(self._decode(record.value, record.key, record.timestamp, *place, record.headers))
+            if story := story_of(record):
+                self._stories[place] = story
             source.next_offset = record.offset + 1
             if len(items) >= self._settings.worker.batch_items:
                 self._commit(producer, items, complete=False)
@@ -231,6 +237,12 @@ class Migration:
     def _commit(self, producer: TaskProducer, items: list[Item | Tombstone | BadItem], *, complete: bool) -> None:
         store = self._store
         batch = store.dedup.judge(items, self._context.latest_event_time())
+        delta = batch.delta
+        places = zip(delta.signatures["partition"].tolist(), delta.signatures["offset"].tolist(), strict=True)
+        names = zip(places, delta.names(), strict=True)
+        stories = stories_of((name, self._stories.get(place, story)) for place, (name, story) in names)
+        batch = replace(batch, delta=replace(delta, stories=stories))
+        self._stories.clear()
         next_offsets = [(*source.place, source.next_offset) for source in self._sources]
         epochs = [self._epochs.before(source.place, source.next_offset) for source in self._sources]
         records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete, epochs).header())

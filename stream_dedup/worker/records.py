@@ -42,6 +42,7 @@ Headers = list[tuple[str, bytes | None]]
 
 VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
 SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme of the verdict
+STORY = "dedup-story"  # not of bad items and tombstones: the id of the first original of the lineage
 ORIGINAL = "dedup-original"  # held back, or an update: the id of the original
 EVIDENCE = "dedup-evidence"  # held back, or an update: Verdict.as_json()
 REASON = "dedup-reason"  # bad: one fixed word
@@ -101,6 +102,7 @@ class OutgoingRecords:
         else:
             topic = self._topics.output if verdict.forward else self._topics.duplicates
             ours, evidence = [_VERDICTS[verdict.kind], place, self._scheme], _evidence(verdict)
+            ours += [(STORY, _text(verdict.story))] if verdict.kind is not Kind.TOMBSTONE else []
             # The order separates updates that were let through from held-back ones: see `was_held_back`.
             ours = evidence + ours if verdict.forward else ours + evidence
         whole = Outgoing(
@@ -220,12 +222,33 @@ def was_held_back(record: Any) -> bool:
     return False
 
 
+def story_of(record: Any) -> str:
+    """The story of a record that a worker let through; "" if it names none, as those of earlier releases.
+
+    A header before our verdict came with the item.
+
+    >>> from types import SimpleNamespace
+    >>> ours = [("dedup-verdict", b"update"), ("dedup-story", b"1")]
+    >>> theirs = [("dedup-story", b"0"), ("dedup-verdict", b"unique")]
+    >>> [story_of(SimpleNamespace(headers=one)) for one in (ours, theirs, theirs + ours)]
+    ['1', '', '1']
+    """
+    for name, value in reversed(record.headers):
+        if name == STORY and value:
+            return str(value.decode("utf-8", "replace"))
+        if name == VERDICT:
+            break
+    return ""
+
+
 def _evidence(verdict: Verdict) -> Headers:
     """Of an item that is held back, or of an update."""
     if verdict.forward and verdict.kind is not Kind.UPDATE:
         return []
     original: Headers = [(ORIGINAL, _text(verdict.original.id))] if verdict.original is not None else []
-    return [*original, (EVIDENCE, msgspec.json.encode(verdict.as_json()))]
+    evidence = verdict.as_json()
+    del evidence["story"]  # a header of its own, and escaped once more it might exceed HEADER_ROOM
+    return [*original, (EVIDENCE, msgspec.json.encode(evidence))]
 
 
 def _text(text: str) -> bytes:

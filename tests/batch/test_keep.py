@@ -29,8 +29,8 @@ def kept(directory: Path, lines: list[bytes], keep: str, **tables: Any) -> list[
     clusters = directory / "c.jsonl"
     find_pairs([path], directory / "p.jsonl", clusters, settings=load_settings(**tables), keep=keep)
     found = rows(clusters)
-    of_cluster = {row["cluster"]: row["id"] for row in found if row["keep"]}
-    assert all(row["representative"] == of_cluster[row["cluster"]] for row in found)
+    of_cluster = {row["story"]: row["id"] for row in found if row["keep"]}
+    assert all(row["representative"] == of_cluster[row["story"]] for row in found)
     assert sum(row["keep"] for row in found) == len(of_cluster)
     return [row["id"] for row in found if row["keep"]]
 

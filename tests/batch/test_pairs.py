@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def cluster(self) -> dict[str, str]:
-        return {row["id"]: row["cluster"] for row in rows(self.clusters)}
+        return {row["id"]: row["story"] for row in rows(self.clusters)}
 
     @property
     def bytes(self) -> tuple[bytes, bytes]:
@@ -267,7 +267,7 @@ def test_tables_are_read_and_packed_outputs_written(find: Find, tmp_path: Path) 
     assert (run.result.items, run.result.pairs, run.result.bad) == (3, 1, 1)
     assert [(one.number, one.reason) for one in run.bad] == [(5, "row: a row of 2 cells under a header of 3")]
     assert [json.loads(one)["b"] for one in gzip.decompress(run.pairs.read_bytes()).splitlines()] == ["2"]
-    clusters = [json.loads(one)["cluster"] for one in gzip.decompress(run.clusters.read_bytes()).splitlines()]
+    clusters = [json.loads(one)["story"] for one in gzip.decompress(run.clusters.read_bytes()).splitlines()]
     assert clusters == ["1", "1", "3"]
     with pytest.raises(UsageError, match=r"--output cannot be written as .*pairs\.csv"):
         find(tmp_path / "in.csv", suffix=".csv")

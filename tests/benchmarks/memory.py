@@ -30,6 +30,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "compact": {"fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3}},
 }
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
+UPDATES = 20  # one original of so many is an update, with the id of its story: of real feeds 3 to 5 of 100 are
 _DAY = 86_400_000
 
 
@@ -44,7 +45,9 @@ def deltas(settings: Settings, originals: int, batch: int) -> Iterator[Delta]:
         ids = [f"{original:0{ID_BYTES}x}" for original in range(start, start + n)]
         arrivals, latest = np.zeros(n, ARRIVAL), int(signatures["time"][-1])
         arrivals["watermark"] = arrivals["elapsed"] = latest
-        yield Delta(signatures, keys, ids, np.empty(0, FORGOTTEN), latest, arrivals=arrivals, elapsed=latest)
+        stories = ["" if i % UPDATES else ids[i][::-1] for i in range(n)]
+        none = np.empty(0, FORGOTTEN)
+        yield Delta(signatures, keys, ids, none, latest, arrivals=arrivals, elapsed=latest, stories=stories)
 
 
 def _resident() -> int:

@@ -75,7 +75,7 @@ def measure(run: Run) -> dict[str, float]:
         position = {item.id: i for i, item in enumerate(items)}
         our_pairs = _codes(_rows(directory / "p.jsonl", "a", position), _rows(directory / "p.jsonl", "b", position))
         clusters = np.arange(len(items))  # an item without a cluster stays alone
-        clusters[_rows(directory / "c.jsonl", "id", position)] = _rows(directory / "c.jsonl", "cluster", position)
+        clusters[_rows(directory / "c.jsonl", "id", position)] = _rows(directory / "c.jsonl", "story", position)
     print(f"{len(items):,} items; the exact pairs ...", file=sys.stderr)
     sets = body_sets(items, Fingerprinter(Scheme(settings().fingerprint)))
     earlier, later, _ = alike_pairs(sets, THRESHOLD, most=_ALL, comparisons=2**62)

@@ -4,9 +4,11 @@ import dataclasses
 import struct
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import xxhash
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +42,9 @@ def deltas(draw: st.DrawFn) -> Delta:
         arrivals = np.frombuffer(random.bytes(n * ARRIVAL.itemsize), ARRIVAL)
         clocks = np.frombuffer(random.bytes(draw(st.integers(1, 3)) * CLOCK.itemsize), CLOCK)
         elapsed = draw(ANY_TIME)
-    return Delta(records, keys, ids, forgotten, draw(ANY_TIME), bodies, passages, counts, arrivals, clocks, elapsed)
+    times, stories = draw(ANY_TIME), [name + "'s" if draw(st.booleans()) else "" for name in ids]
+    stories = stories if any(stories) else []
+    return Delta(records, keys, ids, forgotten, times, bodies, passages, counts, arrivals, clocks, elapsed, stories)
 
 
 @given(deltas())
@@ -90,6 +94,7 @@ def test_a_head_that_contradicts_its_content_is_corruption(at: int, form: str, v
         {"passage_counts": np.zeros(2, np.uint8)},
         {"bodies": [b"one", b"more"]},
         {"arrivals": np.zeros(2, ARRIVAL)},
+        {"stories": ["b", "c"]},
         {"signatures": np.zeros(2, RECORD)},
         {"signatures": np.zeros(1, [("row_id", "<u8"), ("body", "u1", 300)])},
     ],
@@ -97,6 +102,17 @@ def test_a_head_that_contradicts_its_content_is_corruption(at: int, form: str, v
 def test_columns_that_do_not_add_up_are_corruption(changes: dict[str, Any]) -> None:
     with pytest.raises(CorruptBlock, match=r"add up|cannot be read"):
         decode(encode(dataclasses.replace(ONE, **changes), SCHEME), SCHEME, RECORD)
+
+
+def test_a_block_of_before_has_no_stories_and_the_program_of_before_reads_ours() -> None:
+    block = encode(dataclasses.replace(ONE, stories=["b"]), SCHEME)
+    content = msgspec.msgpack.decode(zstandard.decompress(block[64:]))
+    assert content.pop() == [b"b"], "it skips elements behind those that it knows"
+    frame = msgspec.msgpack.encode(content)
+    head = block[:40] + len(frame).to_bytes(8, "little")
+    packed = zstandard.compress(frame)
+    before = decode(head + xxhash.xxh3_128_digest(head + packed) + packed, SCHEME, RECORD)
+    assert (before.ids, before.names()) == (["a"], [("a", "a")])
 
 
 def test_other_bytes_are_refused_as_no_block() -> None:

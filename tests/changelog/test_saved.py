@@ -25,7 +25,7 @@ KINDS = [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)]
 
 
 def verdicts(batch: Batch) -> list[object]:
-    return [(one.id, one.kind, one.stage, one.original, one.evidence, one.reason) for one in batch.verdicts]
+    return [(one.id, one.kind, one.stage, one.original, one.evidence, one.reason, one.story) for one in batch.verdicts]
 
 
 def small(verify: str = "sketch") -> Settings:

@@ -146,4 +146,4 @@ def _indexes(world: "World") -> list[str]:
 
 def _verdicts_of(dedup: Deduplicator, probes: list[Item]) -> list[object]:
     found = dedup.judge(probes)
-    return [(verdict.kind, verdict.original and verdict.original.id) for verdict in found.verdicts]
+    return [(verdict.kind, verdict.original and verdict.original.id, verdict.story) for verdict in found.verdicts]

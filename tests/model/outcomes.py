@@ -7,7 +7,7 @@ sentences, each beginning with the short name of a guarantee of docs/operating.m
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from stream_dedup.worker.records import ORIGINAL, REASON, REFUSED, VERDICT
+from stream_dedup.worker.records import ORIGINAL, REASON, REFUSED, STORY, VERDICT
 from tests.model.broker import Committed
 from tests.model.items import ODD, Made
 from tests.model.log import Record
@@ -84,8 +84,12 @@ def verdicts(
                 wrong.append(f"original: {one} was {what} {named}, which never came out")
             elif found[0].topic != output or found[0].moment > moment or _is_later(original, one):
                 wrong.append(f"original: {one} was {what} {original}, which was not let through before it")
+            elif header(came.record, STORY) != header(found[0].record, STORY):
+                wrong.append(f"story: {one} has another story than its original {original}")
             elif (is_split and original.place[1] != one.place[1]) or not _is_same(original, one, verdict):
                 wrong.append(f"verdict: {one} was {what} {original}, which is another article")
+        elif header(came.record, STORY) != (one.id if verdict == "unique" else ""):
+            wrong.append(f"story: {one} was {verdict}, and has the story {header(came.record, STORY)!r}")
         elif verdict == "unique" and one.fingerprint:
             key = task, one.fingerprint
             if key in first:

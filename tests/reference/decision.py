@@ -101,6 +101,7 @@ class Known:
     print: Print
     moment: Moment
     is_another: bool
+    story: str
 
     @property
     def version(self) -> int:
@@ -257,7 +258,7 @@ class Stream:
             self._forget(candidates[best].version)
         is_another = outcome in ("new", "different")
         if is_another or (outcome in ("version", "revised") and not drops):
-            self.known.append(Known(item, new, now, is_another))
+            self.known.append(Known(item, new, now, is_another, verdict.story))
             self.added.append(self.known[-1])
         if is_another:
             self.passages.add(new, now, self.window)
@@ -354,7 +355,7 @@ class Stream:
         self, item: Item, new: Print, outcome: str, logit: Any, candidates: list[Known], pairs: list[Similar], best: int
     ) -> Verdict:
         if outcome == "new":
-            return Verdict(item.id, Kind.UNIQUE, Stage.NONE, True)
+            return Verdict(item.id, Kind.UNIQUE, Stage.NONE, True, story=item.id)
         s, known, updates = pairs[best], candidates[best], self.settings.policy.updates
         containment, body, headline = (0.0 if np.isnan(x) else float(x) for x in (s.containment, s.body, s.headline))
         alike = Stage.BODY if max(containment, body) >= headline else Stage.HEADLINE
@@ -375,7 +376,8 @@ class Stream:
         if kind is Kind.UNIQUE:
             original, nearest = None, original
         evidence = self._evidence(new, known.print, s, logit, len(pairs), adds)
-        return Verdict(item.id, kind, stage, forward, original, evidence, reason, nearest)
+        story = item.id if kind is Kind.UNIQUE else known.story
+        return Verdict(item.id, kind, stage, forward, original, evidence, reason, nearest, story)
 
     @staticmethod
     def _evidence(new: Print, known: Print, s: Similar, logit: Any, candidates: int, adds: str | None) -> Evidence:

@@ -114,7 +114,7 @@ def check(delta: Delta, reference: Stream) -> None:
     added, forgotten, clocks = reference.added, reference.forgotten, reference.clocks
     assert (delta.watermark, delta.elapsed) == (clocks.watermark, clocks.elapsed)
     assert delta.forgotten.tolist() == forgotten
-    assert delta.ids == [one.item.id for one in added]
+    assert delta.names() == [(one.item.id, one.story) for one in added]
     assert delta.keys.tolist() == [one.print.keys for one in added]
     assert delta.bodies == [one.print.packed for one in added if reference.scheme.is_exact]
     assert delta.signatures["time"].tolist() == [one.moment.time for one in added]

@@ -87,7 +87,7 @@ def test_a_thousand_items_get_the_verdicts_of_their_json(
         for one, item in zip(sent, items, strict=True)
     ]
     expected = from_scratch(settings, twins)
-    assert came.verdicts() == {key: (kind, original) for key, (kind, original) in expected.items()}
+    assert came.verdicts() == expected
     assert len(came.duplicates) > 100
     values = {one.key: one.value for one in sent}
     assert all(record.value == values[record.key] for record in came.every), "republished byte for byte"

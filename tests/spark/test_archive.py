@@ -117,7 +117,7 @@ def test_a_dataframe_of_fields_is_read_as_a_table(spark: "SparkSession", tmp_pat
     assert [(row["a"], row["b"]) for row in listed(Archive(frame).pairs())] == [("s1", "copy")]
     frame.write.parquet(str(tmp_path / "in.parquet"))
     clusters = Archive(read_files(spark, [f"{tmp_path}/in.parquet"])).clusters()
-    assert [row["cluster"] for row in listed(clusters)] == ["s1", "s2", "s1"]
+    assert [row["story"] for row in listed(clusters)] == ["s1", "s2", "s1"]
 
 
 def test_deduplicate_keeps_one_row_of_each_cluster(spark: "SparkSession") -> None:

@@ -53,7 +53,7 @@ def test_a_directory_of_files_becomes_directories(shared: None, spark: "SparkSes
     assert [row for part in parts for row in rows(part)] == rows(tmp_path / "p.jsonl")
     written = spark.read.parquet(f"{tmp_path}/clusters.parquet")
     assert sorted(map(tuple, written.collect())) == sorted(
-        (row["id"], row["cluster"]) for row in rows(tmp_path / "c.jsonl")
+        (row["id"], row["story"]) for row in rows(tmp_path / "c.jsonl")
     )
 
 

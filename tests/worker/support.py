@@ -22,7 +22,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind
+from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import StreamDedupError, StreamError
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.topics import create_topics
@@ -71,13 +71,13 @@ def variables_of(settings: Settings) -> dict[str, str]:
     }
 
 
-def under_another_scheme(settings: Settings, changelog: str) -> Settings:
-    """The settings of workers after a migration; creates their changelog."""
+def under_another_scheme(settings: Settings, changelog: str, **fingerprint: Any) -> Settings:
+    """The settings of workers after a migration, by default of another seed; creates their changelog."""
     made = load_settings(
         kafka=settings.kafka.model_dump(),
         topics={**settings.topics.model_dump(), "changelog": changelog},
         worker=settings.worker.model_dump(),
-        fingerprint={"seed": 2, "body_bins": 512},
+        fingerprint=fingerprint or {"seed": 2, "body_bins": 512},
     )
     create_topics(made)
     return made
@@ -125,8 +125,11 @@ def article(name: str, text: str, title: str = "A headline of its own", source: 
     return json.dumps({"id": name, "title": title, "text": text, "source": source}).encode()
 
 
-def made_up(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """Small articles; a third are copies of one of the last two hundred, some of them shortened."""
+def made_up(count: int, seed: int = 1, updates: float = 0) -> Iterator[tuple[bytes, bytes]]:
+    """Small articles; a third are copies of one of the last two hundred, some of them shortened.
+
+    This share of the copies has twenty words more, and may be copied and continued in turn.
+    """
     chance = random.Random(seed)
     vocabulary = [beginning + ending for beginning in _BEGINNINGS for ending in _ENDINGS]
     recent: list[tuple[str, str]] = []
@@ -135,6 +138,9 @@ def made_up(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
             title, text = chance.choice(recent)
             if chance.random() < 0.3:
                 text = text.rsplit(" ", 3)[0]
+            if updates and chance.random() < updates:
+                text += ". " + " ".join(chance.choices(vocabulary, k=20)).capitalize() + "."
+                recent = [*recent[-199:], (title, text)]
         else:
             title = " ".join(chance.choices(vocabulary, k=6)) + " " + chance.choice(_PLACES)
             text = " ".join(chance.choices(vocabulary, k=40))
@@ -188,6 +194,16 @@ def header(record: Any, name: str) -> str | None:
     return next((value.decode() for key, value in reversed(record.headers) if key == name), None)
 
 
+Decision = tuple[str | None, str | None, str | None]
+"""What the headers of a record say: its verdict, its original, its story."""
+
+
+def in_headers(verdict: Verdict) -> Decision:
+    """What an outgoing record says: updates that are let through name an original too."""
+    has_original = verdict.original is not None and (not verdict.forward or verdict.kind is Kind.UPDATE)
+    return str(verdict.kind), verdict.original.id if has_original else None, verdict.story or None
+
+
 @dataclass
 class Outcome:
     """All output records, and the fate of each input record."""
@@ -204,9 +220,11 @@ class Outcome:
     def fates(self) -> Counter[bytes | None]:
         return Counter(record.key for record in self.every)
 
-    def verdicts(self) -> dict[bytes | None, tuple[str | None, str | None]]:
-        """Key -> (verdict, id of the original)."""
-        return {one.key: (header(one, "dedup-verdict"), header(one, "dedup-original")) for one in self.every}
+    def verdicts(self) -> dict[bytes | None, Decision]:
+        def decision_of(one: Any) -> Decision:
+            return header(one, "dedup-verdict"), header(one, "dedup-original"), header(one, "dedup-story")
+
+        return {one.key: decision_of(one) for one in self.every}
 
 
 def outcome(settings: Settings) -> Outcome:
@@ -227,21 +245,20 @@ def final_outcome(settings: Settings, count: int) -> Outcome:
 
 def from_scratch(
     settings: Settings, records: Iterable[Any], index: Deduplicator | None = None
-) -> dict[bytes | None, tuple[str, str | None]]:
+) -> dict[bytes | None, Decision]:
     """The verdicts of one run over all these input records in order, in the form of `Outcome.verdicts()`.
 
     `index`: an empty one to fill, which stays open.
     """
     dedup, decode = (Deduplicator(settings) if index is None else index), Decoder(settings.item)
-    verdicts: dict[bytes | None, tuple[str, str | None]] = {}
+    verdicts: dict[bytes | None, Decision] = {}
     every = list(records)
     for start in range(0, len(every), 100):
         some = every[start : start + 100]
         batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some])
         dedup.apply(batch)
-        for one, verdict in zip(some, batch.verdicts, strict=True):
-            held_back = verdict.kind == Kind.DUPLICATE and verdict.original is not None
-            verdicts[one.key] = str(verdict.kind), verdict.original.id if held_back else None
+        keys = (one.key for one in some)
+        verdicts |= zip(keys, map(in_headers, batch.verdicts), strict=True)
     if index is None:
         dedup.close()
     return verdicts

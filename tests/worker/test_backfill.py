@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,16 @@ from kafka import KafkaProducer
 from stream_dedup.batch.filter import judge_batches
 from stream_dedup.batch.lines import LineReader
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.verdict import Kind
+from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.trial import Trial, run_trial
 from tests.worker.support import (
+    Decision,
     final_outcome,
+    in_headers,
     made_up,
     make_settings,
     ready,
@@ -34,7 +36,7 @@ pytestmark = pytest.mark.kafka
 FIRST = 1_580_000_000  # s, long before the records are produced
 DAYS, EACH = 60, 8
 WINDOW = 7
-Verdicts = dict[bytes | None, tuple[str | None, str | None]]
+Verdicts = dict[bytes | None, Decision]
 
 
 def archive(seed: int = 5, page: int = 0) -> list[tuple[bytes, bytes]]:
@@ -71,13 +73,11 @@ def of_files(settings: Settings, records: Sequence[tuple[bytes, bytes]], path: P
     path.write_bytes(b"".join(value + b"\n" for _, value in records))
     with Deduplicator(settings) as dedup:
         lines = LineReader([str(path)], None, most=settings.worker.max_record_bytes)
-        return dict(map(in_headers, (one for batch in judge_batches(dedup, lines) for one in batch.verdicts)))
+        return by_key(one for batch in judge_batches(dedup, lines) for one in batch.verdicts)
 
 
-def in_headers(verdict: Any) -> tuple[bytes, tuple[str, str | None]]:
-    """As an outgoing record has it: only updates and what is held back name an original."""
-    has_original = verdict.original is not None and (not verdict.forward or verdict.kind is Kind.UPDATE)
-    return verdict.id.encode(), (str(verdict.kind), verdict.original.id if has_original else None)
+def by_key(verdicts: Iterable[Verdict]) -> Verdicts:
+    return {one.id.encode(): in_headers(one) for one in verdicts}
 
 
 def dated(kafka: EmbeddedKafka, topic_name: Any, partitions: int = 1, time: str = "published") -> Settings:
@@ -97,7 +97,7 @@ def test_three_months_produced_at_once_are_judged_as_a_file_is(
     came = final_outcome(settings, len(records))
     wanted = of_files(settings, records, tmp_path / "archive.jsonl")
     assert came.verdicts() == wanted
-    assert Counter(kind for kind, _ in wanted.values())["duplicate"] > EACH
+    assert Counter(kind for kind, *_ in wanted.values())["duplicate"] > EACH
     now = time.time() * 1000
     assert all(abs(one.timestamp - now) < 600_000 for one in came.every), "records keep their own timestamps"
 
@@ -106,7 +106,7 @@ def test_three_months_produced_at_once_are_judged_as_a_file_is(
         tried: Verdicts = {}
         while not reader.caught_up:
             some = reader.poll()
-            tried |= dict(map(in_headers, trial.judge(some)))
+            tried |= by_key(trial.judge(some))
         summary = trial.result().summary
     assert tried == wanted
     assert (summary.dates.origin, summary.dates.dated) == ("published", 0)
@@ -137,7 +137,7 @@ def test_by_record_times_a_backfill_is_one_moment_and_the_trial_says_so(
         run_trial(reader, trial, items=len(records), seconds=None, stop=lambda: False)
         result = trial.result()
     wanted = of_files(settings, records, tmp_path / "archive.jsonl")
-    assert result.held_back > 1.5 * sum(kind == "duplicate" for kind, _ in wanted.values())
+    assert result.held_back > 1.5 * sum(kind == "duplicate" for kind, *_ in wanted.values())
     [warning] = [one.text for one in result.summary.warnings if one.kind == "backfill"]
     assert f"Of the first {len(records)} dated records, {len(records)} are dated further than the window" in warning
 
@@ -149,7 +149,7 @@ def test_partitions_of_a_backfill_are_read_in_step(kafka: EmbeddedKafka, topic_n
     run_until(settings, len(records))
     came = final_outcome(settings, len(records)).verdicts()
     wanted = of_files(settings, records, tmp_path / "archive.jsonl")
-    held = {key for key, (kind, _) in wanted.items() if kind == "duplicate"}
-    also = {key for key, (kind, _) in came.items() if kind == "duplicate"}
+    held = {key for key, (kind, *_) in wanted.items() if kind == "duplicate"}
+    also = {key for key, (kind, *_) in came.items() if kind == "duplicate"}
     # Of two copies another one may come first.
     assert len(also) == pytest.approx(len(held), rel=0.1)

@@ -30,7 +30,7 @@ def restored(settings: Settings) -> Deduplicator:
 
 def test_killed_at_each_step_and_at_random_moments(make: Make) -> None:
     settings = make(worker={"batch_items": 50, "session_timeout": "1s"})
-    sent = feed(settings, made_up(ITEMS))
+    sent = feed(settings, made_up(ITEMS, updates=0.5))
     chance = random.Random(7)
     # At each step of the third batch: two are done, one is not.
     plans: list[dict[str, Any]] = [{"kill": [step, 3]} for step in CommitStep]
@@ -57,12 +57,14 @@ def test_killed_at_each_step_and_at_random_moments(make: Make) -> None:
 
     came = assert_exactly_once(settings, sent)
     calm = Deduplicator(settings)
-    assert came.verdicts() == from_scratch(settings, sent, calm)
+    verdicts = came.verdicts()
+    assert verdicts == from_scratch(settings, sent, calm)
+    assert sum(kind == "duplicate" and original != story for kind, original, story in verdicts.values()) > 100
     # The restored index gives the same verdicts as that of an undisturbed run.
     again = restored(settings)
     assert (len(again), again.watermark) == (len(calm), calm.watermark)
     decode = Decoder(settings.item)
-    probes = [decode(value, key, sent[-1].timestamp) for key, value in [*made_up(ITEMS)][:2000]]
+    probes = [decode(value, key, sent[-1].timestamp) for key, value in [*made_up(ITEMS, updates=0.5)][:2000]]
     probes += [decode(value, key, sent[-1].timestamp) for key, value in made_up(500, seed=2)]
     assert again.judge(probes).verdicts == calm.judge(probes).verdicts
     again.close()

@@ -80,4 +80,4 @@ def test_headers_of_a_cloud_event_reach_the_verdicts(kafka: EmbeddedKafka, topic
     sent += feed(settings, [(b"l", b'{"title": "U", "text": "Another one."}')], **attributes)
     run_until(settings, 2)
     came = assert_exactly_once(settings, sent)
-    assert {kind for kind, _ in came.verdicts().values()} == {"unique", "update"}, "two versions of one id"
+    assert {kind for kind, *_ in came.verdicts().values()} == {"unique", "update"}, "two versions of one id"

@@ -17,6 +17,7 @@ from tests.worker.support import (
     assert_exactly_once,
     feed,
     from_scratch,
+    header,
     made_up,
     outcome,
     run_until,
@@ -56,7 +57,7 @@ def test_new_workers_decide_as_if_they_had_seen_everything(make: Make, topic_nam
     with running(old, clock=clock):
         moving.start()
         sent += feed(old, [*renamed(b"b-", 400, 1), last])  # copies of the first, while the migration runs
-        let_through = sum(kind != "duplicate" for kind, _ in from_scratch(old, sent).values())
+        let_through = sum(kind != "duplicate" for kind, *_ in from_scratch(old, sent).values())
         assert is_caught_up.wait(60)
     moving.join(60)
     assert done[0].read == let_through
@@ -118,6 +119,23 @@ def test_an_interrupted_migration_resumes_and_workers_refuse_its_changelog(
     sent += feed(new, renamed(b"more-", 50, 1))
     run_until(new, 50)
     assert_exactly_once(new, sent)
+
+
+def test_stories_are_kept_even_if_the_new_scheme_does_not_find_the_originals(make: Make, topic_name: Names) -> None:
+    old = make()
+    new = under_another_scheme(old, topic_name("new-changelog"), family="simhash", hamming=1)
+    sent = feed(old, made_up(300, updates=0.5))
+    run_until(old, 300)
+    updates = {record.key: header(record, "dedup-story") for record in outcome(old).output}
+    updates = {key: story for key, story in updates.items() if key.decode() != story}
+    again = [(b"copy-" + one.key, one.value.replace(b'"id": "', b'"id": "copy-')) for one in sent if one.key in updates]
+    Migration(new, lambda progress: None, clock).run()
+    feed(new, again)
+    run_until(new, len(again))
+    verdicts = outcome(new).verdicts()
+    found = [verdicts[key] for key, _ in again]
+    assert found == [("duplicate", key.decode(), story) for key, story in updates.items()]
+    assert len(found) > 5
 
 
 def test_a_changelog_in_use_is_not_touched(settings: Settings) -> None:

@@ -23,9 +23,13 @@ SETTINGS = load_settings(
 )
 SHADOW = SETTINGS.model_copy(update={"policy": PolicySettings(shadow=True)})
 MIB = 2**20
-UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True)
-HELD = Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1é", 5, 0, 9), Evidence(body=0.75, candidates=1))
-UPDATE = Verdict("4", Kind.UPDATE, Stage.BODY, True, Original("1", 5, 0, 9), Evidence(novelty=0.8, new_share=0.3))
+UNIQUE = Verdict("1", Kind.UNIQUE, Stage.NONE, True, story="1")
+HELD = Verdict(
+    "2", Kind.DUPLICATE, Stage.BODY, False, Original("1é", 5, 0, 9), Evidence(body=0.75, candidates=1), story="0é"
+)
+UPDATE = Verdict(
+    "4", Kind.UPDATE, Stage.BODY, True, Original("1", 5, 0, 9), Evidence(novelty=0.8, new_share=0.3), story="0"
+)
 TRACE = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 BAD = Verdict("3", Kind.BAD, Stage.NONE, False, reason="json: Input data was truncated: at the end")
 
@@ -51,21 +55,22 @@ def record(**fields: Any) -> Any:
 OURS = [("dedup-verdict", b"unique"), ("dedup-source", b"in/3/7"), ("dedup-scheme", b"0000000000000abc")]
 
 
-def as_verdict(name: bytes) -> list[tuple[str, bytes]]:
-    return [("dedup-verdict", name), *OURS[1:]]
+def as_verdict(name: bytes, story: str = "") -> list[tuple[str, bytes]]:
+    return [("dedup-verdict", name), *OURS[1:], *([("dedup-story", story.encode())] if story else [])]
 
 
 def evidence(verdict: Verdict, original: str) -> list[tuple[str, bytes]]:
-    return [("dedup-original", original.encode()), ("dedup-evidence", json.dumps(verdict.as_json()).encode())]
+    row = {name: value for name, value in verdict.as_json().items() if name != "story"}
+    return [("dedup-original", original.encode()), ("dedup-evidence", json.dumps(row).encode())]
 
 
 @pytest.mark.parametrize(
     ("verdict", "value", "topic", "headers"),
     [
-        (UNIQUE, b"v", "out", OURS),
+        (UNIQUE, b"v", "out", as_verdict(b"unique", "1")),
         (Verdict("k", Kind.TOMBSTONE, Stage.POLICY, True), None, "out", as_verdict(b"tombstone")),
-        (HELD, b"v", "dup", [*as_verdict(b"duplicate"), *evidence(HELD, "1é")]),
-        (UPDATE, b"v", "out", [*evidence(UPDATE, "1"), *as_verdict(b"update")]),
+        (HELD, b"v", "dup", [*as_verdict(b"duplicate", "0é"), *evidence(HELD, "1é")]),
+        (UPDATE, b"v", "out", [*evidence(UPDATE, "1"), *as_verdict(b"update", "0")]),
         (
             BAD,
             b"v",

@@ -138,7 +138,7 @@ def test_broken_input_never_stops_the_worker(settings: Settings) -> None:
     came = assert_exactly_once(settings, sent)
     reasons = {record.key: header(record, "dedup-reason") for record in came.dead_letters}
     assert reasons == {key: reason for key, _, reason in BROKEN.values() if reason is not None}
-    kinds = {key: kind for key, (kind, _) in came.verdicts().items()}
+    kinds = {key: kind for key, (kind, *_) in came.verdicts().items()}
     assert [kinds[key] for key in (b"10", b"19", b"20", b"g1", b"g2")] == [
         "tombstone", "unique", "unique", "unique", "duplicate",
     ]  # fmt: skip
