@@ -16,6 +16,7 @@ from stream_dedup.dedup.decide import (
     DIFFERENT,
     NEW,
     NOTHING_NEW,
+    PREFERRED,
     REVISED,
     SAME_ID,
     SAME_TEXT,
@@ -24,6 +25,7 @@ from stream_dedup.dedup.decide import (
     Decided,
 )
 from stream_dedup.dedup.rule import probability, strongest
+from stream_dedup.dedup.sources import IGNORE, PASS, PREFER, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.settings import PolicySettings
 
@@ -49,6 +51,7 @@ _RULINGS = {
     NOTHING_NEW: Ruling(Kind.DUPLICATE, None, False),
     VERSION: Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, something new; policy.updates = compare"),
     REVISED: Ruling(Kind.UPDATE, None, True),
+    PREFERRED: Ruling(Kind.UPDATE, Stage.POLICY, True, REASONS[PREFER]),
     DIFFERENT: Ruling(Kind.UNIQUE, Stage.NONE, True),
 }
 # The same by policy, where it differs.
@@ -76,9 +79,11 @@ def verdicts_of(
     parts = _verdict_parts(decided) if len(originals) else iter(())
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
-    for j, (item, kind, finding) in enumerate(zip(items, ready.kinds.tolist(), findings, strict=True)):
+    rows = zip(items, ready.kinds.tolist(), ready.rules, findings, strict=True)
+    for j, (item, kind, rule, finding) in enumerate(rows):
         if finding == SKIPPED:
-            verdicts.append(None)
+            is_ignored = rule == IGNORE
+            verdicts.append(Verdict(item.id, unique, Stage.POLICY, True, reason=REASONS[rule]) if is_ignored else None)
             continue
         if finding == NEW:
             verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True))
@@ -90,6 +95,8 @@ def verdicts_of(
         elif ruling.kind is update and texts is not None:
             adds = describe_additions(item, texts, j, originals["words"][k], originals["figures"][k])
             evidence = msgspec.structs.replace(evidence, adds=adds)
+        if rule == PASS and not ruling.forward:
+            ruling = Ruling(ruling.kind, Stage.POLICY, True, REASONS[PASS])
         other = Original(id_of(row) if row >= 0 else ids[-1 - row], time, partition, offset)
         original, nearest = (None, other) if ruling.kind is unique else (other, None)
         stage = stage if ruling.stage is None else ruling.stage

@@ -30,6 +30,7 @@ from stream_dedup.settings.judging import (
     IndexSettings,
     ItemSettings,
     PolicySettings,
+    SourceSettings,
     WindowSettings,
 )
 from stream_dedup.settings.running import (
@@ -43,8 +44,8 @@ from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
     "PREFIX", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings", "ItemSettings",
-    "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings",
-    "WindowSettings", "WorkerSettings", "is_setting", "load_settings", "parse_duration", "read_toml",
+    "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "SourceSettings",
+    "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting", "load_settings", "parse_duration", "read_toml",
     "secrets_of", "service_variables", "variable",
 ]  # fmt: skip
 
@@ -63,6 +64,7 @@ class Settings(Table):
     fingerprint: FingerprintSettings = FingerprintSettings()
     decision: DecisionSettings = DecisionSettings()
     policy: PolicySettings = PolicySettings()
+    sources: SourceSettings = SourceSettings()
     index: IndexSettings = IndexSettings()
     worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
     observe: ObserveSettings = ObserveSettings()
