@@ -331,6 +331,13 @@ def print_warnings(console: Console, summary: "Summary | None") -> None:
         warn(console, warning.text, soft_wrap=not console.is_terminal)
 
 
+def print_rules(console: Console, rules: Mapping[str, int]) -> None:
+    """Print how many items each rule for sources let through."""
+    if rules:
+        counts = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
+        console.print(f"let through by [sources]: {counts}")
+
+
 def print_end(console: Console, result: "FilterResult | PairsResult", count: int, *, reasons: bool = False) -> None:
     """Print the time that `count` items took, and how the input was understood."""
     console.print(f"{result.seconds:.1f} s, {count / max(result.seconds, 1e-9):,.0f} items/s")

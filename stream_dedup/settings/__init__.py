@@ -25,6 +25,7 @@ from pydantic.fields import FieldInfo
 from stream_dedup.errors import ConfigError
 from stream_dedup.settings.feeds import FeedsSettings
 from stream_dedup.settings.judging import (
+    SOURCE_RULES,
     DecisionSettings,
     FingerprintSettings,
     IndexSettings,
@@ -43,10 +44,10 @@ from stream_dedup.settings.running import (
 from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
-    "PREFIX", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings", "ItemSettings",
-    "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "SourceSettings",
-    "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting", "load_settings", "parse_duration", "read_toml",
-    "secrets_of", "service_variables", "variable",
+    "PREFIX", "SOURCE_RULES", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings",
+    "ItemSettings", "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings",
+    "SourceSettings", "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting", "load_settings",
+    "parse_duration", "read_toml", "secrets_of", "service_variables", "variable",
 ]  # fmt: skip
 
 PREFIX = "STREAM_DEDUP_"

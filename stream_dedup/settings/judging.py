@@ -360,7 +360,8 @@ _Passes = create_model(
             Field(
                 (),
                 description="Sources of which nothing is ever held back, such as an agency that you pay for. They are "
-                "compared and remembered like others, so copies of their items are held back.",
+                "compared and remembered like others, so copies of their items are held back. In a variable, sources "
+                "are separated by commas.",
             ),
         )
     },  # type: ignore[call-overload]  # its keywords are fields
@@ -388,11 +389,11 @@ class SourceSettings(_Passes):
 
     @model_validator(mode="after")
     def _one_rule_each(self) -> "SourceSettings":
-        names = [name for rule in SOURCE_RULES for name in getattr(self, rule)]
-        for name in names:
-            if names.count(name) > 1:
-                lists = " and ".join(rule for rule in SOURCE_RULES if name in getattr(self, rule))
-                raise ValueError(f"{name!r} stands in {lists}; a source has one rule, so leave it in one list")
+        last = self.rules
+        for rule in SOURCE_RULES:
+            for name in getattr(self, rule):
+                if last[name] != rule:
+                    raise ValueError(f"{name!r} stands in {rule} and in {last[name]}; leave it in one of them")
         return self
 
 

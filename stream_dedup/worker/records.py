@@ -1,7 +1,7 @@
 """Make the outgoing record of a verdict: its topic, its partition and its headers.
 
-- unique, update that is let through, tombstone: to the output; key, value, headers and timestamp unchanged. An update
-  names its original and the evidence in headers, as a held-back item does.
+- unique, update that is let through, tombstone: to the output; key, value, headers and timestamp unchanged. An update,
+  or a duplicate that [sources] lets through, names its original and the evidence in headers, as a held-back item does.
 - held back: to the duplicates topic, likewise unchanged.
 - bad: to the dead-letter topic, likewise unchanged.
 - in shadow mode (`policy.shadow`): held-back and bad records go to their topic and to the output too, with the same
@@ -42,8 +42,8 @@ Headers = list[tuple[str, bytes | None]]
 
 VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
 SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme of the verdict
-ORIGINAL = "dedup-original"  # held back, or an update: the id of the original
-EVIDENCE = "dedup-evidence"  # held back, or an update: Verdict.as_json()
+ORIGINAL = "dedup-original"  # held back, or not unique: the id of the original
+EVIDENCE = "dedup-evidence"  # held back, or not unique: Verdict.as_json()
 REASON = "dedup-reason"  # bad: one fixed word
 DETAIL = "dedup-detail"  # bad: for a person
 SOURCE = "dedup-source"  # topic/partition/offset of the record
@@ -204,8 +204,8 @@ def place_of(record: Any) -> tuple[int, int]:
 def was_held_back(record: Any) -> bool:
     """Whether a record that a worker wrote was held back; in the output it is then a copy of shadow mode.
 
-    Headers before our verdict came with the item, from an earlier deduplicator for example, or belong to an update that
-    was let through.
+    Headers before our verdict came with the item, from an earlier deduplicator for example, or belong to an update or
+    a duplicate that was let through.
 
     >>> from types import SimpleNamespace
     >>> theirs, ours = [("dedup-verdict", b"duplicate"), ("dedup-evidence", b"{}")], [("dedup-verdict", b"unique")]
@@ -221,8 +221,8 @@ def was_held_back(record: Any) -> bool:
 
 
 def _evidence(verdict: Verdict) -> Headers:
-    """Of an item that is held back, or of an update."""
-    if verdict.forward and verdict.kind is not Kind.UPDATE:
+    """Of an item that is held back, an update, or a copy that a rule for sources lets through."""
+    if verdict.forward and verdict.kind not in (Kind.UPDATE, Kind.DUPLICATE):
         return []
     original: Headers = [(ORIGINAL, _text(verdict.original.id))] if verdict.original is not None else []
     return [*original, (EVIDENCE, msgspec.json.encode(verdict.as_json()))]
