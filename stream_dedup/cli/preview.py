@@ -14,7 +14,7 @@ from rich.text import Text
 
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, one_line, print_table, progress_bars
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.errors import InputError
 from stream_dedup.phrases import moment, span
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def trial_command(
     from stream_dedup.settings import load_settings
     from stream_dedup.worker.trial import Trial, run_trial
 
-    begin = _begin_ms(since)
+    begin = common.begin_ms(since)
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
     stop = stop_on_signals()
@@ -216,17 +216,6 @@ def trial_command(
         raise error
     if result.summary.all_bad:
         raise InputError(f"none of the {result.items:,} items of {topic} can be judged; see the reasons above")
-
-
-def _begin_ms(since: str) -> int:
-    """Return when to start reading, in ms since 1970."""
-    from stream_dedup.settings import parse_duration
-
-    try:
-        # Kafka has no time before 1970, and takes some negative numbers as commands.
-        return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
-    except ValueError:
-        raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 
 def _no_items(reader: "LiveReader", begin: int) -> str:

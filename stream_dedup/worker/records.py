@@ -143,10 +143,8 @@ class OutgoingRecords:
             self._existing |= {name: replace(self._existing[name], partitions=count) for name, count in grown.items()}
 
     def _partition(self, topic: str, record: Any) -> int:
-        count = self._existing[topic].partitions
-        if count == self._existing[self._topics.input].partitions:
-            return int(record.partition)
-        return int(record.partition) % count if record.key is None else partition_of(record.key, count)
+        count, of_input = self._existing[topic].partitions, self._existing[self._topics.input].partitions
+        return partition_in(count, of_input, record.key, int(record.partition))
 
     def _too_large(self, record: Any, limit: int) -> str | None:
         allowed = min(limit, self._max_request) - client.HEADER_ROOM
@@ -161,6 +159,17 @@ class OutgoingRecords:
             f"the record has {size} bytes, compressed {compressed}; with our headers of up to {client.HEADER_ROOM} "
             f"that is more than max.message.bytes = {limit} of its topic"
         )
+
+
+def partition_in(count: int, of_input: int, key: bytes | None, number: int) -> int:
+    """The partition of a topic with `count` for a record of the input's partition `number`; see the module docstring.
+
+    >>> partition_in(4, 4, b"k", 3), partition_in(2, 4, None, 3), partition_in(2, 4, b"k", 3)
+    (3, 1, 0)
+    """
+    if count == of_input:
+        return number
+    return number % count if key is None else partition_of(key, count)
 
 
 def partition_of(key: bytes, count: int) -> int:
