@@ -40,6 +40,43 @@ def test_a_copy_takes_no_name_or_value_that_a_file_may_not_have(name: str | None
     assert table.model_copy(update={first: getattr(table, first)}) == table
 
 
+# -- rules for sources ------------------------------------------------------------------------------------
+
+
+def test_sources_are_read_from_a_list_or_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAM_DEDUP_SOURCES__IGNORE", "Ads.example, www.own.example")
+    rules = load_settings(
+        sources={"pass": ["Elm Valley Wire", "dpa/AFX", "dpa/afx"], "prefer": ["wire.example"]}
+    ).sources.rules
+    assert rules == {
+        "elm valley wire": "pass", "dpa/afx": "pass", "ads.example": "ignore", "own.example": "ignore",
+        "wire.example": "prefer",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (
+            {"pass": ["a.example"], "prefer": ["A.example"]},
+            r"\[sources\]: 'a.example' stands in pass and in prefer; leave",
+        ),
+        ({"ignore": ["a.example", " "]}, r"\[sources\] ignore: one of the sources is empty; leave it out"),
+        (
+            {"ignore": ["*.Wire.example"]},
+            r"'\*.Wire.example' is no source; write a host .* without scheme, path and \*",
+        ),
+        ({"pass": ["https://a.example/"]}, "is no source"),
+        ({"pass": ["a.example/news"]}, "is no source"),
+        ({"pass": [".a.example"]}, "is no source"),
+        ({"prefer": 3}, r'prefer: write a list of sources, such as \["wire.example", "Elm Valley Wire"\]'),
+    ],
+)
+def test_sources_that_mean_nothing_are_refused(rules: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_settings(sources=rules)
+
+
 # -- precedence of sources --------------------------------------------------------------------------------
 
 

@@ -92,6 +92,8 @@ HOLDS_BACK = Row("What it holds back", 8, [
     Panel("Shapes of the records", "Share in the last half hour. A new one: another format.",
           [('job:stream_dedup_input_shape_share:ratio_increase30m{job=~"$job"} > 0', "{{shape}}")], "percentunit",
           stacked=True),
+    Panel("Let through by [sources]", "Copies of sources that pass or are preferred, and ignored items.",
+          [(rate("stream_dedup_source_rules_total", "rule"), "{{rule}}")], "ops", stacked=True),
     Panel("Odd times", "Records whose timestamp is missing, ahead, unlike those around it, or late.",
           [(rate("stream_dedup_odd_times_total", "reason"), "{{reason}}")], "ops", stacked=True),
 ])  # fmt: skip

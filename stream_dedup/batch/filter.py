@@ -85,7 +85,8 @@ class FilterResult:
     `forwarded` lines are in the output, the rest are rows of the duplicates (in shadow mode also in the output). A run
     that was killed and resumed counts as one; `resumed` of its items were done before. `seconds`, `odd_times` (items
     with an odd date, by the kinds of dedup/clocks.py), `evicted` (originals forgotten because there were more than
-    `window.max_originals`) and `summary` (how the records were understood; None if there were none) cover the rest.
+    `window.max_originals`), `rules` (verdicts that each rule for sources has changed) and `summary` (how the records
+    were understood; None if there were none) cover the rest.
     """
 
     items: int
@@ -98,6 +99,7 @@ class FilterResult:
     seconds: float
     odd_times: Mapping[str, int]
     evicted: int
+    rules: Mapping[str, int]
     summary: Summary | None
 
 
@@ -184,7 +186,7 @@ def filter_files(
             page.write_whole(report.html(point.commit.items))
         counts = done.items, done.unique, done.duplicate, done.update, done.bad, done.forwarded, point.commit.items
         seconds = time.monotonic() - started
-        return FilterResult(*counts, seconds, dict(run.odd_times), dedup.evicted, run.judge.summary())
+        return FilterResult(*counts, seconds, dict(run.odd_times), dedup.evicted, dict(run.rules), run.judge.summary())
 
 
 class _FilterRun:
@@ -199,6 +201,7 @@ class _FilterRun:
         self._place: Place = lambda number, line: f"{self._names[number]}:{line}"
         self.judge = LineJudge(dedup, begin.now, self._place)
         self.odd_times: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
 
     def filter(
         self,
@@ -240,6 +243,7 @@ class _FilterRun:
             announce(FilterStep.APPLY)
             self._dedup.apply(batch)
             self.odd_times.update(batch.odd_times())
+            self.rules.update(batch.source_rules())
             if report:
                 report.add(self.judge.items, batch.verdicts, self._place)
             progress(FilterProgress(self.commit.items, self.commit.forwarded, reader.bytes_read, bytes_total))

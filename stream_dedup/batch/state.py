@@ -32,7 +32,7 @@ from stream_dedup.settings import Settings
 # The last resort in messages about a state that does not fit the run.
 _START_OVER = "start over with another state directory (which remembers nothing)"
 # The settings tables that a verdict depends on.
-_DECIDING_SETTINGS = {"item", "window", "fingerprint", "decision", "policy", "index"}
+_DECIDING_SETTINGS = {"item", "window", "fingerprint", "decision", "policy", "sources", "index"}
 # Rewriting the journal costs as much as reading it. If half of it goes each time, no byte is rewritten more than once.
 _REWRITE_AT = 0.5
 
@@ -77,7 +77,10 @@ def as_text(path: str) -> str:
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
     exclude = {"fingerprint": {"salt", "salt_file"}}  # a state of another salt has another scheme, and is refused
-    fields = settings.model_dump_json(include=_DECIDING_SETTINGS, exclude=exclude)
+    decide = (
+        _DECIDING_SETTINGS if settings.sources.rules else _DECIDING_SETTINGS - {"sources"}
+    )  # as before there were any
+    fields = settings.model_dump_json(include=decide, exclude=exclude)
     return xxhash.xxh3_128_hexdigest(fields.encode())
 
 

@@ -29,7 +29,7 @@ from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMis
 from stream_dedup.settings import TABLES, Settings, load_settings
 
 VERSION = 1
-JUDGING = ("item", "window", "fingerprint", "decision", "policy", "index")
+JUDGING = ("item", "window", "fingerprint", "decision", "policy", "sources", "index")
 """The settings tables that verdicts depend on."""
 # 2 MB of default signatures and keys: large enough that a block's overhead vanishes, small beside the whole state.
 _ROWS = 4096
@@ -115,7 +115,8 @@ def _entries(dedup: Deduplicator) -> Iterator[tuple[bytes, bytes]]:
 def _judging(settings: Settings) -> dict[str, dict[str, Any]]:
     """The tables in the form of a settings file, without the salt, which is secret."""
     tables: dict[str, dict[str, Any]] = settings.model_dump(
-        include=set(JUDGING), exclude={"fingerprint": {"salt", "salt_file"}}
+        include=set(JUDGING) - (set() if settings.sources.rules else {"sources"}),
+        exclude={"fingerprint": {"salt", "salt_file"}},
     )
     return {name: {key: _plain(value) for key, value in table.items()} for name, table in tables.items()}
 

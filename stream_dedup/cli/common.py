@@ -325,6 +325,24 @@ def print_warnings(console: Console, summary: Summary | None) -> None:
         warn(console, warning.text, soft_wrap=not console.is_terminal)
 
 
+def begin_ms(since: str) -> int:
+    """Return when to start reading, in ms since 1970."""
+    from stream_dedup.settings import parse_duration
+
+    try:
+        # Kafka has no time before 1970, and takes some negative numbers as commands.
+        return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
+    except ValueError:
+        raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
+
+
+def print_rules(console: Console, rules: Mapping[str, int]) -> None:
+    """Print how many items each rule for sources let through."""
+    if rules:
+        counts = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
+        console.print(f"let through by [sources]: {counts}")
+
+
 def print_end(console: Console, result: "FilterResult | PairsResult", count: int, *, reasons: bool = False) -> None:
     """Print the time that `count` items took, and how the input was understood."""
     console.print(f"{result.seconds:.1f} s, {count / max(result.seconds, 1e-9):,.0f} items/s")

@@ -186,6 +186,8 @@ def _describe(kind: Any) -> str:
     if get_origin(kind) is Literal:
         *others, last = (f"`{to_toml(value)}`" for value in get_args(kind))
         return f"{', '.join(others)} or {last}" if others else last
+    if get_origin(kind) is tuple:
+        return "a list of text"
     if get_origin(kind) is dict:
         keys, _ = get_args(kind)
         return "a table with any of " + ", ".join(f"`{key}`" for key in get_args(keys))

@@ -153,6 +153,11 @@ def _answers(items: list[Item], explanation: Explanation) -> Iterator[tuple[str,
         ("same source", explanation.same_source if all(item.source for item in items) else None),
     ):
         yield question, "unknown, counts as no" if answer is None else "yes" if answer else "no"
+    if any(explanation.rules):
+        rules = (
+            f"{label} {rule or 'none'}" for label, rule in zip(("earlier", "later"), explanation.rules, strict=True)
+        )
+        yield "[sources]", ", ".join(rules)
     yield "keys in common", ", ".join(f"{keys.kind} {keys.shared} of {keys.keys}" for keys in explanation.keys)
     first, second = (item.time for item in items)
     if min(first, second) < 0:

@@ -127,6 +127,7 @@ def _print_filtered(console: Console, result: FilterResult, outputs: tuple[Path 
         lines.append(f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals")
     for line in lines:
         console.print(line, soft_wrap=True)
+    common.print_rules(console, result.rules)
     common.print_end(console, result, result.items - result.resumed, reasons=True)
 
 

@@ -1,4 +1,4 @@
-"""Commands of a worker on Kafka: `run`, `health`, `topics create|check`, `state`, `migrate`.
+"""Commands of a worker on Kafka: `run`, `health`, `topics create|check`, `state`, `give-back`, `migrate`.
 
 Each takes the worker's settings file; `state` looks into a changelog, on Kafka or in a directory of `filter --state`.
 What the work needs is imported within the commands, so that a health check loads neither arrays nor the Kafka client.
@@ -289,6 +289,43 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
         if directory is None:
             typer.echo(CURE, err=True)
         raise typer.Exit(1)
+
+
+# -- give back -------------------------------------------------------------------------------------------
+
+
+def give_back_command(
+    item_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the item, as the status page shows it.")],
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How far back to look: 90m, 2h, 30d. Default: [window] length."),
+    ] = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the header dedup-given-back.")] = "by hand",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a held-back item out by hand.
+
+    Reads the duplicates topic, the newest records first, and writes the item to the output with its bytes and headers.
+    The memory stays as it is, so further copies are held back. The workers may run meanwhile. Done again, it writes the
+    item again. Exit code 1 if there is no such item.
+    """
+    from stream_dedup.cli.config import duration
+    from stream_dedup.settings import load_settings
+    from stream_dedup.worker.give_back import GIVEN_BACK, give_back
+
+    settings = load_settings(config)
+    begin = common.begin_ms(duration(settings.window.length) if since is None else since)
+    with progress_bars() as bars:
+        done = give_back(settings, item_id, begin, reason, lambda read, total: bars("looking", read, total))
+    if as_json:
+        print_json(done)
+        return
+    original = (done.decision.get("original") or {}).get("id")
+    typer.echo(
+        f"gave {item_id} back: {done.found} is {done.written} now, with the header {GIVEN_BACK}. It was held back as a "
+        f"copy of {original}, which is still remembered"
+    )
 
 
 # -- migrate ---------------------------------------------------------------------------------------------

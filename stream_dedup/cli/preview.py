@@ -21,13 +21,13 @@ from stream_dedup.cli import common
 from stream_dedup.cli.common import number, one_line, print_table, progress_bars
 from stream_dedup.cli.operate import stop_on_signals
 from stream_dedup.dedup.verdict import STAGES
-from stream_dedup.errors import InputError, UsageError
+from stream_dedup.errors import InputError
 from stream_dedup.kafka.reader import LiveReader, TopicReader
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.summary import Summary, conclusion
 from stream_dedup.news.survey import Survey
 from stream_dedup.phrases import moment, span
-from stream_dedup.settings import Settings, load_settings, parse_duration
+from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.trial import Ended, Trial, TrialResult, run_trial
 
 # -- check -----------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def trial_command(
     worker would. Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or
     none of them can be judged.
     """
-    begin = _begin_ms(since)
+    begin = common.begin_ms(since)
     settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
     topic = settings.topics.input if input is None else input
     stop = stop_on_signals()
@@ -201,15 +201,6 @@ def trial_command(
         raise error
     if result.summary.all_bad:
         raise InputError(f"none of the {result.items:,} items of {topic} can be judged; see the reasons above")
-
-
-def _begin_ms(since: str) -> int:
-    """Return when to start reading, in ms since 1970."""
-    try:
-        # Kafka has no time before 1970, and takes some negative numbers as commands.
-        return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
-    except ValueError:
-        raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 
 def _no_items(reader: LiveReader, begin: int) -> str:
@@ -256,6 +247,7 @@ def _print(console: Console, result: TrialResult, ended: Ended, settings: Settin
         print_table(console, ("held back because of", "items", "share"), stages)
     if sources:
         print_table(console, ("source", "items", "held back", "share"), sources)
+    common.print_rules(console, result.rules)
     _print_examples(console, result)
     common.print_summary(console, result.summary, short=True)
     for reason in result.summary.reasons:

@@ -712,10 +712,11 @@ typedef struct subject {
     int64_t first_word, last_word, limit;
     uint32_t seen_at;
     uint8_t kind;
+    bool is_preferred;
 } subject;
 
 /* What the questions of decide.py find, in their order. */
-typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, DIFFERENT } finding;
+typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, PREFERRED, DIFFERENT } finding;
 
 /* What became of an item: OUTCOME in decide.py. */
 typedef struct outcome {
@@ -762,6 +763,8 @@ typedef struct batch {
     int64_t arrival_count, step_length, window;
     deletion *deletions;
     int64_t deletion_room, added, deleted;
+    const uint64_t *preferred; /* sources */
+    int64_t preferred_count;
     bool forwards, drops;
 } batch;
 

@@ -98,6 +98,25 @@ static ruling judge_item(const similarity *s, int64_t n, const thresholds *t, bo
     return likeliest(s, n, t, least);
 }
 
+/* Whether the finding holds the item back. */
+static bool is_held(const batch *all, finding found) {
+    bool is_update = found == VERSION || found == REVISED;
+    return found == SAME_ID || found == SAME_TEXT || found == NOTHING_NEW || (is_update && all->drops);
+}
+
+/* Whether the article of an item that is held back has come from its own source or from a preferred one. */
+static bool has_come(const judge *all, const candidate *candidates, const similarity *s, int64_t n, int64_t by) {
+    const thresholds *t = all->rule;
+    for (int64_t k = 0; k < n; k++) {
+        bool is_ours = s[k].same_source;
+        uint64_t source = source_of(view_of(all->batch, &candidates[k]).signature);
+        for (int64_t p = 0; p < all->batch->preferred_count; p++) is_ours |= source == all->batch->preferred[p];
+        bool is_same = k == by || is_repeat(&s[k], t) || (t->is_plain ? is_alike(&s[k], t) : is_same_article(&s[k], t));
+        if (is_ours && is_same) return true;
+    }
+    return false;
+}
+
 /* ---- comparing ---- */
 
 /* The elapsed event time at which a candidate arrived, ms. */
@@ -156,7 +175,7 @@ static void remember(judge *all, int64_t j, const uint8_t *decided) {
     /* A withdrawal, also of originals outside its window: who withdraws an item may have another clock. */
     if (item->kind == TOMBSTONE) note_deletion(all->search, item->row_id);
     if (found == VERSION && !b->drops) note_deletion(all->search, version_of(item->row_id, digest_of(decided)));
-    if (is_other || (!b->drops && (found == VERSION || found == REVISED))) {
+    if (is_other || found == PREFERRED || (!b->drops && (found == VERSION || found == REVISED))) {
         out->is_added = true;
         out->row_number = b->next_row + b->added++;
     }
@@ -184,6 +203,8 @@ static bool judge_next(judge *all, int64_t j) {
         similarity s[MAX_CANDIDATES];
         compare(all, j, candidates, n, s);
         found = judge_item(s, n, all->rule, b->forwards);
+        bool is_wanted = b->subjects[j].is_preferred && is_held(b, found.finding);
+        if (is_wanted && !has_come(all, candidates, s, n, found.by)) found.finding = PREFERRED;
         out->similar = s[found.by];
     }
     const candidate *by = found.by == NONE ? NULL : &candidates[found.by];

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.dedup.clocks import CLOCK, Odd, newest_clocks
+from stream_dedup.dedup.sources import IGNORE, SourceRules, count_rules
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.news.item import Item, Tombstone
 
 EMPTY, ITEM, TOMBSTONE = range(3)
-"""Kinds of subjects. EMPTY: an item without anything to judge it by."""
+"""Kinds of subjects. EMPTY: an item without anything to judge it by, or of an ignored source."""
 
 FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
 """Originals to forget: `row_id` is the hash of their id, or the name of one version of it (`candidates.version_of`);
@@ -34,28 +35,31 @@ class Prepared:
     """A fingerprinted batch.
 
     items: all, in order; subjects: the m items that are no BadItem, with their fingerprints (`prints`) and kinds, (m,)
-    int8. Nothing else is judged by, but for the marks of corrections (corrections.py).
+    int8. Nothing else is judged by, but for the marks of corrections (corrections.py), and the m rules of their sources
+    (sources.py).
     """
 
     items: Sequence[Item | Tombstone | BadItem]
     subjects: list[Item]
     prints: Fingerprints
     kinds: NDArray[np.int8]
+    rules: list[str]
 
     def __len__(self) -> int:
         return len(self.items)
 
 
-def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprinter) -> Prepared:
+def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprinter, rules_of: SourceRules) -> Prepared:
     """Fingerprint the items; a pure function. O(bytes)."""
     readable = [item for item in items if not isinstance(item, BadItem)]
     subjects = [_as_item(item) for item in readable]
-    prints = fingerprint(subjects)
+    prints, rules = fingerprint(subjects), rules_of.of(subjects)
     is_tombstone = np.array([isinstance(item, Tombstone) for item in readable], np.bool_)
-    kinds = np.where(is_tombstone, TOMBSTONE, np.where(prints.is_empty, EMPTY, ITEM)).astype(np.int8)
+    is_empty = prints.is_empty | np.array([rule == IGNORE for rule in rules], np.bool_)
+    kinds = np.where(is_tombstone, TOMBSTONE, np.where(is_empty, EMPTY, ITEM)).astype(np.int8)
     prints.keys[kinds == TOMBSTONE, :-1] = 0  # only the id is looked up
     prints.keys[kinds == EMPTY] = 0
-    return Prepared(items, subjects, prints, kinds)
+    return Prepared(items, subjects, prints, kinds, rules)
 
 
 def _as_item(item: Item | Tombstone) -> Item:
@@ -139,6 +143,10 @@ class Batch:
         """The number of items by kind of unusual time (`Odd`, in lower case)."""
         counts = np.bincount(self.odd, minlength=len(Odd)).tolist()
         return {kind.name.lower(): counts[kind] for kind in Odd if kind is not Odd.NOTHING}
+
+    def source_rules(self) -> dict[str, int]:
+        """The number of verdicts that each rule for sources has changed."""
+        return count_rules(verdict.reason for verdict in self.verdicts)
 
     def counts(self) -> dict[Kind, int]:
         """The number of verdicts of each kind."""

@@ -11,6 +11,9 @@ makes verdicts of the outcomes. core/judge.c asks an item these questions, in `j
    candidate is the same article, of the one that most likely is.
 5. Otherwise the item is another article.
 
+An item of a preferred source that is held back by this is an update instead, unless its article has come from its own
+source or from a preferred one (`has_come`).
+
 An earlier **version** has the same id, and the same source or a text that is the same article. Ids of two sources may
 be equal by chance, or by malice: such an item is a candidate like any other. With `policy.updates = "forward"`
 questions 2 and 3 are not asked of a new version.
@@ -40,27 +43,36 @@ from stream_dedup.dedup.clocks import Arrivals, BatchTimes, Scope, scope_of, sig
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.rule import Thresholds
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
+from stream_dedup.dedup.sources import PREFER
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.index.times import ANY_TIME
 from stream_dedup.settings import Settings
 
-SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, DIFFERENT = range(8)
+SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, PREFERRED, DIFFERENT = range(9)
 """What the questions find, in their order; the same in core.h. SKIPPED: there is nothing to judge the item by; NEW: it
-has no candidate."""
+has no candidate; PREFERRED: it would be held back, but for its source."""
 SUBJECT = core.record(
     "subject",
     [
         *(("row_id", "<u8"), ("version", "<u8"), ("time", "<i8"), ("stated", "<i8"), ("elapsed", "<i8")),
         *(("step", "<i8"), ("index_time", "<i8"), ("window", "<i8", (5,))),
-        *(("first_word", "<i8"), ("last_word", "<i8"), ("limit", "<i8"), ("seen_at", "<u4"), ("kind", "u1")),
+        *(
+            ("first_word", "<i8"),
+            ("last_word", "<i8"),
+            ("limit", "<i8"),
+            ("seen_at", "<u4"),
+            ("kind", "u1"),
+            ("is_preferred", "?"),
+        ),
     ],
 )
 """An item to judge, or a settled one, of which only row_id, version, step and index_time are known.
 
 version: see `candidates.versions_of`; time: effective, and stated: see `BatchTimes`, ms; elapsed: at the arrival; step,
 index_time, window: see `Scope`; first_word, last_word: what a lookup found (`index.Found.words`), which gave each key
-`limit` rows at most; seen_at: when the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE."""
+`limit` rows at most; seen_at: when the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE; is_preferred:
+by a rule for sources."""
 OUTCOME = core.record(
     "outcome",
     [
@@ -89,7 +101,7 @@ class _Batch(core.Struct, name="batch"):
         *(("arrival_rows", core.POINTER), ("arrival_times", core.POINTER)),
         *((name, core.INT64) for name in ("arrival_count", "step_length", "window")),
         *(("deletions", core.POINTER), ("deletion_room", core.INT64), ("added", core.INT64), ("deleted", core.INT64)),
-        *(("forwards", core.BOOL), ("drops", core.BOOL)),
+        *(("preferred", core.POINTER), ("preferred_count", core.INT64), ("forwards", core.BOOL), ("drops", core.BOOL)),
     )
 
 
@@ -120,10 +132,16 @@ class Decided(NamedTuple):
 
 
 def decide(
-    ready: Prepared, times: BatchTimes, memory: Memory, most: int, settings: Settings, rule: Thresholds
+    ready: Prepared,
+    times: BatchTimes,
+    memory: Memory,
+    most: int,
+    settings: Settings,
+    rule: Thresholds,
+    preferred: NDArray[np.uint64],
 ) -> Decided:
     """Judge a batch; the memory is as before when this returns. most: originals that the index holds; rule: of the
-    settings.
+    settings; preferred: see `SourceRules.preferred`.
 
     O(candidates), and a lookup for each item whose candidates were forgotten in this batch.
     """
@@ -157,7 +175,7 @@ def decide(
         arrival_rows=arrival_rows, arrival_times=arrival_times, arrival_count=len(arrival_rows),
         step_length=arrivals.step, window=arrivals.window,
         deletions=deletions, deletion_room=len(deletions), added=settled, deleted=forgets,
-        forwards=updates == "forward", drops=updates == "drop",
+        preferred=preferred, preferred_count=len(preferred), forwards=updates == "forward", drops=updates == "drop",
     )  # fmt: skip
     news = news_of(prints, _marked(ready, is_compared), (memory.boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
@@ -193,7 +211,7 @@ def _subjects(
     subjects["step"] = np.concatenate([*(arrivals.steps(delta.arrivals["elapsed"]) for delta in earlier), scope.steps])
     new = subjects[len(signatures) - len(ready.subjects) :]
     new["time"], new["stated"], new["elapsed"] = times.times, times.stated, times.elapsed
-    new["window"], new["kind"] = scope.windows, ready.kinds
+    new["window"], new["kind"], new["is_preferred"] = scope.windows, ready.kinds, [r == PREFER for r in ready.rules]
     new["seen_at"] = in_seconds(sightings(times.times, times.watermarks, arrivals.window))
     return subjects
 

@@ -39,6 +39,7 @@ from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, C
 from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.rule import thresholds
+from stream_dedup.dedup.sources import SourceRules
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, key_of
@@ -80,6 +81,8 @@ class Deduplicator:
         self.settings = settings or load_settings()
         self.scheme = Scheme(self.settings.fingerprint)
         self._fingerprint = Fingerprinter(self.scheme)
+        self._source_rules = SourceRules(self.settings.sources)
+        self._preferred = self._source_rules.preferred(self.scheme)
         self._rule = thresholds(self.settings.decision, has_words=self.scheme.layout is None)
         self._lock = threading.RLock()
         # What is remembered; public for metrics and saved states.
@@ -164,7 +167,7 @@ class Deduplicator:
         ['unique', 'duplicate']
         >>> dedup.close()
         """
-        return prepare(items, self._fingerprint)
+        return prepare(items, self._fingerprint, self._source_rules)
 
     def judge(
         self,
@@ -191,7 +194,7 @@ class Deduplicator:
             partitions = signatures["partition"] * 0 if one_clock else signatures["partition"]
             times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
             memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
-            decided = decide(ready, times, memory, self.max_originals, self.settings, self._rule)
+            decided = decide(ready, times, memory, self.max_originals, self.settings, self._rule, self._preferred)
             settled = (name for delta in self._pending for name in delta.names())
             of_subjects = verdicts_of(ready, decided, settled, self.rows.name, self.settings.policy)
             remaining = iter(of_subjects)

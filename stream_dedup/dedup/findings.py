@@ -16,6 +16,7 @@ from stream_dedup.dedup.decide import (
     DIFFERENT,
     NEW,
     NOTHING_NEW,
+    PREFERRED,
     REVISED,
     SAME_ID,
     SAME_TEXT,
@@ -24,6 +25,7 @@ from stream_dedup.dedup.decide import (
     Decided,
 )
 from stream_dedup.dedup.rule import probability, strongest
+from stream_dedup.dedup.sources import IGNORE, PASS, PREFER, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.settings import PolicySettings
 
@@ -49,6 +51,7 @@ _RULINGS = {
     NOTHING_NEW: Ruling(Kind.DUPLICATE, None, False),
     VERSION: Ruling(Kind.UPDATE, Stage.POLICY, True, "same id, something new; policy.updates = compare"),
     REVISED: Ruling(Kind.UPDATE, None, True),
+    PREFERRED: Ruling(Kind.UPDATE, Stage.POLICY, True, REASONS[PREFER]),
     DIFFERENT: Ruling(Kind.UNIQUE, Stage.NONE, True),
 }
 # The same by policy, where it differs.
@@ -76,11 +79,14 @@ def verdicts_of(
     parts = _verdict_parts(decided) if len(originals) else iter(())
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
-    for j, (item, kind, finding) in enumerate(zip(items, ready.kinds.tolist(), findings, strict=True)):
+    rows = zip(items, ready.kinds.tolist(), ready.rules, findings, strict=True)
+    for j, (item, kind, rule, finding) in enumerate(rows):
         story = "" if kind == TOMBSTONE else item.id
         names.append((item.id, story))
         if finding == SKIPPED:
-            verdicts.append(None)
+            reason = REASONS.get(rule, "")
+            ignored = Verdict(item.id, unique, Stage.POLICY, True, reason=reason, story=story)
+            verdicts.append(ignored if rule == IGNORE else None)
             continue
         if finding == NEW:
             kind_of_new = Kind.TOMBSTONE if kind == TOMBSTONE else unique
@@ -93,6 +99,8 @@ def verdicts_of(
         elif ruling.kind is update and texts is not None:
             adds = describe_additions(item, texts, j, originals["words"][k], originals["figures"][k])
             evidence = msgspec.structs.replace(evidence, adds=adds)
+        if rule == PASS and not ruling.forward:
+            ruling = Ruling(ruling.kind, Stage.POLICY, True, REASONS[PASS])
         name, its_story = name_of(row) if row >= 0 else names[-1 - row]
         other = Original(name, time, partition, offset)
         original, nearest = (None, other) if ruling.kind is unique else (other, None)

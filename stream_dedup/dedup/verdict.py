@@ -153,7 +153,7 @@ STAGES = {
     Stage.HEADLINE: "similar headlines",
     Stage.BODY: "similar texts",
     Stage.PROSE: "nothing new",
-    Stage.POLICY: 'an update ([policy] updates = "drop")',
+    Stage.POLICY: 'an update ([policy] updates = "drop")',  # [sources] only lets through
 }
 """Why items are held back, in a few words, by the deciding stage."""
 _LET_THROUGH = "Let through: "

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stream_dedup.dedup.sources import rule_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
@@ -137,6 +138,8 @@ def why(verdict: Verdict) -> str:
     >>> why(Verdict("4", Kind.UNIQUE, Stage.NONE, True))
     'nothing like it'
     """
+    if rule_of(verdict.reason):
+        return verdict.reason
     if verdict.kind == Kind.UPDATE and verdict.stage == Stage.POLICY:
         return "same id, new text"  # the evidence does not give the reason
     if verdict.stage == Stage.EXACT:

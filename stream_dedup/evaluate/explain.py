@@ -26,6 +26,7 @@ from stream_dedup.dedup.rule import (
     thresholds,
 )
 from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.sources import SourceRules
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -97,7 +98,7 @@ class Explanation:
 
     grounded: share of a headline's words in its own text, of the better one; None without a headline. novelty: is
     anything new? kinship: is it the same article? Both, and `added`, are None where plain similarity decides: without
-    words (SimHash, given), or with `decision.rule = "jaccard"`.
+    words (SimHash, given), or with `decision.rule = "jaccard"`. rules: of the sources, "" for none.
     """
 
     views: list[View]
@@ -113,6 +114,7 @@ class Explanation:
     verdict: Verdict
     headline: Comparison
     text: Comparison
+    rules: list[str]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"verdict": self.verdict.as_json()}
@@ -164,6 +166,7 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         verdict=verdict,
         headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text),
+        rules=SourceRules(settings.sources).of([first, second]),
     )
 
 

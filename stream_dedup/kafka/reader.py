@@ -8,7 +8,7 @@ and need only the rights to read and describe the topic.
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Self
 
 from stream_dedup.errors import StreamError, TopicError
@@ -21,6 +21,8 @@ from stream_dedup.settings import Settings
 # Per partition and response; a larger record comes all the same (KIP-74). Some 250 articles of 4 KB.
 _FETCH_BYTES = 2**20
 _POLL_SECONDS = 0.5
+# Offsets of each partition that `newest` reads at a time.
+_STEP = 5000
 # After this long without progress before the end, raise: a broker is away or a transaction hangs.
 _STALL_SECONDS = 60.0
 # A partition of a live topic with more buffered records than this is paused until older records of other partitions
@@ -61,6 +63,11 @@ class _Reader:
         begins, ends = self._consumer.beginning_offsets(places), self._consumer.end_offsets(places)
         return {place: (int(begins[place]), int(ends[place])) for place in places}
 
+    def _since(self, limits: Mapping[TopicPartition, tuple[int, int]], since: int) -> dict[TopicPartition, int]:
+        """The offset of each partition's first record with this time (ms) or a later one, or its end."""
+        found = self._consumer.offsets_for_times(dict.fromkeys(limits, max(0, since)))
+        return {place: int(found[place].offset) if found.get(place) else end for place, (_, end) in limits.items()}
+
     def _begin(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions, and no others, from these offsets on."""
         self._consumer.assign(list(starts))
@@ -90,6 +97,30 @@ class TopicReader(_Reader):
             place = TopicPartition(topic, number)
             begin, end = self._limits(topic)[place]
             yield from self._read(place, max(begin, end - count), end)
+
+    def newest(
+        self, topic: str, wanted: Callable[[Any], bool], since: int, report: Callable[[int, int], None]
+    ) -> Any | None:
+        """The wanted record with the latest time among the last ones of the partitions; None: there is none.
+
+        Reads from the ends back, to the first record with a time of `since` (ms) or later. `report`: gets the number of
+        offsets that are read, and of all.
+        """
+        with errors.translated(f"reading {topic}"):
+            limits = self._limits(topic)
+            starts, ends = self._since(limits, since), {place: end for place, (_, end) in limits.items()}
+            total = left = sum(max(0, ends[place] - starts[place]) for place in limits)
+            while left:
+                found = []
+                for place, start in starts.items():
+                    begin = max(start, ends[place] - _STEP)
+                    found += [record for record in self._read(place, begin, ends[place]) if wanted(record)]
+                    ends[place] = max(start, begin)
+                left = sum(max(0, ends[place] - starts[place]) for place in limits)
+                report(total - left, total)
+                if found:
+                    return max(found, key=lambda record: (record.timestamp, record.offset))
+        return None
 
     def at(self, topic: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
         """The records at these (partition, offset); deleted ones are missing from the result."""
@@ -143,10 +174,7 @@ class LiveReader(_Reader):
         """
         with errors.translated(f"reading {self.topic}"):
             limits = self._limits(self.topic)
-            found = self._consumer.offsets_for_times(dict.fromkeys(limits, max(0, since)))
-            starts = {
-                place: int(found[place].offset) if found.get(place) else end for place, (_, end) in limits.items()
-            }
+            starts = self._since(limits, since)
             self._begin(starts)
         self.is_empty = all(begin >= end for begin, end in limits.values())
         self._ends = {place: end for place, (_, end) in limits.items()}

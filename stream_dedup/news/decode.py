@@ -162,7 +162,9 @@ class Decoder:
                 value.decode()  # names that are not UTF-8 are skipped like unknown ones, and here they are the cause
                 raise BadItem("empty", WORDLESS if shape == TEXT else self._nothing_found(value, framed))
             title, text = self._clean(_text_of("title", headline), _text_of("text", body))
-            source = site_of(_text_of("source", source)) or site_of(_text_of("url", url), is_url=True)
+            site, host = origin_of(_text_of("source", source))
+            if not site:
+                site, host = origin_of(_text_of("url", url), is_url=True)
             if time is None:
                 time = milliseconds_of(published)
         except BadItem as bad:
@@ -172,7 +174,7 @@ class Decoder:
             return bad
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
             return _unreadable(value, error, name)
-        return Item(name, title, text, source, time, partition, offset, fingerprint)
+        return Item(name, title, text, site, time, partition, offset, fingerprint, host)
 
     def _not_plain(self, field: str, values: Values, shape: str, record: bytes) -> str:
         """Say which member of a record a field was read from, what it is, and how to name the string in it."""
@@ -334,24 +336,34 @@ def site_of(source: str, *, is_url: bool = False) -> str:
     >>> site_of("tag:news.example,2026-03-01:/7"), site_of("/news/7.html"), site_of("news/7.html", is_url=True)
     ('news.example', '', '')
     """
-    return _site_of(source.strip()[:_LONGEST_SOURCE].lower(), is_url)
+    return origin_of(source, is_url=is_url)[0]
+
+
+def origin_of(source: str, *, is_url: bool = False) -> tuple[str, str]:
+    """Return the site of a source, and its host if that is another one, without "www.".
+
+    >>> origin_of("https://Winnipeg.CTVnews.ca/a"), origin_of("www.bbc.co.uk/news"), origin_of("Elm Valley Wire")
+    (('ctvnews.ca', 'winnipeg.ctvnews.ca'), ('bbc.co.uk', ''), ('elm valley wire', ''))
+    """
+    return _origin_of(source.strip()[:_LONGEST_SOURCE].lower(), is_url)
 
 
 # A large feed has about this many hosts; a lookup in the public suffix list takes about 20 µs.
 @lru_cache(maxsize=65536)
-def _site_of(text: str, is_url: bool) -> str:
+def _origin_of(text: str, is_url: bool) -> tuple[str, str]:
     host = text.partition("/")[0].partition("?")[0]
     if "://" in text or text.startswith("//"):
         try:
             host = urlsplit(text).hostname or ""
         except ValueError:  # a malformed URL such as "http://[" counts as a missing one
-            return ""
+            return "", ""
     elif text.startswith("tag:"):  # RFC 4151: some feeds have such ids in place of links
         host = text[len("tag:") :].partition(",")[0]
     elif " " in host or not (host.startswith("www.") or _suffixes().privatesuffix(host, accept_unknown=False)):
         if is_url or text[:1] in ("/", ".", "?", "#"):
-            return ""
+            return "", ""
         host = host if "." in host and " " not in host else text
     if "." not in host or " " in host or host[-1].isdigit():  # a name, or the address of a host
-        return host
-    return _suffixes().privatesuffix(host) or host
+        return host, ""
+    site, host = _suffixes().privatesuffix(host) or host, host.removeprefix("www.")
+    return site, host if host != site else ""

@@ -39,7 +39,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     `time`: event time in milliseconds since 1970 UTC (on Kafka the record's timestamp), negative if unknown. `source`:
     the site (registrable domain, lower case), empty if unknown. `partition` and `offset`: the record's position in the
     input, -1 if it has none. `fingerprint`: 64 bits that the record itself supplies ([item] fingerprint); the decision
-    then uses only them, and headline and text are empty.
+    then uses only them, and headline and text are empty. `host`: of the source if it is not the site's own ([sources]).
     """
 
     id: str
@@ -50,6 +50,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     partition: int = -1
     offset: int = -1
     fingerprint: int | None = None
+    host: str = ""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any] | None = None, /, **more: Any) -> "Item":
@@ -67,13 +68,14 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 in seconds 2026-03-01; give milliseconds (times 1000) or an aware datetime
         """
         # Imported late: the table of public suffixes loads more slowly than everything else that imports this module.
-        from stream_dedup.news.decode import site_of
+        from stream_dedup.news.decode import origin_of
 
         values: dict[str, Any] = {**(fields or {}), **more}
-        unknown = sorted(str(name) for name in set(values) - set(cls.__struct_fields__))
+        names = [name for name in cls.__struct_fields__ if name != "host"]  # which follows from the source
+        unknown = sorted(str(name) for name in set(values) - set(names))
         if unknown:
             raise UsageError(
-                f"an item has no field {', '.join(map(repr, unknown))}; it has {', '.join(cls.__struct_fields__)}. "
+                f"an item has no field {', '.join(map(repr, unknown))}; it has {', '.join(names)}. "
                 f"Records with other names, HTML or dates as text are read from their JSON: {DECODED}"
             )
         name = values.get("id")
@@ -87,7 +89,7 @@ in seconds 2026-03-01; give milliseconds (times 1000) or an aware datetime
         item: Item = fitting(cls(**{"time": None, **values}))
         if isinstance(values.get("time"), (int, float)) and (doubt := looks_like(item.time)):
             raise UsageError(f"item {name!r}: {doubt}")
-        return msgspec.structs.replace(item, source=site_of(item.source))
+        return msgspec.structs.replace(item, **dict(zip(("source", "host"), origin_of(item.source), strict=True)))
 
 
 class Tombstone(msgspec.Struct, frozen=True, gc=False):
@@ -108,7 +110,7 @@ def fitting(item: Any, where: str = "") -> Any:
         raise UsageError(f"{where}{given} is no item; Item.of(...) makes one of values, {DECODED} of JSON")
     values = {field: getattr(item, field) for field in item.__struct_fields__}
     label = f"{where}item {item.id!r}"
-    for field in ("id", "title", "text", "source"):
+    for field in ("id", "title", "text", "source", "host"):
         if not isinstance(values.get(field, ""), str):
             raise UsageError(
                 f"{label}: {field} must be a string, not {_shown(values[field])}; give str(...) of it, or '' if there "

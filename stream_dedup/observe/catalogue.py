@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stream_dedup.dedup.clocks import Odd
+from stream_dedup.dedup.sources import REASONS
 from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import Fenced, Outdated, Refused, RegistryAway, Stalled, TransactionFailed
 from stream_dedup.kafka.cluster import Wait
@@ -63,6 +64,7 @@ RETRIED = (TransactionFailed, Refused, Stalled, Fenced, Outdated, RegistryAway)
 _OUTCOMES = (
     *((kind, stage) for kind in (Kind.DUPLICATE, Kind.UPDATE) for stage in (Stage.HEADLINE, Stage.BODY, Stage.PROSE)),
     (Kind.UNIQUE, Stage.NONE), (Kind.DUPLICATE, Stage.ID), (Kind.DUPLICATE, Stage.EXACT), (Kind.UPDATE, Stage.POLICY),
+    (Kind.UNIQUE, Stage.POLICY), (Kind.DUPLICATE, Stage.POLICY),
     (Kind.BAD, Stage.NONE), (Kind.TOMBSTONE, Stage.NONE), (Kind.TOMBSTONE, Stage.POLICY),
 )  # fmt: skip
 _TASK = "`global`, or the partition's number in scope partition"
@@ -104,6 +106,12 @@ SOURCES = _counter(
     "Duplicates by the source that sent them: the twenty busiest, and the rest. A jump of one source: it sends its "
     "archive again, or its pages have lost their text. A source that is no longer among the busiest loses its series.",
     source="host of the item; `other`: the rest, `none`: the item names none",
+)
+SOURCE_RULES = _counter(
+    "stream_dedup_source_rules_total",
+    "Verdicts that a rule of [sources] has changed: `pass`: held back without it, `ignore`: not compared, `prefer`: a "
+    "copy that went out as an update. No increase of a rule: no item has a source of its names; `check` lists them.",
+    rule=list(REASONS),
 )
 ODD_TIMES = _counter(
     "stream_dedup_odd_times_total",

@@ -22,6 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.dedup.sources import count_rules
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.kafka.cluster import Wait
@@ -160,6 +161,8 @@ class Metrics(Observer):
     def _count_items(self, report: BatchReport) -> None:
         for (kind, stage), count in Tally((verdict.kind, verdict.stage) for verdict in report.verdicts).items():
             self._of(catalogue.ITEMS, kind.value, stage.value).inc(count)
+        for rule, count in count_rules(verdict.reason for verdict in report.verdicts).items():
+            self._of(catalogue.SOURCE_RULES, rule).inc(count)
         judged, sources = [], []
         for item, verdict in zip(report.items, report.verdicts, strict=True):
             if verdict.kind is Kind.BAD:

@@ -22,7 +22,7 @@ from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer
 from stream_dedup.observe.recent import HEIGHT, PAIRS, TEXT_CHARS, WIDTH, Board, Numbers, Recent, charts
 from stream_dedup.observe.rendering import byte_size, duration, environment
-from stream_dedup.settings import Settings
+from stream_dedup.settings import SOURCE_RULES, Settings
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -179,6 +179,9 @@ class Page:
             for title, name, label in _INDEX
             if (name, label) in values
         ]
+        rules = [rule for rule in SOURCE_RULES if getattr(self._settings.sources, rule)]
+        counts = [f"{values['stream_dedup_source_rules_total', rule]:,.0f}" for rule in rules]
+        rows += [(f"let through by [sources] {rule}", count) for rule, count in zip(rules, counts, strict=True)]
         return [*rows, ("window", duration(self._settings.window.length.total_seconds()))]
 
     def _incoming(self) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from stream_dedup.news.item import Item, Tombstone
 TITLE_CHARS = 300
 """Characters retained of a headline."""
 _REASON_CHARS = 1500  # of a bad item, which may quote the record
+_PAIRED = (Kind.UPDATE, Kind.DUPLICATE)
 ITEM_BYTES = 2_700
 """Bytes budgeted for one item with 1,800 characters of headline and text: of Latin script they add a byte each, of
 others two or four; the rest is for verdict, ids and offsets. If items add more, fewer are retained."""
@@ -110,13 +111,13 @@ class Retained:
         return next(iter(self._items.values())).judged_at if self._items else None
 
     def add(self, item: Item | Tombstone | BadItem, verdict: Verdict, now: float) -> ItemPair | None:
-        """Retain an item. Returns its pair if it was held back, is an update or is bad. O(1)."""
+        """Retain an item. Returns its pair if it is bad or has an original. O(1)."""
         items, pair = self._items, None
         previous = items.pop(verdict.id[:TITLE_CHARS] if verdict.kind is Kind.BAD else verdict.id, None)
         let_through = None if verdict.forward else _let_through(previous)
         judged = judged_item(item, verdict, now, self._text_chars, let_through)
         item_id = judged.verdict.id
-        if not verdict.forward or verdict.kind is Kind.UPDATE:
+        if not verdict.forward or verdict.kind in _PAIRED:
             self._count += 1
             original = verdict.original
             last = previous if original is None or original.id == item_id else items.get(original.id)

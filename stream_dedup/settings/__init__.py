@@ -25,11 +25,13 @@ from pydantic.fields import FieldInfo
 from stream_dedup.errors import ConfigError
 from stream_dedup.settings.feeds import FeedsSettings
 from stream_dedup.settings.judging import (
+    SOURCE_RULES,
     DecisionSettings,
     FingerprintSettings,
     IndexSettings,
     ItemSettings,
     PolicySettings,
+    SourceSettings,
     WindowSettings,
 )
 from stream_dedup.settings.running import (
@@ -42,10 +44,10 @@ from stream_dedup.settings.running import (
 from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
-    "PREFIX", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings", "ItemSettings",
-    "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings", "TopicSettings",
-    "WindowSettings", "WorkerSettings", "is_setting", "load_settings", "parse_duration", "read_toml",
-    "secrets_of", "service_variables", "variable",
+    "PREFIX", "SOURCE_RULES", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings",
+    "ItemSettings", "KafkaSettings", "ObserveSettings", "PolicySettings", "RegistrySettings", "Settings",
+    "SourceSettings", "TopicSettings", "WindowSettings", "WorkerSettings", "is_setting", "load_settings",
+    "parse_duration", "read_toml", "secrets_of", "service_variables", "variable",
 ]  # fmt: skip
 
 PREFIX = "STREAM_DEDUP_"
@@ -63,6 +65,7 @@ class Settings(Table):
     fingerprint: FingerprintSettings = FingerprintSettings()
     decision: DecisionSettings = DecisionSettings()
     policy: PolicySettings = PolicySettings()
+    sources: SourceSettings = SourceSettings()
     index: IndexSettings = IndexSettings()
     worker: WorkerSettings = Field(default_factory=WorkerSettings)  # asks the system, so not at import
     observe: ObserveSettings = ObserveSettings()

@@ -1,10 +1,11 @@
-"""The tables that verdicts depend on: [item], [window], [fingerprint], [decision], [policy] and [index]."""
+"""The tables that verdicts depend on: [item], [window], [fingerprint], [decision], [policy], [sources] and [index]."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, create_model, model_validator
 
 from stream_dedup.settings.values import Duration, SecretTable, Share, Table
 
@@ -320,6 +321,80 @@ class PolicySettings(Table):
         description="Shadow mode, for a trial in production: the output gets every item, with the verdict and the "
         "evidence in headers where one would be held back. Duplicates, dead letters, index and metrics are unchanged.",
     )
+
+
+SOURCE_RULES = ("pass", "ignore", "prefer")
+"""The rules for sources, each a setting of [sources]."""
+_HOST = re.compile(r"[\w-]+(\.[\w-]+)*")
+
+
+def _sources(value: Any) -> Any:
+    """Read the names of sources, of a list or separated by commas; lower case, without "www."."""
+    if isinstance(value, str):
+        value = value.split(",") if value.strip() else []
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
+        raise ValueError('write a list of sources, such as ["wire.example", "Elm Valley Wire"]')
+    names = [name.strip().lower().removeprefix("www.") for name in value]
+    for name, given in zip(names, value, strict=True):
+        if not name:
+            raise ValueError("one of the sources is empty; leave it out")
+        is_host = "." in name and " " not in name
+        if "*" in name or "://" in name or (is_host and not _HOST.fullmatch(name)):
+            raise ValueError(
+                f"{given[:60]!r} is no source; write a host (sport.wire.example), a domain, which covers its hosts "
+                "(wire.example), or the name that your records have (Elm Valley Wire), without scheme, path and *"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+SourceNames = Annotated[tuple[str, ...], BeforeValidator(_sources)]
+
+
+# `pass` is a word of Python, so no class can declare it.
+_Passes = create_model(
+    "_Passes",
+    __base__=Table,
+    **{
+        "pass": (
+            SourceNames,
+            Field(
+                (),
+                description="Sources of which nothing is ever held back, such as an agency that you pay for. They are "
+                "compared and remembered like others, so copies of their items are held back. In a variable, sources "
+                "are separated by commas.",
+            ),
+        )
+    },  # type: ignore[call-overload]  # its keywords are fields
+)
+
+
+class SourceSettings(_Passes):
+    """Rules for sources, by host, domain (which covers its hosts) or name, in any case. The most exact one counts."""
+
+    ignore: SourceNames = Field(
+        (),
+        description="Sources that are let through, and neither compared nor remembered, such as advertisements or your "
+        "own site.",
+    )
+    prefer: SourceNames = Field(
+        (),
+        description="Sources whose version you want: the first of them that copies an item of another source is let "
+        "through as an update of it, once for an article. A copy of a site that had the article itself is held back.",
+    )
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """Name of a source -> its rule."""
+        return {name: rule for rule in SOURCE_RULES for name in getattr(self, rule)}
+
+    @model_validator(mode="after")
+    def _one_rule_each(self) -> "SourceSettings":
+        last = self.rules
+        for rule in SOURCE_RULES:
+            for name in getattr(self, rule):
+                if last[name] != rule:
+                    raise ValueError(f"{name!r} stands in {rule} and in {last[name]}; leave it in one of them")
+        return self
 
 
 class IndexSettings(Table):

@@ -1,7 +1,7 @@
 """Make the outgoing record of a verdict: its topic, its partition and its headers.
 
-- unique, update that is let through, tombstone: to the output; key, value, headers and timestamp unchanged. An update
-  names its original and the evidence in headers, as a held-back item does.
+- unique, update that is let through, tombstone: to the output; key, value, headers and timestamp unchanged. An update,
+  or a duplicate that [sources] lets through, names its original and the evidence in headers, as a held-back item does.
 - held back: to the duplicates topic, likewise unchanged.
 - bad: to the dead-letter topic, likewise unchanged.
 - in shadow mode (`policy.shadow`): held-back and bad records go to their topic and to the output too, with the same
@@ -43,8 +43,8 @@ Headers = list[tuple[str, bytes | None]]
 VERDICT = "dedup-verdict"  # unique, duplicate, update, bad, tombstone
 SCHEME = "dedup-scheme"  # 16 hexadecimal digits: the fingerprint scheme of the verdict
 STORY = "dedup-story"  # not of bad items and tombstones: the id of the first original of the lineage
-ORIGINAL = "dedup-original"  # held back, or an update: the id of the original
-EVIDENCE = "dedup-evidence"  # held back, or an update: Verdict.as_json()
+ORIGINAL = "dedup-original"  # held back, or not unique: the id of the original
+EVIDENCE = "dedup-evidence"  # held back, or not unique: Verdict.as_json()
 REASON = "dedup-reason"  # bad: one fixed word
 DETAIL = "dedup-detail"  # bad: for a person
 SOURCE = "dedup-source"  # topic/partition/offset of the record
@@ -145,10 +145,8 @@ class OutgoingRecords:
             self._existing |= {name: replace(self._existing[name], partitions=count) for name, count in grown.items()}
 
     def _partition(self, topic: str, record: Any) -> int:
-        count = self._existing[topic].partitions
-        if count == self._existing[self._topics.input].partitions:
-            return int(record.partition)
-        return int(record.partition) % count if record.key is None else partition_of(record.key, count)
+        count, of_input = self._existing[topic].partitions, self._existing[self._topics.input].partitions
+        return partition_in(count, of_input, record.key, int(record.partition))
 
     def _too_large(self, record: Any, limit: int) -> str | None:
         allowed = min(limit, self._max_request) - client.HEADER_ROOM
@@ -163,6 +161,17 @@ class OutgoingRecords:
             f"the record has {size} bytes, compressed {compressed}; with our headers of up to {client.HEADER_ROOM} "
             f"that is more than max.message.bytes = {limit} of its topic"
         )
+
+
+def partition_in(count: int, of_input: int, key: bytes | None, number: int) -> int:
+    """The partition of a topic with `count` for a record of the input's partition `number`; see the module docstring.
+
+    >>> partition_in(4, 4, b"k", 3), partition_in(2, 4, None, 3), partition_in(2, 4, b"k", 3)
+    (3, 1, 0)
+    """
+    if count == of_input:
+        return number
+    return number % count if key is None else partition_of(key, count)
 
 
 def partition_of(key: bytes, count: int) -> int:
@@ -206,8 +215,8 @@ def place_of(record: Any) -> tuple[int, int]:
 def was_held_back(record: Any) -> bool:
     """Whether a record that a worker wrote was held back; in the output it is then a copy of shadow mode.
 
-    Headers before our verdict came with the item, from an earlier deduplicator for example, or belong to an update that
-    was let through.
+    Headers before our verdict came with the item, from an earlier deduplicator for example, or belong to an update or
+    a duplicate that was let through.
 
     >>> from types import SimpleNamespace
     >>> theirs, ours = [("dedup-verdict", b"duplicate"), ("dedup-evidence", b"{}")], [("dedup-verdict", b"unique")]
@@ -242,8 +251,8 @@ def story_of(record: Any) -> str:
 
 
 def _evidence(verdict: Verdict) -> Headers:
-    """Of an item that is held back, or of an update."""
-    if verdict.forward and verdict.kind is not Kind.UPDATE:
+    """Of an item that is held back, an update, or a copy that a rule for sources lets through."""
+    if verdict.forward and verdict.kind not in (Kind.UPDATE, Kind.DUPLICATE):
         return []
     original: Headers = [(ORIGINAL, _text(verdict.original.id))] if verdict.original is not None else []
     evidence = verdict.as_json()

@@ -82,8 +82,8 @@ class SourceCount:
 class TrialResult:
     """Counts and examples so far.
 
-    `stages`: items that would be held back, by deciding stage; `sources`: those with the most of them. `first`, `last`:
-    timestamps of the records, ms.
+    `stages`: items that would be held back, by deciding stage; `sources`: those with the most of them. `rules`:
+    verdicts that each rule for sources has changed. `first`, `last`: timestamps of the records, ms.
     """
 
     items: int
@@ -92,6 +92,7 @@ class TrialResult:
     stages: dict[Stage, int]
     sources: list[SourceCount]
     examples: list[Example]
+    rules: dict[str, int]
     odd_times: dict[str, int]
     evicted: int
     first: int
@@ -124,6 +125,7 @@ class Trial:
         self._verdicts: Counter[Kind] = Counter()
         self._stages: Counter[Stage] = Counter()
         self._odd_times: Counter[str] = Counter()
+        self._rules: Counter[str] = Counter()
         self._items_by_source: Counter[str] = Counter()
         self._held_by_source: Counter[str] = Counter()
         self._headlines: OrderedDict[tuple[int, int], Headline] = OrderedDict()
@@ -156,6 +158,7 @@ class Trial:
                 self._count(item, verdict)
         self.items += len(records)
         self._odd_times.update(batch.odd_times())
+        self._rules.update(batch.source_rules())
         times = [record.timestamp for record in records]
         if self._look:
             self._look(items, batch.verdicts, self._place)
@@ -204,6 +207,7 @@ class Trial:
             stages=dict(self._stages.most_common()),
             sources=[SourceCount(name, self._items_by_source[name], held) for name, held in most_held],
             examples=sorted(examples, key=lambda example: example.stage),
+            rules=dict(self._rules),
             odd_times=dict(self._odd_times),
             evicted=self._dedup.evicted,
             first=self._first,

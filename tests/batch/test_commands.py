@@ -40,7 +40,7 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     path = write(tmp_path / "in", feed(100))
     printed = json.loads(run("filter", tmp_path, path, "--json", "--state", tmp_path / "state").stdout)
     counts = ["items", "unique", "duplicate", "update", "bad", "forwarded", "resumed", "seconds"]
-    assert list(printed) == [*counts, "odd_times", "evicted", "summary"]
+    assert list(printed) == [*counts, "odd_times", "evicted", "rules", "summary"]
     assert printed["summary"]["items"] == 100
     assert printed["odd_times"]["missing"] > 0
     assert printed["items"] == printed["unique"] + printed["duplicate"] + printed["update"] + printed["bad"] == 100
@@ -51,6 +51,15 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     assert found["items"] + found["bad"] == 100
     assert found["pairs"] == len(rows(tmp_path / "first"))
     assert found["items"] == len(rows(tmp_path / "second"))
+
+
+def test_what_the_rules_for_sources_let_through_is_printed(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", [story(1), story(1, 1, "copy"), story(2), story(2, 1, "again")])
+    config = tmp_path / "rules.toml"
+    config.write_text('[sources]\npass = ["copy.example"]\nignore = ["again.example"]\n', "utf-8")
+    result = run("filter", tmp_path, path, "--config", config)
+    assert "let through by [sources]: pass 1, ignore 1" in result.stdout
+    assert len(rows(tmp_path / "first")) == 4
 
 
 def test_rows_of_a_file_that_is_not_named_are_only_counted(tmp_path: Path) -> None:

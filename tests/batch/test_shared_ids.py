@@ -105,7 +105,7 @@ def test_no_two_clusters_have_one_name(tmp_path: Path) -> None:
     outputs = tmp_path / "pairs.jsonl", tmp_path / "clusters.jsonl"
     found = find_pairs([write(tmp_path / "in", SHARED)], *outputs, settings=Settings(), keep="longest")
     assert found.clusters == ARTICLES // 2
-    names = [row["cluster"] for row in rows(outputs[1])]
+    names = [row["story"] for row in rows(outputs[1])]
     assert len(set(names)) == ARTICLES
     assert names[:3] == ["https://elm.example/", "https://elm.example/ (2)", "https://elm.example/ (3)"]
     assert names[ARTICLES:] == names[:ARTICLES:2], "a copy has the name of its article's cluster"

@@ -243,6 +243,16 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("stream_dedup.cli.preview.stop_on_signals", Event)
 
 
+def _give_back(patch: pytest.MonkeyPatch) -> None:
+    from stream_dedup.worker.give_back import GivenBack
+
+    def give(settings: Any, item_id: str, since: int, reason: str, *_: object) -> GivenBack:
+        reach(settings.kafka.bootstrap_servers, item_id, round(since / 86_400_000), reason)
+        return GivenBack(item_id, "d/0/1", "o/0/2", {})
+
+    patch.setattr("stream_dedup.worker.give_back.give_back", give)
+
+
 class _NoTopic(_Context):
     """A reader of topics: what it is asked for is written down."""
 
@@ -361,6 +371,7 @@ TABLE: dict[str, dict[str, Mode]] = {
             _trial,
         )
     },
+    "give-back": {"Kafka": Mode("b", "--since 8888d; --reason why; --config kafka.toml; --json", _give_back)},
     "feeds": {
         "a pipe": Mode(
             "http://127.0.0.1:1/rss",

@@ -37,6 +37,17 @@ def test_explain_takes_ids_of_a_corpus(corpus: Path) -> None:
     assert output["text"]["word_edits"] == 2
 
 
+def test_explain_names_the_rules_for_sources(corpus: Path, tmp_path: Path) -> None:
+    config = tmp_path / "rules.toml"
+    config.write_text('[sources]\nprefer = ["b.example"]\n', "utf-8")
+    shown = words("explain", "a", "b", "--in", str(corpus), "--config", str(config))
+    assert "[sources] earlier none, later prefer" in shown
+    assert (
+        "verdict update (stage: policy) why its source is preferred to those that had the article; sources.prefer"
+        in shown
+    )
+
+
 def test_explain_gives_what_is_new_with_reasons(corpus: Path) -> None:
     shown = words("explain", "a", "b", "--in", str(corpus))
     assert "keys in common anchors 12 of 14, headline 2 of 2, text 0 of 1" in shown

@@ -27,6 +27,7 @@ from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.cluster_watch import BrokerProbe
+from stream_dedup.worker.give_back import give_back
 from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.trial import Ended, Trial, run_trial
 from tests.broker import EmbeddedKafka, Listener
@@ -178,6 +179,15 @@ def test_a_trial_needs_only_to_read_its_topic(broker: GuardedKafka) -> None:
         except StreamError:
             assert time.monotonic() < deadline
             time.sleep(0.2)
+
+
+def test_giving_back_needs_to_read_the_duplicates(broker: GuardedKafka) -> None:
+    settings = as_worker(broker)
+    run_until(settings, send_records(broker, "give back"))
+    with pytest.raises(StreamError, match=f"TopicAuthorizationFailedError.*{settings.topics.duplicates}.*{CURE}"):
+        give_back(settings, "give back-b", 0, "by hand")
+    with granted(broker, (ACLOperation.READ, settings.topics.duplicates)):
+        assert give_back(settings, "give back-b", 0, "by hand").decision["original"]["id"] == "give back-a"
 
 
 @contextmanager

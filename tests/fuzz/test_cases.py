@@ -127,9 +127,9 @@ def test_long_sources_are_cut_and_do_not_fill_the_cache() -> None:
     assert site_of("https://www.bbc.co.uk/" + "x" * MEGABYTE) == "bbc.co.uk"
     assert len(site_of("a." * MEGABYTE)) <= 300
     assert len(site_of("x " * MEGABYTE)) <= 300
-    before = decoding._site_of.cache_info().currsize
+    before = decoding._origin_of.cache_info().currsize
     assert site_of("z " * MEGABYTE) == site_of("z " * 2 * MEGABYTE)
-    assert decoding._site_of.cache_info().currsize == before + 1
+    assert decoding._origin_of.cache_info().currsize == before + 1
 
 
 # -- HTML ----------------------------------------------------------------------------------------------

@@ -106,7 +106,8 @@ def _verdicts(world: "World", outcomes: dict[int, list[Committed]]) -> list[str]
         return by_id.get(header(came.record, ORIGINAL))
 
     is_split = world.plan.scope == "partition"
-    return verdicts(world.made, outcomes, world.settings.topics.output, original_of, is_split=is_split)
+    topics, rules = world.settings.topics, world.settings.sources.rules
+    return verdicts(world.made, outcomes, topics.output, original_of, rules, is_split=is_split)
 
 
 def _indexes(world: "World") -> list[str]:

@@ -7,7 +7,7 @@ equal. So the true verdict of a record is known without a second deduplicator, a
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,9 +81,14 @@ class Source:
         return Made(number, Record(key, value, headers, time), name, fingerprint, kind, is_ahead=is_ahead)
 
 
-def settings_for(bootstrap: str, topic_name: Callable[[str], str], **worker: Any) -> Settings:
-    """Settings under which an item brings its fingerprint."""
-    given = {"fingerprint": {"family": "given", "layout": "4 choose 1"}, "item": {"fingerprint": "fp"}}
+def settings_for(
+    bootstrap: str, topic_name: Callable[[str], str], sources: Mapping[str, Sequence[str]] | None = None, **worker: Any
+) -> Settings:
+    """Settings under which an item brings its fingerprint. `sources`: the rules for them."""
+    given: dict[str, Any] = {"sources": sources or {}} | {
+        "fingerprint": {"family": "given", "layout": "4 choose 1"},
+        "item": {"fingerprint": "fp"},
+    }
     return make_settings(bootstrap, topic_name, worker=worker, **given)
 
 

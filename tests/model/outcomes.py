@@ -6,12 +6,14 @@ sentences, each beginning with the short name of a guarantee of docs/operating.m
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
-from stream_dedup.worker.records import ORIGINAL, REASON, REFUSED, STORY, VERDICT
+from stream_dedup.worker.records import EVIDENCE, ORIGINAL, REASON, REFUSED, STORY, VERDICT
 from tests.model.broker import Committed
-from tests.model.items import ODD, Made
+from tests.model.items import ODD, Made, source_of
 from tests.model.log import Record
 
+_PREFERRED = "sources.prefer"
 _WINDOW = 7 * 24 * 3600 * 1000
 _SLACK = 3600 * 1000  # near the edge of the window either verdict is right
 
@@ -54,6 +56,7 @@ def verdicts(
     outcomes: Mapping[int, Sequence[Committed]],
     output: str,
     original_of: Callable[[Committed], Made | None],
+    rules: Mapping[str, str] = MappingProxyType({}),
     *,
     is_split: bool = False,
     forgettable: Collection[int] = frozenset(),
@@ -61,7 +64,8 @@ def verdicts(
     """Check that each verdict follows from the records committed before it, or with it, in the same task.
 
     `output`: the topic of records that are let through. `original_of` finds the record that a verdict names.
-    `is_split`: each partition is a task. `forgettable`: the numbers of originals that may have been forgotten.
+    `rules`: those for sources, by source. `is_split`: each partition is a task. `forgettable`: the numbers of originals
+    that may have been forgotten.
     """
     wrong: list[str] = []
     first: dict[tuple[int, int], tuple[Made, Committed]] = {}
@@ -75,7 +79,10 @@ def verdicts(
     for moment, number in ordered:
         one, came = made[number], outcomes[number][0]
         task = one.place[1] if is_split else 0
-        verdict = header(came.record, VERDICT)
+        verdict, rule = header(came.record, VERDICT), rules.get(source_of(one.id), "")
+        is_preferred = rule == "prefer" and _PREFERRED in header(came.record, EVIDENCE)
+        if verdict == "duplicate" and (came.topic == output) != (rule == "pass"):
+            wrong.append(f"rule: {one} is a duplicate of {rule or 'no'} rule, and went to {came.topic}")
         if verdict in ("duplicate", "update"):
             original, named = original_of(came), header(came.record, ORIGINAL)
             found = outcomes.get(original.number) if original is not None else None
@@ -86,13 +93,13 @@ def verdicts(
                 wrong.append(f"original: {one} was {what} {original}, which was not let through before it")
             elif header(came.record, STORY) != header(found[0].record, STORY):
                 wrong.append(f"story: {one} has another story than its original {original}")
-            elif (is_split and original.place[1] != one.place[1]) or not _is_same(original, one, verdict):
+            elif (is_split and original.place[1] != one.place[1]) or not _is_same(original, one, verdict, is_preferred):
                 wrong.append(f"verdict: {one} was {what} {original}, which is another article")
         elif header(came.record, STORY) != (one.id if verdict == "unique" else ""):
             wrong.append(f"story: {one} was {verdict}, and has the story {header(came.record, STORY)!r}")
-        elif verdict == "unique" and one.fingerprint:
+        if (verdict == "unique" or is_preferred) and one.fingerprint:
             key = task, one.fingerprint
-            if key in first:
+            if key in first and (verdict == "unique" or rules.get(source_of(first[key][0].id)) == "prefer"):
                 before, was = first[key]
                 # Within one transaction the order is not known here.
                 either = {before.id, one.id} if was.moment == moment else {before.id}
@@ -120,7 +127,9 @@ def _is_later(original: Made, one: Made) -> bool:
     return original.place[:2] == one.place[:2] and original.place[2] >= one.place[2]
 
 
-def _is_same(original: Made, one: Made, verdict: str) -> bool:
+def _is_same(original: Made, one: Made, verdict: str, is_preferred: bool) -> bool:
     if not one.fingerprint:
         return True  # a real item, about which nothing is known
-    return original.id == one.id if verdict == "update" else original.fingerprint == one.fingerprint
+    return (
+        original.id == one.id if verdict == "update" and not is_preferred else original.fingerprint == one.fingerprint
+    )

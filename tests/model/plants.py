@@ -1,4 +1,5 @@
-"""Bugs to plant in the worker: five that each break the commit protocol in one place, and one that ends the worker.
+"""Bugs to plant in the worker: five that each break the commit protocol in one place, one that ends the worker, and one
+of a rule for sources.
 
 Each is a context manager; within it the worker has the bug. The model must find them all, or it proves nothing.
 """
@@ -9,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kafka.structs import ConsumerGroupMetadata
+from msgspec import structs
 
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.kafka import client, errors
@@ -120,11 +122,30 @@ def young_partition_ends_worker() -> Iterator[None]:
 
 
 # Name -> the bug, the themes in which it shows, and the guarantee that it breaks.
+class _PrefersAgain(Index):
+    """Each item is judged as if no preferred copy had come, so another one goes out."""
+
+    def __init__(self, settings: Settings, before: Index | None = None) -> None:
+        super().__init__(settings, before)
+        self._preferred = self._preferred[:0]
+
+    def prepare(self, items: Any) -> Any:
+        return super().prepare([self._elsewhere(item) for item in items])
+
+    @staticmethod
+    def _elsewhere(item: Any) -> Any:
+        """The item, from another host of its site: no copy of it has come from there."""
+        return (
+            structs.replace(item, source=f"{item.id}.1.example") if getattr(item, "source", "") == "1.example" else item
+        )
+
+
 PLANTS: Mapping[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[str, ...], str]] = {
     "commit before flush": (commit_before_flush, ("broker errors", "crashes"), "lost"),
     "apply kept after an abort": (_indexes(_WithoutRollback), ("broker errors", "zombies"), "original"),
     "stale offsets": (stale_offsets, ("crashes", "zombies"), "twice"),
     "no fencing": (no_fencing, ("zombies",), "twice"),
+    "preferred again": (_indexes(_PrefersAgain), ("calm", "crashes"), "verdict"),
     "overlay missing": (_indexes(_AppliesLate), ("crashes",), "verdict"),
     "young partition ends the worker": (young_partition_ends_worker, ("partitions added",), "ended"),
 }

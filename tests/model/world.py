@@ -45,9 +45,10 @@ _ERRORS: Mapping[str, Callable[[], Exception]] = {
 
 
 @lru_cache
-def settings_of(scope: str, batch_items: int) -> Settings:
+def settings_of(scope: str, batch_items: int, has_rules: bool) -> Settings:
+    rules = {"pass": ["0.example"], "prefer": ["1.example"]} if has_rules else {}
     times = {"session_timeout": "3s", "transaction_timeout": "6s"}
-    return settings_for("model:9092", str, scope=scope, batch_items=batch_items, **times)
+    return settings_for("model:9092", str, rules, scope=scope, batch_items=batch_items, **times)
 
 
 class Index(Deduplicator):
@@ -154,7 +155,7 @@ class World:
         self.excuses: set[str] = set()  # why workers may end with an error
         self.simulation = Simulation(plan.seed)
         self.broker = Broker(self.simulation)
-        self.settings = settings_of(plan.scope, plan.batch_items)
+        self.settings = settings_of(plan.scope, plan.batch_items, plan.seed % 2 == 1)
         self.data = random.Random(plan.seed + 1)
         self.source = Source(self.data, odd=plan.odd, wild=plan.wild)
         self.made: dict[int, Made] = {}

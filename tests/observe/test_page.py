@@ -244,3 +244,15 @@ def test_warnings_about_the_input_are_shown(watched: Watched) -> None:
     text = words(watched)
     assert "Looks wrong: No item has a text" in text
     assert "Looks wrong: All dates lie in January 1970" in text
+
+
+def test_rules_for_sources_are_counted_and_their_items_shown() -> None:
+    with Watched(sources={"pass": ["gazette.example"], "ignore": ["ads.example"]}) as watched:
+        watched.judge([FIRST, COPY, msgspec.structs.replace(FIRST, id="c-3", source="ads.example")])
+        text, metrics = words(watched), get(watched, "/metrics")[2]
+    assert "let through by [sources] pass 1 " in text
+    assert "let through by [sources] ignore 1 " in text
+    assert "[sources] prefer" not in text, "no source is preferred"
+    assert "Let through: its source is never held back; sources.pass." in text
+    assert 'stream_dedup_source_rules_total{rule="pass"} 1.0' in metrics
+    assert 'stream_dedup_source_rules_total{rule="prefer"} 0.0' in metrics

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.dedup import rule
+from stream_dedup.dedup.sources import REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.scheme import Scheme
@@ -234,6 +235,8 @@ class Stream:
         self.is_plain = settings.decision.rule == "jaccard" or self.scheme.layout is not None
         self.window = settings.window.length_ms
         self.clocks, self.passages, self.known = Clocks(self.window), Passages(), list[Known]()
+        drops = ("version", "revised") if settings.policy.updates == "drop" else ()
+        self.held = ("same id", "same text", "nothing new", *drops)
         self.added, self.forgotten = list[Known](), list[tuple[int, int]]()
         """What the changelog gets: the originals, and the names that are forgotten behind so many of them."""
 
@@ -246,23 +249,43 @@ class Stream:
         now = self.clocks.read(item.time, item.partition, latest)
         if is_tombstone:
             return self._withdraw(item, new, now)
+        rule = self._rule(item.host or item.source)
+        if rule == "ignore":
+            return Verdict(item.id, Kind.UNIQUE, Stage.POLICY, True, reason=REASONS[rule], story=item.id)
         if new.is_empty:
             return Verdict(item.id, Kind.BAD, Stage.NONE, False, reason=str(self.scheme.empty_item))
         candidates = self._candidates(new.keys, now)
         recurring = self.passages.recurring(new, now, self.window)
         pairs = [compare(item, new, one.print, self.scheme, self._apart(one, now), recurring) for one in candidates]
         outcome, best, logit = self._decide(pairs)
-        verdict = self._verdict(item, new, outcome, logit, candidates, pairs, best)
+        if rule == "prefer" and outcome in self.held and not self._has_come(candidates, pairs, best):
+            outcome = "preferred"
+        verdict = self._verdict(item, new, outcome, logit, candidates, pairs, best, rule)
         drops = self.settings.policy.updates == "drop"
         if outcome == "version" and not drops:
             self._forget(candidates[best].version)
         is_another = outcome in ("new", "different")
-        if is_another or (outcome in ("version", "revised") and not drops):
+        if is_another or outcome == "preferred" or (outcome in ("version", "revised") and not drops):
             self.known.append(Known(item, new, now, is_another, verdict.story))
             self.added.append(self.known[-1])
         if is_another:
             self.passages.add(new, now, self.window)
         return verdict
+
+    def _rule(self, host: str) -> str:
+        """The rule that names the host or, else, the nearest domain around it."""
+        named = {name: rule for rule in REASONS for name in getattr(self.settings.sources, rule)}
+        around = [name for name in named if host == name or ("." in name and host.endswith(f".{name}"))]
+        return named[max(around, key=len)] if around else ""
+
+    def _has_come(self, candidates: list[Known], pairs: list[Similar], best: int) -> bool:
+        """Whether a reader has the article from the item's own source or a preferred one."""
+        ours = [
+            s.same_source or one.item.source in self.settings.sources.prefer
+            for one, s in zip(candidates, pairs, strict=True)
+        ]
+        same = [k == best or is_repeat(s) or self._is_kin(s) for k, s in enumerate(pairs)]
+        return any(map(min, ours, same))
 
     def _candidates(self, keys: list[int], now: Moment) -> list[Known]:
         """Each key gives the newest originals that have it; of all these, the twelve that share the rarest keys."""
@@ -297,12 +320,15 @@ class Stream:
         """By plain similarity."""
         return s.within_hamming if not np.isnan(s.distance) else bool(s.body >= F32(self.settings.decision.body))
 
+    def _is_kin(self, s: Similar) -> bool:
+        """The same article."""
+        return self._is_alike(s) if self.is_plain else kinship_of(s) >= 0 and not is_another_event(s)
+
     def _decide(self, pairs: list[Similar]) -> tuple[str, int, Any]:
         """The outcome, the candidate that decides, and the log-odds of novelty against it."""
         if not pairs:
             return "new", -1, NAN
-        is_kin = self._is_alike if self.is_plain else lambda s: kinship_of(s) >= 0 and not is_another_event(s)
-        versions = [k for k, s in enumerate(pairs) if s.same_id and (s.same_source or is_kin(s))]
+        versions = [k for k, s in enumerate(pairs) if s.same_id and (s.same_source or self._is_kin(s))]
         # 1. The same id and the same words.
         for k, s in enumerate(pairs):
             if s.same_id and s.same_text:
@@ -332,7 +358,7 @@ class Stream:
         if self.is_plain:
             return "different", best, NAN
         best = int(np.argmax([kinship_of(s) for s in pairs]))
-        return "revised" if is_kin(pairs[best]) else "different", best, logits[best]
+        return "revised" if self._is_kin(pairs[best]) else "different", best, logits[best]
 
     def _forget(self, name: int) -> None:
         """Forget all originals of an id, or a version."""
@@ -352,7 +378,15 @@ class Stream:
         return Original(one.item.id, one.moment.time, one.item.partition, one.item.offset)
 
     def _verdict(
-        self, item: Item, new: Print, outcome: str, logit: Any, candidates: list[Known], pairs: list[Similar], best: int
+        self,
+        item: Item,
+        new: Print,
+        outcome: str,
+        logit: Any,
+        candidates: list[Known],
+        pairs: list[Similar],
+        best: int,
+        rule_of_source: str,
     ) -> Verdict:
         if outcome == "new":
             return Verdict(item.id, Kind.UNIQUE, Stage.NONE, True, story=item.id)
@@ -367,10 +401,13 @@ class Stream:
             "nothing new": (Kind.DUPLICATE, alike, False, ""),
             "version": (Kind.UPDATE, Stage.POLICY, updates != "drop", f"same id, {told}; policy.updates = {updates}"),
             "revised": (Kind.UPDATE, alike, updates != "drop", ""),
+            "preferred": (Kind.UPDATE, Stage.POLICY, True, REASONS["prefer"]),
             "different": (Kind.UNIQUE, Stage.NONE, True, ""),
         }[outcome]
         if outcome == "revised" and updates == "drop":
             reason = "the same article with something new; policy.updates = drop"
+        if rule_of_source == "pass" and not forward:
+            stage, forward, reason = Stage.POLICY, True, REASONS["pass"]
         adds = additions(item, new, known.print) if kind is Kind.UPDATE and not self.scheme.layout else None
         original, nearest = self._original(known), None
         if kind is Kind.UNIQUE:

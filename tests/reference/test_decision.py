@@ -16,6 +16,7 @@ from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.similarity import compare as product_compare
+from stream_dedup.dedup.sources import rule_of
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -45,6 +46,13 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "fingerprint": {"family": "simhash", "bits": 128, "layout": "8 choose 2", "hamming": 6, "features": "tokens"},
         "policy": {"updates": "drop"},
     },
+    "sources": {"sources": {"pass": ["a.example"], "ignore": ["forms.example"], "prefer": ["c.example"]}},
+    "preferred jaccard": {
+        "sources": {"prefer": ["A.example", "c.example"]},
+        "decision": {"rule": "jaccard"},
+        "policy": {"updates": "drop"},
+    },
+    "preferred": {"sources": {"prefer": ["c.example"], "pass": ["a.example"]}, "policy": {"updates": "drop"}},
     "given": {"fingerprint": {"family": "given"}, "item": {"fingerprint": "phash"}},
 }
 NAMES = [*FLOATS, *FLAGS, "smaller_size"]
@@ -131,7 +139,7 @@ def test_every_verdict_and_its_evidence_are_those_of_the_specification(name: str
     draw, settings = Random(f"{name}{seed}"), load_settings(**SETTINGS[name])
     items = stream(draw, 220, given_bits=name == "given")
     reference, latest, start, told = Stream(settings), 1_700_000_000_000 + 150 * 24 * HOUR, 0, set[str]()
-    waiting, crowded = 0, 0
+    waiting, crowded, rules = 0, 0, set[str]()
     with Deduplicator(settings) as dedup:
         while start < len(items):
             part = items[start : start + draw.choice([1, 2, 7, 40, 90])]
@@ -144,8 +152,10 @@ def test_every_verdict_and_its_evidence_are_those_of_the_specification(name: str
             for item, verdict in zip(part, batch.verdicts, strict=True):
                 assert verdict == reference.judge(item, latest), item
                 told.add(f"{verdict.kind} {verdict.stage}")
+                rules.add(rule_of(verdict.reason))
                 crowded += verdict.evidence is not None and verdict.evidence.candidates == 12
             check(batch.delta, reference)
             start += len(part)
     assert len(told) >= 7, told
+    assert rules - {""} == SETTINGS[name].get("sources", {}).keys()
     assert crowded > 10 or name != "default"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import DefaultPartitioner
 
+from stream_dedup.dedup.sources import REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import Topic
@@ -105,6 +106,14 @@ def test_an_update_let_through_differs_from_one_held_back() -> None:
     assert (copy.topic, held.topic) == ("out", "dup")
     assert was_held_back(copy)
     assert was_held_back(held)
+
+
+def test_a_duplicate_that_a_rule_lets_through_names_its_original() -> None:
+    passed = msgspec.structs.replace(HELD, forward=True, stage=Stage.POLICY, reason=REASONS["pass"])
+    sent = one(outgoing(settings=SHADOW), record(), passed, 0)
+    assert sent.topic == "out"
+    assert ("dedup-original", "1é".encode()) in sent.headers
+    assert not was_held_back(sent)
 
 
 @pytest.mark.parametrize(("reason", "value"), [("too-large: x", b"v"), ("refused: x", b"v"), ("no-key: x", None)])

@@ -8,6 +8,8 @@ from stream_dedup.settings import load_settings
 from stream_dedup.worker.trial import EXAMPLES, Trial
 from tests.worker.support import START, article, made_up
 
+TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
+
 
 def record(offset: int, value: bytes) -> Record:
     return Record("news", 0, offset, START + 60_000 * offset, None, value, ())
@@ -33,9 +35,8 @@ def test_examples_cover_different_originals_and_rare_stages() -> None:
     with Trial(load_settings(), "news") as trial:
         trial.judge([record(offset, value) for offset, value in enumerate(values)])
         others = trial.result()
-    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
     # One article fills the feed with its copies.
-    values += [article(f"flood-{i}", text, "Elm bridge opens", f"{i}.example") for i in range(300)]
+    values += [article(f"flood-{i}", TEXT, "Elm bridge opens", f"{i}.example") for i in range(300)]
     with Trial(load_settings(), "news") as trial:
         trial.judge([record(offset, value) for offset, value in enumerate(values)])
         result = trial.result()
@@ -52,13 +53,23 @@ def test_examples_cover_different_originals_and_rare_stages() -> None:
 
 
 def test_a_reason_counts_the_new_words() -> None:
-    text = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
     values = [
-        article("1", text, "Elm bridge opens"),
-        article("2", f"{text} Later two ferries and a brass band greeted them.", "Elm bridge opens", "b"),
+        article("1", TEXT, "Elm bridge opens"),
+        article("2", f"{TEXT} Later two ferries and a brass band greeted them.", "Elm bridge opens", "b"),
     ]
     with Trial(load_settings(), "news") as trial:
         trial.judge([record(offset, value) for offset, value in enumerate(values)])
         [example] = trial.result().examples
     assert "1 minute later" in example.reason
     assert re.search(r"\d new words \(novelty 0\.[0-3]\d; let through from 0\.40 on\)", example.reason)
+
+
+def test_what_the_rules_for_sources_let_through_is_counted() -> None:
+    values = [
+        article(name, TEXT, "Elm bridge opens", source)
+        for name, source in zip("1234", ("a", "b", "c", "a"), strict=True)
+    ]
+    with Trial(load_settings(sources={"pass": ["a"], "prefer": ["b"], "ignore": ["c"]}), "news") as trial:
+        trial.judge([record(offset, value) for offset, value in enumerate(values)])
+        result = trial.result()
+    assert (result.rules, result.held_back) == ({"prefer": 1, "ignore": 1, "pass": 1}, 0)

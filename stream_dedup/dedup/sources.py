@@ -1,0 +1,66 @@
+"""The rules for sources ([sources]): which one an item falls under, and what the verdict says then.
+
+`ignore` acts before an item is judged, `prefer` while it is (`has_come` in judge.c), because it decides what is
+remembered, and `pass` on the verdict alone: other items are judged as without it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.news.item import Item
+from stream_dedup.settings import SourceSettings
+
+NO_RULE, PASS, IGNORE, PREFER = "", "pass", "ignore", "prefer"
+REASONS = {
+    PASS: "its source is never held back; sources.pass",
+    IGNORE: "its source is neither compared nor remembered; sources.ignore",
+    PREFER: "its source is preferred to those that had the article; sources.prefer",
+}
+"""The reason of a verdict that a rule has changed."""
+_RULES = {reason: rule for rule, reason in REASONS.items()}
+
+
+class SourceRules:
+    """Finds the rule of an item.
+
+    >>> rules = SourceRules(SourceSettings(prefer=["wire.example"], ignore=["ads.wire.example", "Elm Valley Wire"]))
+    >>> hosts = ["ads.wire.example", "a.ads.wire.example", "sport.wire.example"]
+    >>> items = [Item("1", "", "", "wire.example", 0, host=host) for host in hosts]
+    >>> rules.of([*items, Item("2", "", "", "elm valley wire", 0)])
+    ['ignore', 'ignore', 'prefer', 'ignore']
+    """
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._rules = settings.rules
+
+    def of(self, items: Sequence[Item]) -> list[str]:
+        """The rule of each item, or `NO_RULE`. O(labels of the host) each."""
+        return [self._of((item.host or item.source).lower()) for item in items] if self._rules else [""] * len(items)
+
+    def _of(self, host: str) -> str:
+        name = host
+        while name not in self._rules and "." in name:
+            name = name.partition(".")[2]
+        # The end of a domain is no name: a rule for "news" is not one for all of *.news.
+        return self._rules.get(name, NO_RULE) if name == host or "." in name else NO_RULE
+
+    def preferred(self, scheme: Scheme) -> NDArray[np.uint64]:
+        """The sources in the signatures of preferred items, (n,) uint64: those of whole sites."""
+        from stream_dedup.news.decode import site_of  # loads the table of public suffixes
+
+        names = [name for name, rule in self._rules.items() if rule == PREFER]
+        return np.array(sorted({scheme.identity(site_of(name)) for name in names}), np.uint64)
+
+
+def rule_of(reason: str) -> str:
+    """The rule that has changed a verdict with this reason, or `NO_RULE`."""
+    return _RULES.get(reason, NO_RULE)
+
+
+def count_rules(reasons: Iterable[str]) -> dict[str, int]:
+    """How many verdicts each rule has changed; rules that have changed none are missing."""
+    found = [rule for reason in reasons if (rule := rule_of(reason))]
+    return {rule: found.count(rule) for rule in REASONS if rule in found}
