@@ -137,7 +137,7 @@ def run_demo(
     """
     create_topics(settings, _PARTITIONS)
     worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
-    feed = Feed(settings, screen.told(records), rate, stop)
+    feed = Feed(settings, screen.announced(records), rate, stop)
     pool = ThreadPoolExecutor(2, thread_name_prefix="demo")
     work = pool.submit(worker.run, stop), pool.submit(feed.run)
     judged, last_verdict = 0, time.monotonic()

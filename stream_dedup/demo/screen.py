@@ -64,7 +64,7 @@ class Screen(Observer):
         self.otherwise: Counter[str] = Counter()
         """Those of them that were decided otherwise, by kind and verdict."""
 
-    def told(self, records: "Iterable[Record]") -> "Iterator[Record]":
+    def announced(self, records: "Iterable[Record]") -> "Iterator[Record]":
         """Pass on the records of a feed of one partition, and remember what their authors meant."""
         for record in records:
             self._meant.append(record.meant)

@@ -152,8 +152,8 @@ def test_the_items_of_a_demo_are_dated_in_the_days_before_their_timestamps() -> 
 def otherwise(records: Iterable[tuple[bytes | None, bytes]]) -> tuple[int, Counter[str]]:
     """Judge records; return their number, and how many were decided otherwise than meant, by kind and verdict."""
     screen, decode = Screen(), Decoder(load_settings().item)
-    told = list(screen.told(Record(key, value, 0, meant(value)) for key, value in records if value))
-    items = [decode(record.value, record.key, 0) for record in told]
+    announced = list(screen.announced(Record(key, value, 0, meant(value)) for key, value in records if value))
+    items = [decode(record.value, record.key, 0) for record in announced]
     with Deduplicator() as dedup:
         for first in range(0, len(items), 40):
             batch = dedup.judge(items[first : first + 40])
