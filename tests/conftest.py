@@ -1,4 +1,5 @@
-"""What every test may ask for: a real Kafka (`kafka`, one broker for the whole run) and fresh topic names.
+"""What every test may ask for: a real Kafka (`kafka`, one broker for the whole run), fresh topic names, and a page of a
+real Chromium, which CI installs; elsewhere its tests are skipped if it is missing.
 
 A test that uses `kafka` carries `@pytest.mark.kafka`. Where the broker cannot be had (no network at its first
 download), such a test is skipped, with the reason; under CI=true nothing is skipped, a skip is a failure.
@@ -6,6 +7,7 @@ download), such a test is skipped, with the reason; under CI=true nothing is ski
 
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.debian import apt
+
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
     from tests.broker import EmbeddedKafka
 
 # The first example fills caches, and the machine is busy: a deadline would measure that.
@@ -94,3 +100,32 @@ def small_tree() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("stream_dedup.index.hybrid.RECENT_ROWS", 16)
         yield
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Return the path of Chromium."""
+    path = shutil.which("chromium")
+    if path is None and IN_CI and os.geteuid() == 0:
+        apt(["update", "-q"], ["install", "-qy", "--no-install-recommends", "chromium"])
+        path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("there is no chromium; install it: apt-get install chromium")
+    return path
+
+
+@pytest.fixture(scope="module")  # playwright runs an event loop in this thread, which other modules must not share
+def browser(chromium: str) -> "Iterator[Browser]":
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: "Browser") -> "Iterator[Page]":
+    page = browser.new_page()
+    yield page
+    page.close()

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 pytest.importorskip("material", reason="needs the extra docs")
 ROOT = Path(__file__).parents[1]
@@ -82,3 +86,39 @@ def test_a_broken_link_or_anchor_fails(tmp_path: Path, link: str, said: str) -> 
     page = tmp_path / "docs" / "glossary.md"
     page.write_text(f"{page.read_text('utf-8')}\n{link}\n")
     assert said in build(tmp_path, tmp_path / "site")
+
+
+# Some of the questions in other words.
+TYPED = {
+    "exclude a source": "can-i-exclude-a-source",
+    "per customer": "can-i-deduplicate-per-language-or-per-customer",
+    "hold for N seconds": "can-it-hold-back-an-item-for-some-seconds-and-wait-for-a-better-one",
+    "why was this dropped": "why-was-this-item-dropped",
+    "memory for 2 million a day": "how-much-memory-do-2-million-articles-a-day-need",
+    "tuning": "can-i-tune-how-strict-it-is",
+    "gdpr removal": "can-i-delete-an-article-for-gdpr",
+    "how fast": "how-fast-is-it-in-items-a-second",
+}
+SEARCH = """question => {
+    const toggle = document.querySelector("#__search")
+    toggle.checked = true
+    toggle.dispatchEvent(new Event("change"))
+    const field = document.querySelector("[data-md-component=search-query]")
+    field.focus()
+    field.value = question
+    field.dispatchEvent(new Event("keyup"))
+}"""
+FOUND = """anchor => [...document.querySelectorAll(".md-search-result__item")].slice(0, 3).some(
+    result => result.querySelector(`a[href*="can-it.html"][href$="#${anchor}"]`)
+)"""
+
+
+def test_each_plain_question_as_typed_finds_its_answer_among_the_first_three(tmp_path: Path, page: "Page") -> None:
+    assert build(ROOT, tmp_path) == ""
+    questions = re.findall(r"^### (.+)$", (ROOT / "docs" / "can-it.md").read_text("utf-8"), re.M)
+    assert len(questions) >= 30
+    anchors = {question: re.sub(r"[^\w -]", "", question).lower().replace(" ", "-") for question in questions}
+    page.goto((tmp_path / "index.html").as_uri())
+    for question, anchor in (anchors | TYPED).items():
+        page.evaluate(SEARCH, question)
+        page.wait_for_function(FOUND, arg=anchor, timeout=10_000)

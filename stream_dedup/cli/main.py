@@ -125,7 +125,7 @@ def _global_options(
 
 
 _NO_MEMORY = (
-    "out of memory or threads. {}Give the process more memory (`stream-dedup plan --items N` computes how much) or set "
+    "out of memory or threads. {}Give the process more memory (`stream-dedup plan --per-day N` says how much) or set "
     "a lower [worker] memory or a shorter [window] length; if there is enough, raise the limit of threads (ulimit -u, "
     "the container's pids limit)"
 )

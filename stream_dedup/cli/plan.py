@@ -1,6 +1,7 @@
-"""`stream-dedup plan`: recall and memory of the present index settings, and better settings to paste."""
+"""`stream-dedup plan`: the memory that a feed needs; recall and memory of the index, and better settings to paste."""
 
-from typing import TYPE_CHECKING, Annotated
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,7 +11,9 @@ from stream_dedup.cli.common import number, print_table
 
 if TYPE_CHECKING:
     from stream_dedup.evaluate.planner import Advice, Plan, Traffic
+    from stream_dedup.evaluate.sizing import Sizing
 
+_DAY = timedelta(days=1)
 _MIGRATION = """\
 These settings change the fingerprint scheme: the present changelog cannot be used with them. To keep what is
 remembered, put them into a new settings file with a new [topics] changelog. Then, while the workers run:
@@ -25,9 +28,21 @@ _LETTERS = (
 
 
 def plan_command(
+    per_day: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER", help="Items that come in a day, such as 200k or 2M (K, M, G: powers of 1000)."),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --per-day: the window, such as 7d. Default: window.length.")
+    ] = None,
+    share_held: Annotated[
+        float | None,
+        number("With --per-day: the share of the items that is held back. Default: 0, the safe side.", min=0, max=0.99),
+    ] = None,
     items: Annotated[
-        str, typer.Option(metavar="NUMBER", help="Originals in a window, such as 200k or 2M (K, M, G: powers of 1000).")
-    ] = "1M",
+        str | None,
+        typer.Option(metavar="NUMBER", help="Originals in a window, to plan recall and keys. Default: 1M."),
+    ] = None,
     recall: Annotated[
         float | None,
         number("Wanted recall of a copy at --threshold; default: that of the present settings.", min=0.01, max=0.9999),
@@ -48,31 +63,49 @@ def plan_command(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Most bytes for the index, merges included, such as 512M or 4G; the process takes 200M more. Default: "
-            "no limit.",
+            help="Most memory of the process ([worker] memory), such as 2G. Default: no limit.",
         ),
     ] = None,
-    id_bytes: Annotated[float, number("Mean length of an id.", min=1)] = 40.0,
+    id_bytes: Annotated[float | None, number("Mean length of an id. Default: 40.", min=1)] = None,
     body_shingles: Annotated[
         float | None, number("With verify = exact: mean distinct shingles of a body. Default: 500.", min=1)
     ] = None,
     config: common.ConfigOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Plan the index: recall, memory, and settings to paste.
+    """Plan memory and recall, and print settings to paste.
 
-    Prints first the recall and memory of the present settings, and last what each name of decision.novelty promises.
-    Proposes the cheapest others if the present ones miss the given recall, distance or memory.
+    How much memory does my feed need? --per-day answers: the setting to paste, whether it fits into --memory, and what
+    it costs if not.
+
+    Without it, plans the index for --items originals. Prints first the recall and memory of the present settings, and
+    last what each name of decision.novelty promises. Proposes the cheapest others if the present ones miss the given
+    recall, distance or memory.
 
     Plans the number of anchors; without anchors bands and rows; for family = simhash or given the Hamming distance and
     the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of the pairs at --threshold
     whose fingerprints are within the distance. docs/operating.md says how far measured recall is from the model.
     """
     from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate
+    from stream_dedup.evaluate.sizing import sizing
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
     from stream_dedup.settings import load_settings
 
-    settings = load_settings(config)
+    limit = None if memory is None else common.parse_size(memory)
+    given: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
+    if per_day is not None and limit is not None:
+        given["worker"] = {"memory": limit}  # one that is too small for any worker is refused
+    settings = load_settings(config, **given)
+    of_index = {"--items": items, "--recall": recall, "--threshold": threshold, "--hamming": hamming}
+    of_index |= {"--id-bytes": id_bytes, "--body-shingles": body_shingles}
+    if per_day is not None:
+        wrong = {
+            f"{name} plans the index, and --per-day the memory: leave one of them out": value is not None
+            for name, value in of_index.items()
+        }
+        common.refuse_all(wrong, typer.BadParameter)
+        _print_sizing(sizing(settings, common.parse_count(per_day), share_held or 0.0, limit), as_json)
+        return
     fingerprint, decision = settings.fingerprint, settings.decision
     unknown = (
         "has no meaning for family = 'given': how far apart your fingerprints of near-duplicates are is unknown; give "
@@ -80,6 +113,8 @@ def plan_command(
     )
     is_given = fingerprint.family == "given"
     wrong = {
+        "--window goes with --per-day": window is not None,
+        "--share-held goes with --per-day": share_held is not None,
         "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out": (
             body_shingles is not None and fingerprint.verify != "exact"
         ),
@@ -93,14 +128,13 @@ def plan_command(
         ),
     }
     common.refuse_all(wrong, typer.BadParameter)
-    originals = common.parse_count(items)
+    originals = common.parse_count(items or "1M")
     most = ROWS_OF_AN_INDEX if fingerprint.family == "minhash" else MOST_FINGERPRINTS
     if not 0 < originals <= most:
         raise typer.BadParameter(f"--items is {originals}; it must be from 1 to {most}, the most that can be planned")
-    traffic = Traffic(originals, id_bytes, BODY_SHINGLES if body_shingles is None else body_shingles)
+    traffic = Traffic(originals, id_bytes or 40.0, BODY_SHINGLES if body_shingles is None else body_shingles)
     if threshold is not None:
         decision = decision.model_copy(update={"body": threshold})
-    limit = None if memory is None else common.parse_size(memory)
     console = common.CleanConsole(soft_wrap=True)
     if not as_json:  # first, because `advise` may raise
         console.print("PRESENT SETTINGS")
@@ -115,6 +149,36 @@ def plan_command(
         _print_promises(console, decision.threshold)
     if fingerprint.shingle_letters:
         console.print(_LETTERS)
+
+
+def _print_sizing(found: "Sizing", as_json: bool) -> None:
+    less = "" if found.fits or not found.given else found.window(found.fitting)
+    if as_json:
+        common.print_json({"sizing": found, "fits": found.fits, "settings": found.toml(), "instead": less})
+        return
+    console = common.CleanConsole(soft_wrap=True)
+    days = found.length / _DAY
+    console.print(f"{found.originals:,} originals are remembered in {days:g} days. They need {_gib(found.memory)}.")
+    if found.given:
+        fits = "That fits into" if found.fits else "That does not fit into"
+        console.print(f"{fits} {_gib(found.given)}, which has room for {found.room:,}.")
+    console.print(f"\nPaste, and give the container this memory:\n\n{found.toml()}", markup=False)
+    if less:
+        console.print(
+            f"Or keep {_gib(found.given or 0)}, and paste\n\n{less}\nIt costs the copies that come more than "
+            f"{found.fitting / _DAY:.1f} days after their article: they are let through again. (In labelled news they "
+            "came within 13 hours.)",
+            markup=False,
+        )
+
+
+def _gib(count: int) -> str:
+    """Format a memory as the table of deploy/README.md does.
+
+    >>> _gib(2**33), _gib(700 * 2**20)
+    ('8 GiB', '0.6836 GiB')
+    """
+    return f"{count / 2**30:.4g} GiB"
 
 
 def _print_promises(console: "Console", present: float) -> None:
@@ -139,8 +203,8 @@ def _recall(value: float | None) -> str:
 
 
 def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: "Plan") -> None:
-    from stream_dedup.index.footprint import BOOKKEEPING, MEMORY_SLACK
-    from stream_dedup.settings.memory import needed, sized
+    from stream_dedup.index.footprint import BOOKKEEPING
+    from stream_dedup.settings.memory import sized
 
     takes, settings = plan.takes, ", ".join(f"{name} = {value!r}" for name, value in plan.settings.items())
     found = "" if plan.recall is None else f"; recall at body Jaccard {threshold:g}: {plan.recall:.3f}"
@@ -151,7 +215,7 @@ def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: 
         f"bytes an original: {takes.record_bytes} signature {body}+ {takes.keys} keys × {takes.key_bytes:.2f} "
         f"+ {takes.id_bytes:g} id + {BOOKKEEPING} = {takes.bytes_per_item:.0f}\n"
         f"memory for {traffic.items:,} originals: {sized(plan.memory)}, at most {sized(plan.peak)} while tables merge\n"
-        f"[worker] memory, with batches and the allocator: {sized(needed(MEMORY_SLACK * plan.peak))}\n"
+        f"[worker] memory, with batches and the allocator: {sized(plan.process)}\n"
     )
 
 
@@ -160,7 +224,7 @@ def _print_advice(console: Console, traffic: "Traffic", advice: "Advice") -> Non
 
     asked = [] if advice.recall is None else [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"]
     asked += [] if advice.hamming is None else [f"within {advice.hamming} bits"]
-    asked += [] if advice.memory is None else [f"at most {sized(advice.memory)}"]
+    asked += [] if advice.memory is None else [f"[worker] memory of at most {sized(advice.memory)}"]
     console.print(f"REQUESTED: {traffic.items:,} originals, {', '.join(asked)}\n")
     if advice.proposed:
         console.print("PROPOSED")

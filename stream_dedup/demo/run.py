@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stream_dedup.dedup.verdict import Kind
@@ -34,18 +34,21 @@ _FLUSH_RECORDS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of the feed: key, value and timestamp in ms."""
+    """A record of the feed: key, value, timestamp in ms, and what its author meant ("": unknown)."""
 
     key: bytes | None
     value: bytes | None
     time: int
+    meant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
     """Counts of a run: items = unique + duplicate + update + bad + tombstone, as committed.
 
-    read_*: records read back from the topics. judged_us: µs to decode and judge one item, on average.
+    read_*: records read back from the topics. judged_us: µs to decode and judge one item, on average. with_meaning:
+    items of which the feed knows what their authors meant; otherwise: how many of them were decided otherwise, by what
+    they are and their verdict.
     """
 
     items: int
@@ -60,6 +63,8 @@ class DemoResult:
     read_output: int
     read_duplicates: int
     read_dead_letters: int
+    with_meaning: int = 0
+    otherwise: dict[str, int] = field(default_factory=dict)
 
 
 class Feed:
@@ -132,7 +137,7 @@ def run_demo(
     """
     create_topics(settings, _PARTITIONS)
     worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
-    feed = Feed(settings, records, rate, stop)
+    feed = Feed(settings, screen.announced(records), rate, stop)
     pool = ThreadPoolExecutor(2, thread_name_prefix="demo")
     work = pool.submit(worker.run, stop), pool.submit(feed.run)
     judged, last_verdict = 0, time.monotonic()
@@ -160,7 +165,10 @@ def run_demo(
     outputs = [count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)]
     times = round(screen.seconds, 3), round(screen.items_per_second, 1), round(screen.judged_us, 1)
     unique, duplicate, update, bad, tombstone = (screen.counts[kind] for kind in kinds)
-    result = DemoResult(screen.judged, unique, duplicate, update, bad, tombstone, *times, *outputs)
+    counts = screen.judged, unique, duplicate, update, bad, tombstone
+    otherwise = dict(screen.otherwise.most_common())
+    output, duplicates, dead = outputs
+    result = DemoResult(*counts, *times, output, duplicates, dead, screen.with_meaning, otherwise)
     if sum(outputs) != result.items:
         raise StreamError(f"not every item came out exactly once: {result}")
     return result

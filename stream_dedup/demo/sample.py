@@ -1,19 +1,23 @@
 """Make up a news feed that behaves like a syndicated one: the made-up feed of `make run`, `feed` and the tests.
 
 `sample_feed` makes items, as dicts with id, title, text, source, url, published and `kind`, in the order of their
-publication. `sample_records` makes Kafka records of them, a few of them broken. The same seed gives the same feed, and
-a longer feed begins with the shorter one.
+publication. `sample_records` makes Kafka records of them, a few of them broken, and `endless_records` does so without
+end. The same seed gives the same feed, and a longer feed begins with the shorter one.
 
-`kind` is the expected outcome, which the worker does not see:
+`kind` is what the author meant, and `MEANT` the verdicts that agree; the worker does not see it:
 
     fresh      a new story                    unique
     report     another newsroom's own words   unique
-    template   a machine's notice             unique: same form, but different names and figures
+    template   a machine's notice             let through: same form, but different names and figures
     copy       another site's copy            duplicate: unchanged, or with a different headline, byline, quotes
     cut        a copy without its tail        duplicate
-    boilerplate  a copy inside a whole page   duplicate: menus, cookie notice, related headlines
+    boilerplate  a copy inside a whole page   duplicate: menu, cookie settings, related headlines
     update     same id, more facts or a       update
                corrected name
+
+Nothing is in it whose right verdict people would argue about: no copies of a corrected story, no second event of a kind
+in one town, no notices under one headline. Nor are cookie notices in whole sentences, which the rule takes for news
+until three originals of a site have had one: tests/demo/test_demo.py measures how many such copies pass.
 """
 
 import heapq
@@ -29,6 +33,8 @@ from itertools import count as count_from
 from itertools import islice
 from typing import Any, TypeVar
 
+from stream_dedup.dedup.verdict import Kind
+
 Feed = dict[str, Any]
 T = TypeVar("T")
 
@@ -43,6 +49,20 @@ KINDS = {"copy": 52, "cut": 15, "boilerplate": 12, "update": 13, "report": 8}
 LANGUAGES = {"en": 76, "de": 7, "es": 6, "zh": 6, "ar": 5}
 TEMPLATES = 0.25  # share of the arrivals: notices come alone, stories with their copies
 SUFFIXES = (" - {}", " | {}", " – {}", " — {}", "")
+MEANT = {
+    "fresh": {Kind.UNIQUE},
+    "report": {Kind.UNIQUE},
+    # To a reader the weather of the same town with other figures may well be an update.
+    "template": {Kind.UNIQUE, Kind.UPDATE},
+    "copy": {Kind.DUPLICATE},
+    "cut": {Kind.DUPLICATE},
+    "boilerplate": {Kind.DUPLICATE},
+    "update": {Kind.UPDATE},
+    "broken": {Kind.BAD, Kind.TOMBSTONE},
+}
+"""The verdicts that do what the author of an item of a kind meant."""
+_ROUND_ITEMS = 400
+_ROUND_LENGTH = timedelta(days=2)  # between the first and the last of them, at most
 
 
 def sample_feed(count: int = 400, seed: int = 7, first_id: int = 1, start: datetime = START) -> Iterator[Feed]:
@@ -58,24 +78,50 @@ def sample_records(
     count: int = 400, seed: int = 7, first_id: int = 1, start: datetime = START
 ) -> Iterator[tuple[bytes | None, bytes]]:
     """Make `count` Kafka records (key, value); one in forty is broken, in each of the ways that feeds break."""
-    feed = sample_feed(count, seed, first_id, start)
-    for number in range(count):
-        item = next(feed)
+    return _records(sample_feed(count, seed, first_id, start))
+
+
+def endless_records(seed: int = 7) -> Iterator[tuple[bytes | None, bytes]]:
+    """Make Kafka records without end, of the last two days, as their timestamps are: else they look like a backfill.
+
+    The first 400 have the texts of `sample_records(400, seed)`.
+    """
+    newsroom = _Newsroom(seed, 1)
+    while True:
+        yield from _records(islice(newsroom.feed(datetime.now(UTC) - _ROUND_LENGTH), _ROUND_ITEMS))
+
+
+def meant(value: bytes) -> str:
+    """Return what the author of a record meant, a key of `MEANT`.
+
+    >>> [meant(value) for value in (b'{"kind": "copy"}', b'{"kind": "co', b"")]
+    ['copy', 'broken', 'broken']
+    """
+    try:
+        return str(json.loads(value)["kind"])
+    except ValueError:
+        return "broken"
+
+
+def _records(feed: Iterator[Feed]) -> Iterator[tuple[bytes | None, bytes]]:
+    broken = 0
+    for number, item in enumerate(feed):
         value = json.dumps(item, ensure_ascii=False).encode()
         # Some producers send no key; then only the value has the id.
         key = None if number % 11 == 5 else str(item["id"]).encode()
-        if number % 40 == 17:
-            value = _broken(item, value, number // 40)
+        # Of a story that is broken the first copy would be the original.
+        if number >= 40 * broken + 17 and item["kind"] in {"template", "copy", "cut", "boilerplate"}:
+            value, broken = _broken(item, value, broken), broken + 1
         yield key, value
 
 
 def _broken(item: Feed, value: bytes, number: int) -> bytes:
-    without_text = {k: v for k, v in item.items() if k not in {"title", "text"}}
+    without_text = {k: v for k, v in item.items() if k not in {"title", "text"}} | {"kind": "broken"}
     ways = (
         value[: len(value) // 2],  # cut off in transmission
         json.dumps(without_text).encode(),  # nothing to judge
-        json.dumps({**item, "text": ["a", "list"]}).encode(),  # a wrong type
-        value[:-2] + b" \xe9\xff" + value[-2:],  # not UTF-8
+        json.dumps({**without_text, "title": {"a": 1}, "text": 7}).encode(),  # wrong types
+        value.replace(b'"url": "', b'"url": "\xe9\xff'),  # not UTF-8
         b"<html><body>502 Bad Gateway</body></html>",  # the error page instead of the item
         b"",
     )
@@ -117,6 +163,8 @@ class Bank:
         self._decks: dict[tuple[str, str], list[str]] = {}
         # Chinese puts the family name first and no spaces between words or sentences.
         self.space = "" if name == "zh" else " "
+        places, parts = (self.listed("values", what) for what in ("place", "part"))
+        self._places = places + [part + self.space + place for part in parts for place in places]
 
     def event(self) -> Event:
         topic = self._draw("", "topic", self._topics, set())
@@ -126,7 +174,7 @@ class Bank:
                 values[what.removeprefix("set ")] = self._pick(choices)
         for name in ("place", "place2"):
             # A deck for each topic: the same kind of event does not happen twice in one town while others remain.
-            values[name] = self._draw(topic, name, self.listed("values", "place"), set(values.values()))
+            values[name] = self._draw(topic, name, self._places, set(values.values()))
         for name in ("person", "person2", "person3"):
             values[name] = self.person()
         values["day"] = self._pick(self._lines["values", "day"][0])
@@ -149,8 +197,12 @@ class Bank:
         return sentences
 
     def own(self, event: Event, what: str) -> str:
-        """Word a headline, news that the first article lacks or a text, new for this event until all have been used."""
+        """Word a headline or a text, new for this event until all have been used."""
         return self.word(event, event.topic, what)
+
+    def news(self, event: Event) -> str:
+        """Word news that no article has yet; "" if there is none left."""
+        return self.own(event, "new") if {*self._lines[event.topic, "new"]} - event.used else ""
 
     def page(self, what: str, values: dict[str, str]) -> str:
         """Draw a piece of page boilerplate."""
@@ -214,6 +266,7 @@ class _Story:
     sites: list[tuple[str, str]]  # that have not printed it yet
     other_title: str = ""
     reported: bool = False
+    corrected: bool = False
 
 
 class _Newsroom:
@@ -263,7 +316,9 @@ class _Newsroom:
         self._headlines[bank.language] = [*self._headlines[bank.language][-8:], title]
 
     def _follower(self, story: _Story) -> Feed | None:
-        """Make the next item of a story; None if every site has printed it."""
+        """Make the next item of a story; None if every site has printed it, or it was corrected."""
+        if story.corrected:
+            return None
         kind = self._choose(KINDS)
         # The banks of the other languages have too few patterns for a second report.
         if kind == "report" and (story.reported or story.bank.language != "en"):
@@ -294,12 +349,15 @@ class _Newsroom:
         site = (story.item["source"], "")
         wrong_name = story.event.values["person"].split(" ")[0]
         if self._rng.random() < 0.3 and any(wrong_name in sentence for sentence in story.sentences):
+            story.corrected = True
             name = story.bank.person().split(" ")[0]
             story.sentences = [sentence.replace(wrong_name, name) for sentence in story.sentences]
             story.title = story.title.replace(wrong_name, name)
             story.sentences.append(story.bank.page("correction", {"name": name}))
+        elif not (news := story.bank.news(story.event)):
+            return None
         else:
-            story.sentences.insert(1, story.bank.own(story.event, "new"))
+            story.sentences.insert(1, news)
             story.title = story.bank.page("updated", {"headline": story.item["title"]})
         update = self._item("update", site, story.title, self._paragraphs(story.bank, story.sentences))
         return update | {"id": story.item["id"], "url": story.item["url"]}
@@ -309,7 +367,7 @@ class _Newsroom:
         text = self._paragraphs(story.bank, story.sentences)
         change = self._rng.randrange(4)
         if change == 1:
-            text = f"{self._boilerplate(story, site, 'byline')} {text}"
+            text = f"{self._boilerplate(story, site, 'byline')}\n{text}"
         elif change == 2:
             text = f"{text}\n{self._boilerplate(story, site, 'end')}"
         elif change == 3:

@@ -7,7 +7,8 @@ headlines come from the items of the batch, those of originals from a bounded ca
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -15,10 +16,14 @@ from rich.text import Text
 
 from stream_dedup.dedup.sources import rule_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.demo.sample import MEANT
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
+
+if TYPE_CHECKING:
+    from stream_dedup.demo.run import Record
 
 # Held-back items that fit on a small terminal below the counts.
 _HELD_BACK_ROWS = 8
@@ -54,6 +59,17 @@ class Screen(Observer):
         self.counts: Counter[Kind] = Counter()
         self.seconds = 0.0
         """Time from the begin of the first committed batch to the end of the last one."""
+        self._meant: deque[str] = deque()
+        self.with_meaning = 0
+        """Items of which the feed says what their authors meant."""
+        self.otherwise: Counter[str] = Counter()
+        """Those of them that were decided otherwise, by kind and verdict."""
+
+    def announced(self, records: "Iterable[Record]") -> "Iterator[Record]":
+        """Pass on the records of a feed of one partition, and remember what their authors meant."""
+        for record in records:
+            self._meant.append(record.meant)
+            yield record
 
     @property
     def judged(self) -> int:
@@ -84,7 +100,14 @@ class Screen(Observer):
                     self._titles[item.id] = title
                     if len(self._titles) > _TITLES:
                         self._titles.popitem(last=False)
+                self._compare(verdict)
                 (self._let_through if verdict.forward else self._held_back).append((verdict, title))
+
+    def _compare(self, verdict: Verdict) -> None:
+        if self._meant and (meant := self._meant.popleft()):
+            self.with_meaning += 1
+            if verdict.kind not in MEANT[meant]:
+                self.otherwise[f"{meant} as {verdict.kind}"] += 1
 
     def error(self, error: StreamDedupError, retry_in: float | None) -> None:
         with self._lock:
@@ -97,10 +120,12 @@ class Screen(Observer):
             counts.add_row(*(Text(f"{kind} {self.counts[kind]:,}", _COLOURS[kind]) for kind in Kind))
             limit = f"; the feed's rate is {self._feed_rate:,.0f} (--rate)" if self._feed_rate else ""
             rates = f"{self.judged:,} judged, {self.items_per_second:,.0f} a second{limit}"
+            right = self.with_meaning - self.otherwise.total()
+            meant = f"; {right:,} of {self.with_meaning:,} decided as meant" if self.with_meaning else ""
             return Group(
                 Text(heading, "bold"),
                 counts,
-                Text(f"{rates}; judged in {self.judged_us:,.0f} µs an item", "dim"),
+                Text(f"{rates}; judged in {self.judged_us:,.0f} µs an item{meant}", "dim"),
                 _table("let through", [(v, t, "") for v, t in self._let_through]),
                 _table("held back", [(v, t, self._original_title(v)) for v, t in self._held_back]),
                 Text(self._problem, "red"),

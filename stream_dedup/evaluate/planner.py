@@ -48,10 +48,10 @@ from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import Layout
 from stream_dedup.fingerprint.simhash import layout as parse_layout
-from stream_dedup.index.footprint import BODY_SHINGLES, Footprint, footprint, peak_bytes
+from stream_dedup.index.footprint import BODY_SHINGLES, MEMORY_SLACK, Footprint, footprint, peak_bytes
 from stream_dedup.settings import DecisionSettings, FingerprintSettings
 from stream_dedup.settings.judging import MOST_BANDS
-from stream_dedup.settings.memory import sized
+from stream_dedup.settings.memory import needed, sized
 
 MOST_FINGERPRINTS = 2**34
 """The most that are planned: on paper, one layout for twice the largest collection in the literature (8 billion pages,
@@ -223,6 +223,11 @@ class Plan:
     peak: int
 
     @property
+    def process(self) -> int:
+        """The [worker] memory that has room for the originals while tables merge."""
+        return needed(MEMORY_SLACK * self.peak)
+
+    @property
     def price(self) -> float:
         """The cost of an item by its candidates, keys, and keys read, in µs."""
         work = self.false_candidates * _CANDIDATE_US + self.keys_read * _KEY_READ_US
@@ -242,8 +247,8 @@ class Advice:
     """The plan of the present settings, and a better one; None: keep the present ones.
 
     recall, hamming: what is asked for; None for a family without it. threshold: the body Jaccard at which recall
-    counts. memory: bounds the peak, in bytes; None: no bound. choices: what does it, the cheapest first. curve: (body
-    Jaccard, recall of the present settings, recall of the proposed ones).
+    counts. memory: bounds the process, in bytes; None: no bound. choices: what does it, the cheapest first. curve:
+    (body Jaccard, recall of the present settings, recall of the proposed ones).
     """
 
     recall: float | None
@@ -276,7 +281,8 @@ def advise(
     """Evaluate the present settings, and propose the cheapest that do what is asked for if they fall short.
 
     `recall` counts at `decision.body`; unset, it stays as it is. A layout is planned for `hamming`, or for the least
-    distance with this recall. `memory` bounds the peak. Raises ConfigError that says what can be had.
+    distance with this recall. `memory` bounds the process, [worker] memory. Raises ConfigError that says what can be
+    had.
 
     >>> found = advise(Traffic(1_000_000), FingerprintSettings(), DecisionSettings())
     >>> round(found.present.recall, 3), found.proposed is None
@@ -303,13 +309,13 @@ def advise(
     made = (evaluate(traffic, fingerprint.model_copy(update=option), decision) for option in options)
     choices = sorted(made, key=lambda plan: (plan.price, plan.peak))
     chosen = None
-    if not does_it or (memory is not None and now.peak > memory):
-        chosen = next((plan for plan in choices if memory is None or plan.peak <= memory), None)
+    if not does_it or (memory is not None and now.process > memory):
+        chosen = next((plan for plan in choices if memory is None or plan.process <= memory), None)
         if chosen is None:
             smallest = min(choices, key=lambda plan: plan.peak)
             what = ", ".join(f"{name} = {value}" for name, value in smallest.settings.items())
             raise ConfigError(
-                f"{traffic.items:,} originals need at least {sized(smallest.peak)} while tables merge ({what}), not "
+                f"{traffic.items:,} originals need at least {sized(smallest.process)} of [worker] memory ({what}), not "
                 f"{sized(memory or 0)}; take a shorter window, less recall or a smaller distance, or more memory"
             )
     other = fingerprint.model_copy(update=chosen.settings) if chosen else None

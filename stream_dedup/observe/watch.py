@@ -193,7 +193,7 @@ class MemoryWatch(Observer):
             log.warning(
                 "memory: %.0f of %.0f MiB are taken (%.0f %%)%s. At the limit the kernel kills the process, and its "
                 "successor restores the same state. Give it more memory now; then shorten [window] length, or choose "
-                "what `stream-dedup plan --items N --memory SIZE` proposes",
+                "what `stream-dedup plan --per-day N --memory SIZE` proposes",
                 taken / 2**20, self._limit / 2**20, 100 * taken / self._limit, situation, extra={"kind": "memory"},
             )  # fmt: skip
 

@@ -446,7 +446,16 @@ TABLE: dict[str, dict[str, Mode]] = {
     ),
     "plan": _modes(
         "--items 3M; --recall .99; --threshold .8; --hamming 3 ! --hamming is for family = 'simhash'; --memory 9G; "
+        "--per-day 3M; --window 3d ! --window goes with --per-day; --share-held .3 ! --share-held goes with --per-day; "
         "--id-bytes 80; --body-shingles 900 ! only .fingerprint. verify = 'exact' keeps; --json",
+        per_day=Mode(
+            "--per-day 2M",
+            "--window 3d; --share-held .3; --items 3M ! --items plans the index; --recall .9 ! --recall plans the "
+            "index; --threshold .8 ! --threshold plans the index; --hamming 3 ! --hamming plans the index; "
+            "--per-day 3M; --id-bytes 80 ! --id-bytes plans the index; --body-shingles 900 ! "
+            "--body-shingles plans the index; "
+            "--config seven.toml",
+        ),
         minhash=Mode("", "--config seven.toml"),
         exact=Mode("--config exact.toml", "--body-shingles 900; --config exact-seven.toml"),
         simhash=Mode(

@@ -38,9 +38,11 @@ def test_wrong_settings_are_said_before_anything_starts(monkeypatch: pytest.Monk
 
 
 def test_counts_have_their_nouns(capsys: pytest.CaptureFixture[str]) -> None:
-    _report(DemoResult(1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1), CleanConsole(width=200))
+    counts = 1235, 1230, 1, 2, 1, 1, 1.0, 1235.4, 99.6, 1233, 1, 1
+    _report(DemoResult(*counts, 1235, {"update as duplicate": 3}), CleanConsole(width=200))
     assert capsys.readouterr().out == (
         "1,235 items = 1,230 unique + 1 duplicate + 2 updates + 1 dead letter + 1 tombstone, 1,235 items a second, "
         "100 µs to judge an item.\n"
         "Read back from Kafka: 1,233 in the output, 1 duplicate, 1 dead letter: each item exactly once.\n"
+        "1,232 of 1,235 decided as their authors meant; otherwise: 3 update as duplicate.\n"
     )

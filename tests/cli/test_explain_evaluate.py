@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import ConfigError, InputError, UsageError
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import most_originals
+from stream_dedup.settings import load_settings
 from stream_dedup.settings.judging import NOVELTY_PROMISES
 from tests.cli.commands import json_of, run, words
 
@@ -203,8 +207,30 @@ def test_plan_prints_the_present_settings_before_it_fails() -> None:
     assert "PRESENT SETTINGS" in result.output
     assert isinstance(result.exception, ConfigError)
     assert re.search(
-        r"need at least [\d,]+ MiB while tables merge \(anchors = 16\), not 700 MiB;", str(result.exception)
+        r"need at least [\d,]+ MiB of .worker. memory \(anchors = 16\), not 700 MiB;", str(result.exception)
     )
+
+
+def test_plan_answers_in_the_words_of_a_feed_with_the_numbers_of_the_sizing_table() -> None:
+    asked = "plan", "--per-day", "2000000", "--window", "7d", "--share-held", ".2", "--memory"
+    shown = run(*asked, "8G")
+    parts = ["11,200,000 originals are remembered in 7 days. They need 12 GiB.\n"]
+    parts += ["That does not fit into 8 GiB, which has room for 7,400,000.\n", '[worker]\nmemory = "12G"\n']
+    parts += ['[window]\nlength = "7d"\n', 'Or keep 8 GiB, and paste\n\n[window]\nlength = "111h"\n', "It costs"]
+    places = [shown.index(part) for part in parts]
+    assert places == sorted(places)
+    table = (Path(__file__).parents[2] / "deploy" / "README.md").read_text("utf-8")
+    assert "| 8 GiB | 7,400,000 |" in table
+
+    pasted = json_of(*asked, "12G")
+    assert pasted["fits"]
+    assert pasted["instead"] == ""
+    settings = load_settings(**tomllib.loads(pasted["settings"]))
+    assert most_originals(settings, Scheme(settings.fingerprint)) >= 11_200_000
+    with pytest.raises(ConfigError, match="more than one process can hold"):
+        run("plan", "--per-day", "1G")
+    with pytest.raises(ConfigError, match="more than memory = 256 MiB"):
+        run("plan", "--per-day", "1M", "--memory", "256M")
 
 
 def test_plan_of_a_simhash_has_distance_layout_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +242,7 @@ def test_plan_of_a_simhash_has_distance_layout_and_memory(monkeypatch: pytest.Mo
     found = json_of("plan", "--recall", "0.8", "--threshold", "0.95")
     layout = found["plan"]["proposed"]["settings"]["layout"]
     assert found["settings"] == f'[fingerprint]\nhamming = 6\nlayout = "{layout}"\n'
-    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB while tables merge .*, not 64 MiB"):
+    with pytest.raises(ConfigError, match=r"need at least [\d,]+ MiB .*, not 64 MiB"):
         run("plan", "--memory", "64M")
     with pytest.raises(ConfigError, match=r"recall 0.9 at body Jaccard 0.5 takes 2\d of 64 bits"):
         run("plan", "--recall", "0.9")

@@ -45,7 +45,7 @@ def test_no_memory_is_no_bug_and_names_the_cure(
     assert exit_of(monkeypatch) == 1
     said = caplog.text if is_service else capsys.readouterr().err
     assert "out of memory or threads. " in said
-    assert "stream-dedup plan --items N" in said
+    assert "stream-dedup plan --per-day N" in said
     assert "bug" not in said
 
 

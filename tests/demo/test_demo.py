@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -21,8 +21,8 @@ from stream_dedup.cli.demo import _file_records, _sample_records
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Stage, Verdict
 from stream_dedup.demo.embedded import EmbeddedKafka, free_ports
-from stream_dedup.demo.run import DemoResult, run_demo
-from stream_dedup.demo.sample import sample_feed, sample_records
+from stream_dedup.demo.run import DemoResult, Record, run_demo
+from stream_dedup.demo.sample import endless_records, meant, sample_feed, sample_records
 from stream_dedup.demo.screen import Screen, why
 from stream_dedup.errors import StreamError
 from stream_dedup.news.decode import Decoder
@@ -100,6 +100,13 @@ def test_a_demo_that_ends_says_so_beside_the_address_of_its_page(kafka: Any, fee
     shown = words(*arguments)
     assert re.search(r"status page on http\S+, metrics on http\S+, until the end of the feed", shown)
     assert "each item exactly once" in shown
+    assert "as their authors meant" not in shown  # of a file nobody knows
+
+
+@pytest.mark.kafka
+def test_a_demo_says_how_many_were_decided_as_meant(kafka: Any) -> None:
+    shown = words("demo", "--bootstrap", kafka.bootstrap)
+    assert re.search(r"(39\d|400) of 400 decided as their authors meant", shown)
 
 
 def render(screen: Screen, width: int = 120) -> str:
@@ -142,24 +149,54 @@ def test_the_items_of_a_demo_are_dated_in_the_days_before_their_timestamps() -> 
     assert 0 < min(ages) < max(ages) < 49
 
 
-def test_the_verdicts_match_the_kinds_of_the_synthetic_feed() -> None:
-    """Templates and fresh stories pass; copies, cuts and boilerplate are held back."""
-    decode, records = Decoder(load_settings().item), list(sample_feed(1200, 11))
+def otherwise(records: Iterable[tuple[bytes | None, bytes]]) -> tuple[int, Counter[str]]:
+    """Judge records; return their number, and how many were decided otherwise than meant, by kind and verdict."""
+    screen, decode = Screen(), Decoder(load_settings().item)
+    announced = list(screen.announced(Record(key, value, 0, meant(value)) for key, value in records if value))
+    items = [decode(record.value, record.key, 0) for record in announced]
     with Deduplicator() as dedup:
-        verdicts = dedup.judge([decode(json.dumps(record).encode(), None, None) for record in records]).verdicts
-    passing, total, wrong = {"fresh", "report", "template", "update"}, Counter[str](), Counter[str]()
-    for record, verdict in zip(records, verdicts, strict=True):
-        kind = record["kind"]
-        total[kind] += 1
-        wrong[kind] += verdict.forward != (kind in passing)
-    shares = {kind: wrong[kind] / total[kind] for kind in total}
-    # Daily notices of a site with one headline, which differ only in their numbers, are the hard cases.
-    assert shares.pop("template") <= 0.1
-    # A copy inside a whole page of a site whose cookie notice, in whole sentences, has not come three times yet.
-    assert shares.pop("boilerplate") <= 0.25
-    # One added sentence under another id; see "cautious".
-    assert shares.pop("update") <= 0.08
-    assert all(share <= 0.03 for share in shares.values()), shares
+        for first in range(0, len(items), 40):
+            batch = dedup.judge(items[first : first + 40])
+            dedup.apply(batch)
+            screen.batch(report(items[first : first + 40], batch.verdicts))
+    assert screen.with_meaning == len(items)
+    return len(items), screen.otherwise
+
+
+def test_the_feed_is_decided_as_its_authors_meant() -> None:
+    items, wrong = 0, Counter[str]()
+    for seed in range(7, 15):
+        of_seed, otherwise_of_seed = otherwise(sample_records(ITEMS, seed))
+        assert otherwise_of_seed.total() <= 0.01 * of_seed, (seed, otherwise_of_seed)
+        items, wrong = items + of_seed, wrong + otherwise_of_seed
+    assert wrong.total() <= 0.003 * items, wrong
+    # A new version of an id that adds one sentence, of hardly any words that its article lacks.
+    assert set(wrong) <= {"update as duplicate"}
+
+
+def test_an_endless_feed_is_decided_as_meant_until_its_towns_have_the_same_accident_again() -> None:
+    items, wrong = otherwise(islice(endless_records(), 4000))
+    assert wrong.total() <= 0.007 * items, wrong
+
+
+def test_a_cookie_notice_in_sentences_is_taken_for_news() -> None:
+    """The known weakness that the feed leaves out: until three originals of a site have had the notice."""
+    notice = (
+        "We value your privacy. We and our 745 partners store cookies on your device to measure audiences. "
+        "You can reject at any time in the settings."
+    )
+
+    def noticed() -> Iterator[tuple[bytes | None, bytes]]:
+        for item in sample_feed(1200, 11):
+            if item["kind"] == "boilerplate":
+                menu, _, *rest = item["text"].split("\n")
+                item |= {"text": "\n".join([menu, notice.replace("745", str(len(menu))), *rest])}
+            yield None, json.dumps(item).encode()
+
+    _, wrong = otherwise(noticed())
+    pages = sum(item["kind"] == "boilerplate" for item in sample_feed(1200, 11))
+    passed = sum(count for what, count in wrong.items() if what.startswith("boilerplate"))
+    assert 0.05 * pages < passed <= 0.55 * pages, (passed, pages)
 
 
 @pytest.mark.kafka
