@@ -91,10 +91,10 @@ def verdicts(
                 wrong.append(f"original: {one} was {what} {named}, which never came out")
             elif found[0].topic != output or found[0].moment > moment or _is_later(original, one):
                 wrong.append(f"original: {one} was {what} {original}, which was not let through before it")
-            elif header(came.record, STORY) != header(found[0].record, STORY):
-                wrong.append(f"story: {one} has another story than its original {original}")
             elif (is_split and original.place[1] != one.place[1]) or not _is_same(original, one, verdict, is_preferred):
                 wrong.append(f"verdict: {one} was {what} {original}, which is another article")
+            elif header(came.record, STORY) != header(found[0].record, STORY):
+                wrong.append(f"story: {one} has another story than its original {original}")
         elif header(came.record, STORY) != (one.id if verdict == "unique" else ""):
             wrong.append(f"story: {one} was {verdict}, and has the story {header(came.record, STORY)!r}")
         if (verdict == "unique" or is_preferred) and one.fingerprint:
