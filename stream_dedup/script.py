@@ -80,15 +80,14 @@ class Deduplicator(deduplicator.Deduplicator):
         digit) are left out with a warning. `decide` tells which are updates. Raises UsageError as `judge` does.
         """
         bad: Counter[str] = Counter()
-        for given in _batches(_iterable(items), _checked_size(batch)):
-            with closing(self._decided(given, *self._read_and_judged(given))) as decided:
-                for item, verdict in decided:
-                    _count(verdict, bad)
-                    if verdict.forward:
-                        yield item
+        with closing(self.decide(items, batch=batch)) as decided:
+            for item, verdict in decided:
+                _count(verdict, bad)
+                if verdict.forward:
+                    yield item
         _sum_up(bad)
 
-    def decide(self, items: Iterable[Given], *, batch: int = _BATCH) -> Iterator[tuple[Given, Verdict]]:
+    def decide(self, items: Iterable[Given], *, batch: int = _BATCH) -> Generator[tuple[Given, Verdict], None, None]:
         """Yield every item with its verdict, as `filter` reads, judges and remembers them: what it lets through, the
         updates among it and their originals, what is held back and what is bad.
 

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from stream_dedup.batch.dialects import DELIMITERS, dialect_of, names_columns
+from stream_dedup.batch.packing import CHUNK
 from stream_dedup.errors import BadItem, ConfigError, InputError
 from stream_dedup.news.repair import guessed_encoding
 from stream_dedup.phrases import install_command
@@ -243,8 +244,6 @@ def _csv_row(names: list[str], cells: list[str], source_row: CsvRow) -> Row:
 
 def _as_utf8(source: Source) -> tuple[bytes, Iterator[bytes]]:
     """The first bytes of a table up to the end of a line, and its lines, in UTF-8 and with line feeds."""
-    from stream_dedup.batch.packing import CHUNK  # it imports the settings, which no completion needs
-
     first = b""
     # A pipe may be slow; its first rows must do.
     while len(first) < CHUNK if source.file and source.file.seekable() else first.count(b"\n") < _FEW_ROWS:

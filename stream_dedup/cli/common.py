@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -20,6 +21,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from stream_dedup.batch.outputs import Output, check_free, checked_outputs, target
 from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import UsageError
 from stream_dedup.news.names import FIELDS
@@ -134,8 +136,6 @@ class CleanConsole(Console):
 
 def result_console(*outputs: str | Path | None) -> Console:
     """The console for the result: standard output, or standard error if an output goes to standard output."""
-    from stream_dedup.batch.outputs import target
-
     return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
 
 
@@ -151,8 +151,6 @@ def report_of(settings: Settings, report: Path | None, what: str) -> "Report | N
 @contextmanager
 def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Callable[[str], None]]:
     """Open the file of --report, if one is wanted, so that a wrong one fails before the work; yield what writes it."""
-    from stream_dedup.batch.outputs import Output, check_free, checked_outputs
-
     if report is None:
         refuse_all({"--force is for --report, which writes a file": force})
         yield lambda text: None
@@ -166,10 +164,7 @@ def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Ca
 
 def display_name(output: str | Path) -> str:
     """The name of an output for a person: as given, or "standard output" for "-"."""
-    from stream_dedup.batch.outputs import target
-
-    is_url = "://" in str(output)
-    if is_url:
+    if "://" in str(output):
         return public_url(str(output))
     return str(output) if not target(Path(output)).is_stream else str(target(Path(output)))
 
@@ -208,8 +203,6 @@ def warn(console: Console, text: str, *, soft_wrap: bool = True) -> None:
 
 def print_json(value: Any, *, err: bool = False) -> None:
     """Print one JSON object on a line of its own."""
-    import msgspec
-
     typer.echo(msgspec.json.encode(value).decode(), err=err)
 
 
