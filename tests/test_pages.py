@@ -66,7 +66,7 @@ def test_names_stand_in_the_files_they_are_said_to_be_in(page: str) -> None:
 def test_commands_and_their_options_exist(page: str) -> None:
     for line in code(PAGES[page]):
         for said in re.findall(r"(?<![\w-])(?<!namespace )stream-dedup ([a-z][^|]*)", line):
-            words = re.findall(r"[a-z]+|\S+", said)
+            words = re.findall(r"[a-z][a-z-]*|\S+", said)
             path = next((" ".join(words[:n]) for n in (2, 1) if is_command(words[:n])), None)
             assert path is not None, line
             known = {option for parameter in COMMANDS[path].params for option in parameter.opts} | {"--help"}
