@@ -51,7 +51,7 @@ COMMANDS = {
     "explain": LazyCommand("explain:explain_command", "Explain one decision: two items, the numbers, and why."),
     "evaluate": LazyCommand("evaluate:evaluate_command", "Measure the decision on your own corpus and labels."),
     "sample": LazyCommand("sample:sample_command", "Label borderline decisions; find the threshold for your feed."),
-    "plan": LazyCommand("plan:plan_command", "Plan the index: recall, memory, and settings to paste."),
+    "plan": LazyCommand("plan:plan_command", "Plan memory and recall, and print settings to paste."),
     "give-back": LazyCommand("operate:give_back_command", "Let a held-back item out by hand."),
     "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
     "health": LazyCommand("operate:health_command", "Ask a running worker for its health."),

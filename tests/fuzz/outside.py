@@ -14,9 +14,8 @@ import msgspec
 import typer
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.cli.common import parse_count, parse_size
+from stream_dedup.cli.common import begin_ms, parse_count, parse_size
 from stream_dedup.cli.config import effective
-from stream_dedup.cli.preview import _begin_ms
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.rates import agreement
@@ -49,7 +48,7 @@ def _argument(data: bytes) -> None:
     kinds: list[Callable[[], int]] = [
         lambda: parse_count(text),
         lambda: parse_size(text),
-        lambda: _begin_ms(text),
+        lambda: begin_ms(text),
     ]
     assert 0 <= kinds[data[0] % len(kinds) if data else 0]() < 2**62
 

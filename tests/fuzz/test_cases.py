@@ -23,8 +23,7 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.changelog.records import RestoreResult, SequenceRange
-from stream_dedup.cli.common import parse_count, parse_size
-from stream_dedup.cli.preview import _begin_ms
+from stream_dedup.cli.common import begin_ms, parse_count, parse_size
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.evaluate.labels import read_labels
@@ -419,7 +418,7 @@ def test_a_timestamp_at_the_end_of_int64_is_written_and_surveyed(time: int) -> N
 
 def test_a_trial_from_before_1970_begins_with_the_first_record() -> None:
     """The client refuses negative times with a ValueError, and Kafka takes -1 as a command for the end."""
-    assert _begin_ms("99999d") == 0
+    assert begin_ms("99999d") == 0
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://h:99999999/", "http://h:x/", "http://h\0:1/", "http://\udcff/"])

@@ -57,6 +57,8 @@ TARGETS_OF = {
     "worker/resume.py": ["note"],
 }
 NEEDS_NONE = {
+    "worker/give_back.py": "a header whose every error is caught, and means that the record is not ours",
+    "demo/sample.py": "items that it has just made up",
     "dedup/trees.py": "a table of the package",
     "batch/pair_search.py": "arrays that the same process has just written",
     "dedup/passages.py": "code points of a text that was decoded before",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
+from stream_dedup.changelog.records import MigrationCheckpoint
 from stream_dedup.errors import MigrationError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
@@ -53,7 +54,7 @@ def test_a_migration_does_not_take_an_unknown_topic_for_an_empty_one() -> None:
     migration = Migration(load_settings(), lambda progress: None)
     migration._consumer = Ignorant()
     with pytest.raises(MigrationError, match=r"partitions of news\.unique at present; run the migration again"):
-        migration._open({})
+        migration._open(MigrationCheckpoint([], False))
 
 
 def test_a_partition_that_a_broker_leaves_out_is_worth_another_try_and_another_key_error_is_a_bug() -> None:

@@ -79,7 +79,7 @@ def verdicts(
     for moment, number in ordered:
         one, came = made[number], outcomes[number][0]
         task = one.place[1] if is_split else 0
-        verdict, rule = header(came.record, VERDICT), rules.get(source_of(one.id), "")
+        verdict, rule = header(came.record, VERDICT), rules.get(source_of(one.id), "") if rules else ""
         is_preferred = rule == "prefer" and _PREFERRED in header(came.record, EVIDENCE)
         if verdict == "duplicate" and (came.topic == output) != (rule == "pass"):
             wrong.append(f"rule: {one} is a duplicate of {rule or 'no'} rule, and went to {came.topic}")

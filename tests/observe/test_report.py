@@ -87,7 +87,7 @@ def test_everything_is_counted_by_verdict_reason_and_source() -> None:
     assert "items 6 new 1 16.7 % updates let through 1 16.7 % held back 2 33.3 % bad: not judged 1 16.7 %" in text
     assert "held back similar texts 1" in text
     assert "held back the same text 1" in text
-    assert "update the same article, with something new 1" in text
+    assert "let through the same article, with something new 1" in text
     assert "gazette.example 3 2 66.7 % 1 post.example 1 0 0.0 % 0" in text
     assert "Bad items: the first of each reason json: cut <short>" in text
 
