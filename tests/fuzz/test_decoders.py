@@ -62,7 +62,6 @@ NEEDS_NONE = {
     "dedup/trees.py": "a table of the package",
     "batch/pair_search.py": "arrays that the same process has just written",
     "dedup/passages.py": "code points of a text that was decoded before",
-    "fingerprint/fingerprint.py": "the bytes of texts that were decoded before; target verdicts",
     "fingerprint/characters.py": "tables of its own",
     "fingerprint/kernel.py": "the bytes of a text that was decoded before",
     "fingerprint/packed_sets.py": "sets in a block; target block, restored",
