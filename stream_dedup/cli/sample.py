@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group
+from rich.rule import Rule
+from rich.segment import Segment, Segments
 from rich.text import Text
 
 from stream_dedup.cli.common import CleanConsole, ConfigOption, number, one_line, progress_bars
@@ -20,7 +23,9 @@ from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Sequence
+
+    from rich.console import Console, RenderableType
 
     from stream_dedup.evaluate.sample import Found, Pair, Sample
     from stream_dedup.settings import Settings
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 _SAME_QUESTION = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
 _NEW_QUESTION = "A reader of the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
 _HOUR_MS = 3_600_000
+_LINES_OF_A_QUESTION = 4  # with the line of the pages, that of a wrong key, and the cursor's
 _COUNT, _SEED = 60, 1
 
 
@@ -55,9 +61,9 @@ def sample_command(
     Measures on your feed the precision of the items held back, and how much readers would miss. From 40 labels on it
     recommends one of the names of decision.novelty, and says what it promises.
 
-    Needs a terminal. Two questions, answered with a key: s the same article, or d different articles; then n nothing
-    new, or m a reader would miss something. DIRECTORY/labels.jsonl stores the answers: `label` is copy (s) or different
-    (d), `new` is no (n) or yes (m).
+    Needs a terminal. One pair a screen; space turns the pages of a long one. Two questions, answered with a key: s the
+    same article, or d different articles; then n nothing new, or m a reader would miss something. The answers are in
+    DIRECTORY/labels.jsonl: `label` is copy (s) or different (d), `new` is no (n) or yes (m).
 
     Draws from the duplicates topic (or a file). Decisions near a threshold are drawn more often, and weights correct
     for it. Run the command again to continue; the pairs are drawn once, so other options are refused then. To try other
@@ -133,25 +139,48 @@ def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, 
 
 def _label(sample: "Sample", console: "Console") -> None:
     for pair in sample.open_pairs():
-        _show(pair, len(sample.labels) + 1, len(sample.pairs), console)
-        article, unsure = _ask(_SAME_QUESTION, "sd", console)
-        news, unsure_of_news = _ask(_NEW_QUESTION, "nm", console) if article == "s" else ("m", False)
+        screen = _Screen(_shown(pair, len(sample.labels) + 1, len(sample.pairs), console.width), console)
+        article, unsure = _ask(_SAME_QUESTION, "sd", screen)
+        news, unsure_of_news = _ask(_NEW_QUESTION, "nm", screen) if article == "s" else ("m", False)
         if "q" in (article, news):
             return
         sample.add(pair, article == "s", news == "m", unsure or unsure_of_news)
 
 
-def _ask(question: str, keys: str, console: "Console") -> tuple[str, bool]:
+class _Screen:
+    """One pair on the terminal, in pages if it is longer; all of it at once where the output is no terminal."""
+
+    def __init__(self, shown: "RenderableType", console: "Console") -> None:
+        self._console, self._page = console, 0
+        lines = console.render_lines(shown, pad=False)
+        height = max(console.height - _LINES_OF_A_QUESTION, 5) if console.is_terminal else len(lines)
+        self._pages = [lines[start : start + height] for start in range(0, len(lines), height)]
+
+    def ask(self, question: str, keys: str) -> str:
+        """Show the page and the question until one of the keys answers it."""
+        turning = {" ": 1, "b": -1} if len(self._pages) > 1 else {}
+        while True:
+            self._console.clear()
+            for line in self._pages[self._page]:
+                self._console.print(Segments([*line, Segment.line()]))
+            if turning:
+                self._console.print(f"page {self._page + 1} of {len(self._pages)}: space next   b back", style="dim")
+            self._console.print(question, style="dim")
+            key = _read_key([*keys, *turning], self._console)
+            if key not in turning:
+                return key
+            self._page = min(max(self._page + turning[key], 0), len(self._pages) - 1)
+
+
+def _ask(question: str, keys: str, screen: _Screen) -> tuple[str, bool]:
     """Ask a question; return one of the two keys, or q, and whether the person was unsure."""
-    console.print(question, style="dim")
-    key = _read_key(f"{keys}uq", console)
+    key = screen.ask(question, f"{keys}uq")
     if key != "u":
         return key, False
-    console.print(f"unsure: {keys[0]} or {keys[1]}, which is more likely?")
-    return _read_key(f"{keys}q", console), True
+    return screen.ask(f"unsure: {keys[0]} or {keys[1]}, which is more likely?", f"{keys}q"), True
 
 
-def _read_key(keys: str, console: "Console") -> str:
+def _read_key(keys: "Sequence[str]", console: "Console") -> str:
     while True:
         key = typer.getchar().lower()
         if key in ("\x03", "\x04"):  # Ctrl-C and Ctrl-D, if the terminal passes them on
@@ -160,22 +189,23 @@ def _read_key(keys: str, console: "Console") -> str:
             return key
         if not key:
             raise InputError("the terminal has closed; the labels so far are saved")
-        console.print(f"keys: {', '.join(keys)}")
+        console.print(f"keys: {', '.join('space' if key == ' ' else key for key in keys)}")
 
 
-def _show(pair: "Pair", number: int, total: int, console: "Console") -> None:
+def _shown(pair: "Pair", number: int, total: int, width: int) -> "RenderableType":
     from stream_dedup.cli.explain import side_by_side
     from stream_dedup.dedup.passages import compare_texts
 
-    console.rule(Text(f"{number} of {total}"))
-    for name, side in (("earlier", pair.earlier), ("later", pair.later)):
-        console.print(Text.assemble((f"{name:9}", "bold"), f"{one_line(side.source) or '-'}  id {one_line(side.id)}"))
+    sides = [
+        Text.assemble((f"{name:9}", "bold"), f"{one_line(side.source) or '-'}  id {one_line(side.id)}")
+        for name, side in (("earlier", pair.earlier), ("later", pair.later))
+    ]
     times = pair.earlier.time, pair.later.time
     apart = "unknown" if min(times) < 0 else f"{(times[1] - times[0]) / _HOUR_MS:.1f} hours"
-    console.print(f"{'apart':9}{apart}")
     headline = compare_texts(pair.earlier.title, pair.later.title)
     text = compare_texts(pair.earlier.text, pair.later.text)
-    console.print(side_by_side(headline, text, console.width))
+    heading = Rule(Text(f"{number} of {total}"))
+    return Group(heading, *sides, Text(f"{'apart':9}{apart}"), side_by_side(headline, text, width))
 
 
 def _report(sample: "Sample", directory: Path, settings: "Settings", console: "Console") -> None:

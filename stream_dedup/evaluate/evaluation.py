@@ -57,7 +57,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.observe.rendering import environment, stand_alone
 from stream_dedup.observe.report import TEXT_CHARS
 from stream_dedup.observe.retained import JudgedItem, judged_item
-from stream_dedup.phrases import install_command
+from stream_dedup.phrases import counted, install_command
 from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
 from stream_dedup.settings.judging import name_of, with_name
 
@@ -205,7 +205,8 @@ class Section:
 
 
 def sections(found: Evaluation) -> Iterator[Section]:
-    """Yield what there is to say, in the order of its interest."""
+    """Yield what there is to say, the answer first, then in the order of its interest."""
+    yield Section("In short", list(answer(found)))
     counted = [(name, count, f"{count / found.lines:.2%}") for name, count in found.stages.items()]
     judged = f"{found.lines:,} items were judged in order of arrival."
     yield Section("What it decides", [judged], ("verdict: stage", "items", "share"), counted)
@@ -247,6 +248,29 @@ def sections(found: Evaluation) -> Iterator[Section]:
         points.append((jaccard, point.pairs, f"{point.clusters:.1f}", measured, rate(point.predicted)))
     columns = ("Jaccard", "pairs", "clusters", "proposed (95 %)", "predicted")
     yield Section("Does the index propose what it should?", [INTERVALS], columns, points, "s-curve")
+
+
+def answer(found: Evaluation) -> Iterator[str]:
+    """Yield three lines: what is held back, whether readers agree, and what to do."""
+    held = found.items.get(Kind.DUPLICATE, 0)
+    updates = counted(found.items.get(Kind.UPDATE, 0), "update")
+    yield f"Held back: {held:,} of {found.lines:,} items ({held / found.lines:.1%}); {updates}."
+    if not found.agreement:
+        yield "Whether that is right only readers know: no judged pairs were given (--labels)."
+        yield "Label sixty pairs of your feed with `stream-dedup sample`."
+        return
+    agreed = found.agreement["all"]
+    right = (
+        f"Right, says who labelled {counted(agreed.pairs, 'pair')}: {rate(agreed.precision)} of what was held back or "
+    )
+    right += "named an update is the same article"
+    if found.novelty:
+        rates = found.novelty.rates[DECISION]
+        right += f"; missed {rate(rates.missed)}, repeated {rate(rates.repeated)}"
+    yield f"{right}."
+    yield (
+        found.advice.remark() if found.advice else "Labels with `new` would say which decision.novelty fits this feed."
+    )
 
 
 def _novelty_sections(novelty: NoveltyReport) -> Iterator[Section]:

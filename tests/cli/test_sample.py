@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 
+from stream_dedup.cli.common import CleanConsole
+from stream_dedup.cli.sample import _Screen
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.evaluate.sample import Pair, Sample
 from stream_dedup.news.item import Item
@@ -180,6 +183,35 @@ def test_the_precision_is_weighted_to_all_items_held_back_and_evaluate_agrees(pl
     found = json_of("evaluate", place.source, "--labels", path)
     assert found["agreement"]["all"]["precision"] == pytest.approx(expected)
     assert found["novelty"]["rates"]["decision"]["missed"] == pytest.approx(missed)
+
+
+def test_evaluate_begins_with_what_sample_says_of_the_same_labels(place: Place) -> None:
+    shown = place.label("snsmd" * 60, "--count", "60")
+    [precision] = re.findall(r"estimated with weights: ([\d.]+) ", shown)
+    [missed] = re.findall(r"or are another article: ([\d.]+) ", shown)
+    [recommended] = re.findall(r"Recommended from .*?decision.novelty = [\d.]+ \w+", shown)
+    evaluated = words("evaluate", place.sample / "corpus.jsonl", "--labels", place.sample / "labels.jsonl")
+    in_short = evaluated[: evaluated.index("What it decides")]
+    assert in_short.startswith("In short Held back: ")
+    assert f"{precision} of what was held back or named an update is the same article" in in_short
+    assert f"missed {missed}, repeated" in in_short
+    assert recommended in in_short
+
+
+def test_a_long_pair_is_shown_in_pages_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = CleanConsole(force_terminal=True, width=80, height=10, color_system=None)
+    keys = iter(["x", " ", "b", " ", " ", "s"])
+    monkeypatch.setattr("typer.getchar", lambda: next(keys))
+    screen = _Screen(Text("\n".join(f"line {number}" for number in range(1, 16))), console)
+    with console.capture() as capture:
+        assert screen.ask("which?", "sdq") == "s"
+    screens = re.sub(r"\x1b\[2J|\x1b\[3J", "", capture.get()).split("\x1b[H")[1:]
+    lines = [[line for line in one.splitlines() if line.startswith("line ")] for one in screens]
+    pages = [[f"line {number}" for number in range(first, min(first + 6, 16))] for first in (1, 7, 13)]
+    assert lines == [pages[0], pages[1], pages[0], pages[1], pages[2]]
+    assert "page 1 of 3: space next" in screens[0]
+    assert "keys: s, d, q, space, b" in screens[0]
+    assert all(one.count("\n") <= 10 for one in screens)
 
 
 def test_a_pair_that_was_drawn_twice_is_asked_twice_and_each_answer_has_its_weight(tmp_path: Path) -> None:
