@@ -74,7 +74,7 @@ def test_the_memory_stays_and_workers_go_on(settings: Settings) -> None:
     assert "held back as a copy of a, which is still remembered" in shown
     feed(settings, [(b"c", ITEMS[1][1].replace(b'"b"', b'"c"'))])
     run_until(settings, 1)
-    assert final_outcome(settings, 4).verdicts()[b"c"] == ("duplicate", "a")
+    assert final_outcome(settings, 4).verdicts()[b"c"] == ("duplicate", "a", "a")
 
 
 @pytest.mark.kafka
