@@ -23,7 +23,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constrai
 # Only the packages that `make run` needs, again whenever they change.
 $(RUN_STAMP): pyproject.toml deploy/constraints.txt
 	$(venv)
-	@echo "Installing what the demo needs into $(VENV): some 150 MB to download, once ..."
+	@echo "Installing what the demo needs into $(VENV), once ..."
 	$(PIP_INSTALL) --editable '.[embedded]'
 	@touch $(RUN_STAMP)
 
