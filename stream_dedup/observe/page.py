@@ -123,6 +123,7 @@ class Page:
             now=now,
             charts=charts(now),
             incoming=self._incoming(),
+            rules=self._rules(),
             index=self._index(),
             recent=self._recent,
             requested_id=requested_id,
@@ -179,10 +180,13 @@ class Page:
             for title, name, label in _INDEX
             if (name, label) in values
         ]
-        rules = [rule for rule in SOURCE_RULES if getattr(self._settings.sources, rule)]
-        counts = [f"{values['stream_dedup_source_rules_total', rule]:,.0f}" for rule in rules]
-        rows += [(f"let through by [sources] {rule}", count) for rule, count in zip(rules, counts, strict=True)]
         return [*rows, ("window", duration(self._settings.window.length.total_seconds()))]
+
+    def _rules(self) -> list[tuple[str, int]]:
+        """Return the rules for sources that are set, and how many items each let through since the start."""
+        rules = [rule for rule in SOURCE_RULES if getattr(self._settings.sources, rule)]
+        value = self._registry.get_sample_value
+        return [(rule, int(value("stream_dedup_source_rules_total", {"rule": rule}) or 0)) for rule in rules]
 
     def _incoming(self) -> dict[str, Any] | None:
         """Return the input as the page shows it. `fields`: (field, how often filled, percentage, first value)."""
