@@ -44,7 +44,8 @@ export STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS={0}
 {1} feed &
 {1} run
 
-`feed` sends invented news; the status page of `run` shows what becomes of it."""
+`feed` sends invented news; the status page of `run` shows what becomes of it. Your own: `feeds LIST --kafka` in place
+of `feed`, or a file of JSON Lines with `demo --bootstrap {0} --input FILE`."""
 
 # The demo reads the topics back and expects each item in exactly one of them.
 _NO_SHADOW = {"shadow": False}
