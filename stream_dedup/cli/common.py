@@ -103,6 +103,19 @@ def parse_count(text: str) -> int:
     return int(count)
 
 
+def parse_share(text: str, most: float) -> float:
+    """Parse a share from 0 to `most`: a number or a percentage.
+
+    >>> parse_share(".2", 1.0), parse_share("20 %", 1.0)
+    (0.2, 0.2)
+    """
+    match = re.fullmatch(r"(\d{1,9}|\d{0,9}\.\d{1,9})\s*(%?)", text.strip())
+    share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if not 0 <= share <= most:
+        raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a share from 0 to {most:g}; write it as .2 or 20%")
+    return share
+
+
 def parse_size(text: str) -> int:
     """Parse a size in bytes; K, M, G and T are powers of 1024.
 

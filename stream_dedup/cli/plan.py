@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stream_dedup.evaluate.sizing import Sizing
 
 _DAY = timedelta(days=1)
+_MOST_HELD = 0.99  # a feed of which everything is held back needs no memory: surely a slip
 _MIGRATION = """\
 These settings change the fingerprint scheme: the present changelog cannot be used with them. To keep what is
 remembered, put them into a new settings file with a new [topics] changelog. Then, while the workers run:
@@ -36,8 +37,11 @@ def plan_command(
         str | None, typer.Option(metavar="TIME", help="With --per-day: the window, such as 7d. Default: window.length.")
     ] = None,
     share_held: Annotated[
-        float | None,
-        number("With --per-day: the share of the items that is held back. Default: 0, the safe side.", min=0, max=0.99),
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="With --per-day: the share of items held back, such as .2 or 20%. Default: 0, the safe side.",
+        ),
     ] = None,
     items: Annotated[
         str | None,
@@ -104,7 +108,8 @@ def plan_command(
             for name, value in of_index.items()
         }
         common.refuse_all(wrong, typer.BadParameter)
-        _print_sizing(sizing(settings, common.parse_count(per_day), share_held or 0.0, limit), as_json)
+        share = common.parse_share(share_held or "0", _MOST_HELD)
+        _print_sizing(sizing(settings, common.parse_count(per_day), share, limit), as_json)
         return
     fingerprint, decision = settings.fingerprint, settings.decision
     unknown = (
