@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stream_dedup.dedup.sources import IGNORE, REASONS
 from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
@@ -64,7 +65,7 @@ class Report:
         self._sources: defaultdict[str, _Counts] = defaultdict(_Counts)
         self._reasons: Counter[_Reason] = Counter()
         self._shown: defaultdict[_Reason, dict[str, _Entry]] = defaultdict(dict)  # by the original's id
-        self._without_original = 0
+        self._without_original = self._ignored = 0
         self._bad: dict[str, str] = {}
 
     def add(
@@ -89,6 +90,7 @@ class Report:
                 source.items += 1
                 source.held += not verdict.forward
                 source.updates += verdict.forward and pair is not None
+                self._ignored += verdict.reason == REASONS[IGNORE]
             if pair is not None:
                 self._consider(pair, verdict)
 
@@ -123,10 +125,11 @@ class Report:
             name: sum(count for (is_update, _), count in self._reasons.items() if is_update is forward)
             for forward, name in ((False, "held"), (True, "updates"))
         }
+        ignored = [((True, REASONS[IGNORE]), self._ignored)] if self._ignored else []  # these have no pairs
         return stand_alone(
             environment(self._settings, self._place), "report.html", what=self._what, made=self._clock(),
             shadow=self._settings.policy.shadow, done_before=done_before, total=self._kinds.total(), kinds=self._kinds,
-            counts=counts, reasons=self._reasons.most_common(), sources=sources[:_SOURCES],
+            counts=counts, reasons=self._reasons.most_common() + ignored, sources=sources[:_SOURCES],
             more_sources=max(len(sources) - _SOURCES, 0), bad=self._bad, lists=lists, shown=SHOWN,
             text_chars=TEXT_CHARS, left_out=sum(counts.values()) - sum(len(one[2]) for one in lists),
             without_original=self._without_original,

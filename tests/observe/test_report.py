@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.dedup.sources import IGNORE, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
@@ -183,3 +184,11 @@ def test_long_passages_in_common_are_shortened_and_new_ones_are_shown_whole() ->
     assert re.findall(r"Sentence (\d+) of both\. (?:\s*\[…\])", page) == ["9", "9"]
     assert page.count("Sentence 98 of both.") == 2
     assert f"<mark>{news}</mark>" in page
+
+
+def test_items_of_ignored_sources_are_counted_as_a_reason_and_are_no_updates() -> None:
+    ignored = Verdict("1", Kind.UNIQUE, Stage.POLICY, True, reason=REASONS[IGNORE])
+    text = words(made([(item("1"), ignored), (item("2"), unique("2"))]))
+    assert "let through its source is neither compared nor remembered; sources.ignore 1 " in text
+    assert "updates let through 0 " in text
+    assert "sources.ignore" not in words(made([(item("2"), unique("2"))]))
