@@ -28,7 +28,7 @@ from stream_dedup.news.names import FIELDS
 from stream_dedup.news.summary import MOST_REASONS, Summary, rows_of, share
 from stream_dedup.observe.logs import escape_controls
 from stream_dedup.phrases import public_url
-from stream_dedup.settings import Settings, values
+from stream_dedup.settings import SOURCE_RULES, Settings, values
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
@@ -342,10 +342,11 @@ def begin_ms(since: str) -> int:
         raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
 
 
-def print_rules(console: Console, rules: Mapping[str, int]) -> None:
-    """Print how many items each rule for sources let through."""
-    if rules:
-        counts = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
+def print_rules(console: Console, settings: Settings, rules: Mapping[str, int]) -> None:
+    """Print how many items each rule for sources let through; 0 may be a name that is written wrong."""
+    if settings.sources.rules:
+        names = [rule for rule in SOURCE_RULES if getattr(settings.sources, rule)]
+        counts = ", ".join(f"{rule} {rules.get(rule, 0):,}" for rule in names)
         console.print(f"let through by [sources]: {counts}")
 
 

@@ -24,7 +24,7 @@ from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.phrases import counted
-from stream_dedup.settings import load_settings
+from stream_dedup.settings import Settings, load_settings
 
 # -- filter ----------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ def filter_command(
         if as_json:
             _print_json(console, result)
         else:
-            _print_filtered(console, result, (output, duplicates, verdicts, report), settings.policy.shadow)
+            _print_filtered(console, result, (output, duplicates, verdicts, report), settings)
     if result.items and result.bad == result.items:
         raise typer.Exit(1)
 
@@ -109,13 +109,15 @@ def _print_json(console: Console, result: FilterResult | PairsResult) -> None:
     common.print_warnings(common.CleanConsole(stderr=True), result.summary)
 
 
-def _print_filtered(console: Console, result: FilterResult, outputs: tuple[Path | None, ...], shadow: bool) -> None:
+def _print_filtered(
+    console: Console, result: FilterResult, outputs: tuple[Path | None, ...], settings: Settings
+) -> None:
     verdicts = [(name, getattr(result, name)) for name in ("unique", "duplicate", "update", "bad")]
     print_table(console, ("verdict", "items"), [*verdicts, ("all", result.items)])
     held = result.items - result.forwarded
-    if shadow:
+    if settings.policy.shadow:
         console.print("shadow mode: the output holds every item, those held back too")
-    forwarded = result.items if shadow else result.forwarded
+    forwarded = result.items if settings.policy.shadow else result.forwarded
     what = f"{forwarded:,}", f"{held:,}", counted(result.items, "verdict"), "the report"
     lines = [f"{text} in {common.display_name(to)}" for text, to in zip(what, outputs, strict=True) if to]
     if held and not any(outputs[1:3]):
@@ -127,7 +129,7 @@ def _print_filtered(console: Console, result: FilterResult, outputs: tuple[Path 
         lines.append(f"{result.evicted:,} originals were forgotten before their time: more than window.max_originals")
     for line in lines:
         console.print(line, soft_wrap=True)
-    common.print_rules(console, result.rules)
+    common.print_rules(console, settings, result.rules)
     common.print_end(console, result, result.items - result.resumed, reasons=True)
 
 

@@ -247,7 +247,7 @@ def _print(console: Console, result: TrialResult, ended: Ended, settings: Settin
         print_table(console, ("held back because of", "items", "share"), stages)
     if sources:
         print_table(console, ("source", "items", "held back", "share"), sources)
-    common.print_rules(console, result.rules)
+    common.print_rules(console, settings, result.rules)
     _print_examples(console, result)
     common.print_summary(console, result.summary, short=True)
     for reason in result.summary.reasons:

@@ -56,9 +56,11 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
 def test_what_the_rules_for_sources_let_through_is_printed(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1), story(1, 1, "copy"), story(2), story(2, 1, "again")])
     config = tmp_path / "rules.toml"
-    config.write_text('[sources]\npass = ["copy.example"]\nignore = ["again.example"]\n', "utf-8")
+    config.write_text(
+        '[sources]\npass = ["copy.example"]\nignore = ["again.example"]\nprefer = ["none.example"]\n', "utf-8"
+    )
     result = run("filter", tmp_path, path, "--config", config)
-    assert "let through by [sources]: pass 1, ignore 1" in result.stdout
+    assert "let through by [sources]: pass 1, ignore 1, prefer 0" in result.stdout
     assert len(rows(tmp_path / "first")) == 4
 
 
