@@ -1,6 +1,6 @@
 """The steps of `pairs`: fingerprint a corpus, sort keys into candidates, decide. The caller gives the sizes.
 
-In: lines (lines.py). Several threads decode and fingerprint batches of lines side by side (the kernels release the
+In: lines (lines.py). Several threads decode and fingerprint batches of lines side by side (the core releases the
 GIL); the batches are put together in input order, in temporary files, one for each column. So there is `Corpus`, the
 items by row number (0, 1, 2, ... through all inputs): signatures, keys by table, ids, words, whole bodies. Out: first
 *runs* of ascending pair codes, later row * 2^32 + earlier row, one or more for each table: all items that share a key,
