@@ -82,7 +82,7 @@ class Stage:
 
 @contextmanager
 def slow_broker(stage: Stage) -> Iterator[None]:
-    """The broker stops for three seconds again and again, and works for less than half a second in between."""
+    """The broker stops for three seconds again and again, and works for a tenth of a second in between."""
     over = threading.Event()
 
     def hiccup() -> None:
@@ -90,7 +90,7 @@ def slow_broker(stage: Stage) -> Iterator[None]:
             stage.signal_broker(signal.SIGSTOP)
             time.sleep(3)
             stage.signal_broker(signal.SIGCONT)
-            over.wait(0.4)
+            over.wait(0.1)
 
     thread = threading.Thread(target=hiccup)
     thread.start()
