@@ -27,7 +27,7 @@ VERSION = 1
 """Of the functions and structs in core.h: a library of another build must not be called with them."""
 
 POINTER, INT64, UINT64, DOUBLE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
-INT32, FLOAT, BOOL = ctypes.c_int32, ctypes.c_float, ctypes.c_bool
+FLOAT, BOOL = ctypes.c_float, ctypes.c_bool
 
 _NO_MEMORY, _BAD_SIZE = -1, -2
 _BEGIN = ctypes.c_char * 0
@@ -141,7 +141,7 @@ def _argument(value: Any) -> Any:
     if isinstance(value, ctypes.Structure):
         return ctypes.byref(value)
     if isinstance(value, float):
-        return ctypes.c_double(value)
+        return DOUBLE(value)
     return None if value is None else value if isinstance(value, ctypes.c_void_p) else ctypes.c_int64(value)
 
 

@@ -29,9 +29,14 @@ typedef struct ruling {
     float logit;
 } ruling;
 
+/* Whether the two texts are one article, by the rule in force. */
+static bool is_one_article(const similarity *s, const thresholds *t) {
+    return t->is_plain ? is_alike(s, t) : is_same_article(s, t);
+}
+
 /* Whether a candidate is an earlier version: it has the id, and the source or a text that is the same article. */
 static bool is_version(const similarity *s, const thresholds *t) {
-    return s->same_id && (s->same_source || (t->is_plain ? is_alike(s, t) : is_same_article(s, t)));
+    return s->same_id && (s->same_source || is_one_article(s, t));
 }
 
 /* The candidate that the item lacks least of. By plain similarity, the one whose body is most alike. */
@@ -111,7 +116,7 @@ static bool has_come(const judge *all, const candidate *candidates, const simila
         bool is_ours = s[k].same_source;
         uint64_t source = source_of(view_of(all->batch, &candidates[k]).signature);
         for (int64_t p = 0; p < all->batch->preferred_count; p++) is_ours |= source == all->batch->preferred[p];
-        bool is_same = k == by || is_repeat(&s[k], t) || (t->is_plain ? is_alike(&s[k], t) : is_same_article(&s[k], t));
+        bool is_same = k == by || is_repeat(&s[k], t) || is_one_article(&s[k], t);
         if (is_ours && is_same) return true;
     }
     return false;

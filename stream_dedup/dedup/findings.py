@@ -83,10 +83,11 @@ def verdicts_of(
     for j, (item, kind, rule, finding) in enumerate(rows):
         story = "" if kind == TOMBSTONE else item.id
         names.append((item.id, story))
+        if finding == SKIPPED and rule == IGNORE:
+            verdicts.append(Verdict(item.id, unique, Stage.POLICY, True, reason=REASONS[IGNORE], story=story))
+            continue
         if finding == SKIPPED:
-            reason = REASONS.get(rule, "")
-            ignored = Verdict(item.id, unique, Stage.POLICY, True, reason=reason, story=story)
-            verdicts.append(ignored if rule == IGNORE else None)
+            verdicts.append(None)
             continue
         if finding == NEW:
             kind_of_new = Kind.TOMBSTONE if kind == TOMBSTONE else unique
