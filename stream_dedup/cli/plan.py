@@ -1,5 +1,7 @@
 """`stream-dedup plan`: the memory that a feed needs; recall and memory of the index, and better settings to paste."""
 
+from __future__ import annotations
+
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +9,7 @@ import typer
 from rich.console import Console
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import number, print_table
+from stream_dedup.cli.common import number, option, print_table
 
 if TYPE_CHECKING:
     from stream_dedup.evaluate.planner import Advice, Plan, Traffic
@@ -30,22 +32,17 @@ _LETTERS = (
 
 def plan_command(
     per_day: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", help="Items that come in a day, such as 200k or 2M (K, M, G: powers of 1000)."),
+        str | None, option("Items that come in a day, such as 200k or 2M (K, M, G: powers of 1000).", "NUMBER")
     ] = None,
     window: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --per-day: the window, such as 7d. Default: window.length.")
+        str | None, option("With --per-day: the window, such as 7d. Default: window.length.", "TIME")
     ] = None,
     share_held: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="With --per-day: the share of items held back, such as .2 or 20%. Default: 0, the safe side.",
-        ),
+        option("With --per-day: the share of items held back, such as .2 or 20%. Default: 0, the safe side.", "SHARE"),
     ] = None,
     items: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", help="Originals in a window, to plan recall and keys. Default: 1M."),
+        str | None, option("Originals in a window, to plan recall and keys. Default: 1M.", "NUMBER")
     ] = None,
     recall: Annotated[
         float | None,
@@ -58,17 +55,11 @@ def plan_command(
     hamming: Annotated[
         int | None,
         number(
-            "simhash, given: the Hamming distance to plan for, instead of --recall; default: fingerprint.hamming.",
-            min=0,
-            max=32,
+            "simhash, given: Hamming distance to plan for, not --recall; default: fingerprint.hamming.", min=0, max=32
         ),
     ] = None,
     memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Most memory of the process ([worker] memory), such as 2G. Default: no limit.",
-        ),
+        str | None, option("Most memory of the process ([worker] memory), such as 2G. Default: no limit.", "SIZE")
     ] = None,
     id_bytes: Annotated[float | None, number("Mean length of an id. Default: 40.", min=1)] = None,
     body_shingles: Annotated[
@@ -93,13 +84,12 @@ def plan_command(
     from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate
     from stream_dedup.evaluate.sizing import sizing
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
-    from stream_dedup.settings import load_settings
 
     limit = None if memory is None else common.parse_size(memory)
-    given: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
+    overrides: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
     if per_day is not None and limit is not None:
-        given["worker"] = {"memory": limit}  # one that is too small for any worker is refused
-    settings = load_settings(config, **given)
+        overrides["worker"] = {"memory": limit}  # refused if it is too small for any worker
+    settings = common.settings_of(config, **overrides)
     of_index = {"--items": items, "--recall": recall, "--threshold": threshold, "--hamming": hamming}
     of_index |= {"--id-bytes": id_bytes, "--body-shingles": body_shingles}
     if per_day is not None:
@@ -156,7 +146,7 @@ def plan_command(
         console.print(_LETTERS)
 
 
-def _print_sizing(found: "Sizing", as_json: bool) -> None:
+def _print_sizing(found: Sizing, as_json: bool) -> None:
     less = "" if found.fits or not found.given else found.window(found.fitting)
     if as_json:
         common.print_json({"sizing": found, "fits": found.fits, "settings": found.toml(), "instead": less})
@@ -186,7 +176,7 @@ def _gib(count: int) -> str:
     return f"{count / 2**30:.4g} GiB"
 
 
-def _print_promises(console: "Console", present: float) -> None:
+def _print_promises(console: Console, present: float) -> None:
     from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES, with_name
 
     console.print(f"\nWHAT IS HELD BACK: decision.novelty is {with_name(present)}")
@@ -207,7 +197,7 @@ def _recall(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: "Plan") -> None:
+def _print_plan(console: Console, traffic: Traffic, threshold: float, plan: Plan) -> None:
     from stream_dedup.index.footprint import BOOKKEEPING
     from stream_dedup.settings.memory import sized
 
@@ -224,7 +214,7 @@ def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: 
     )
 
 
-def _print_advice(console: Console, traffic: "Traffic", advice: "Advice") -> None:
+def _print_advice(console: Console, traffic: Traffic, advice: Advice) -> None:
     from stream_dedup.settings.memory import sized
 
     asked = [] if advice.recall is None else [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"]

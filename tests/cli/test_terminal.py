@@ -20,9 +20,10 @@ import pytest
 from rich.progress import Progress, TextColumn
 from rich.text import Text
 
-from stream_dedup.cli import demo, main
+from stream_dedup.cli import main
 from stream_dedup.cli.common import CleanConsole
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.demo import run as demo_run
 from stream_dedup.news.item import Item
 from stream_dedup.observe.logs import CleanStream
 from tests.cli import modes
@@ -57,7 +58,7 @@ MODULES = sorted(Path(main.__file__).parent.glob("*.py"))
 def _demo(patch: pytest.MonkeyPatch) -> None:
     modes._demo(patch)
     patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: False)))
-    run_demo = demo.run_demo
+    run_demo = demo_run.run_demo
 
     def judge(*values: Any, screen: Any, **options: Any) -> Any:
         item = Item(HOSTILE, HOSTILE, TEXT, HOSTILE, 0)
@@ -65,7 +66,7 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
         screen.batch(report([item, item], [Verdict(HOSTILE, Kind.UNIQUE, Stage.NONE, True), bad]))
         return run_demo(*values, screen=screen, **options)
 
-    patch.setattr("stream_dedup.cli.demo.run_demo", judge)
+    patch.setattr("stream_dedup.demo.run.run_demo", judge)
 
 
 def _trial(patch: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
+    patch.setattr("stream_dedup.cli.measure._has_terminal", lambda: True)
     patch.setattr("typer.getchar", lambda: "q")
 
 

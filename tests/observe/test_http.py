@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,11 +138,6 @@ def test_an_address_that_cannot_be_listened_on_is_a_config_error_with_the_cure(s
     for host, port in (("127.0.0.1", server.port), ("192.0.2.1", 0)):  # taken; of another machine
         with pytest.raises(ConfigError, match=rf"\[observe\] host, port: .*{re.escape(host)}:{port} .*port = 0"):
             Served(host=host, port=port, health_port=0)
-
-
-def test_concurrent_requests_are_answered(server: Served) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda _: ask(server.url, "/metrics").status, range(80))) == [200] * 80
 
 
 # -- the token, and names under which it is asked ------------------------------------------------------------

@@ -1,58 +1,45 @@
 """`stream-dedup feeds`: poll a list of feeds, and write each new or changed entry as a JSON line."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stream_dedup.batch.outputs import check_free, checked_outputs
-from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli import common
-from stream_dedup.cli.operate import stop_on_signals
-from stream_dedup.errors import UsageError
-from stream_dedup.feeds.fetch import Fetcher
-from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
-from stream_dedup.feeds.pages import Pages
-from stream_dedup.feeds.poller import MOST_POLLS, Poller
-from stream_dedup.feeds.sources import read_sources
-from stream_dedup.feeds.state import State
+from stream_dedup.cli.common import argument, option
 from stream_dedup.observe import logs
-from stream_dedup.settings import load_settings, parse_duration, secrets_of
+
+if TYPE_CHECKING:
+    from stream_dedup.feeds.outputs import Delivery
 
 
 def feeds_command(
     sources: Annotated[
-        list[str],
-        typer.Argument(metavar="SOURCE", help="An OPML file, a file with one URL a line, or the URL of a feed."),
+        list[str], argument("SOURCE", "An OPML file, a file with one URL a line, or the URL of a feed.")
     ],
     output: Annotated[
-        Path | None,
-        typer.Option(help="The entries, one JSON object each; - is standard output, the default. Packed by suffix."),
+        Path | None, option("The entries, one JSON object each; - is standard output, the default. Packed by suffix.")
     ] = None,
     kafka: Annotated[
-        bool, typer.Option("--kafka", help="Write to the worker's input topic instead, in transactions.")
+        bool, option("Write to the worker's input topic instead, in transactions.", name="--kafka")
     ] = False,
     state: Annotated[
-        Path | None,
-        typer.Option(help="File for what was seen: the next run continues with it, a killed run where it stopped."),
+        Path | None, option("File for what was seen: the next run continues with it, a killed run where it stopped.")
     ] = None,
-    every: Annotated[
-        str, typer.Option(metavar="DURATION", help="Least time between two polls of a feed, such as 90s or 1h.")
-    ] = "10m",
+    every: Annotated[str, option("Least time between two polls of a feed, such as 90s or 1h.", "DURATION")] = "10m",
     pages: Annotated[
-        bool, typer.Option("--pages", help="Take the text of each new entry from its page (extra pages).")
+        bool, option("Take the text of each new entry from its page (extra pages).", name="--pages")
     ] = False,
     internal: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="HOST",
-            help="A host or network of yours that is not public, to be asked too; replaces [feeds] internal.",
-        ),
+        option("A host or network of yours that is not public, to be asked too; replaces [feeds] internal.", "HOST"),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Poll each feed that is due once, and end.")] = False,
+    once: Annotated[bool, option("Poll each feed that is due once, and end.", name="--once")] = False,
     force: common.ForceOption = False,
     config: common.ConfigOption = None,
 ) -> None:
@@ -60,10 +47,17 @@ def feeds_command(
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
-    try:
-        seconds = parse_duration(every).total_seconds()
-    except ValueError as error:
-        raise UsageError(f"--every {every}: {error}") from None
+    from stream_dedup.batch.outputs import check_free, checked_outputs
+    from stream_dedup.batch.tables import FileFormat
+    from stream_dedup.feeds.fetch import Fetcher
+    from stream_dedup.feeds.outputs import FileDelivery, KafkaDelivery
+    from stream_dedup.feeds.pages import Pages
+    from stream_dedup.feeds.poller import MOST_POLLS, Poller
+    from stream_dedup.feeds.sources import read_sources
+    from stream_dedup.feeds.state import State
+    from stream_dedup.settings import secrets_of
+
+    seconds = common.seconds_of("--every", every)
     output = output or Path("-")
     common.refuse_all(
         {
@@ -72,8 +66,8 @@ def feeds_command(
             "--every is at least 1s": seconds < 1,
         }
     )
-    settings = load_settings(config, feeds={"internal": ",".join(internal)} if internal else {})
-    urls, stop = read_sources(sources), stop_on_signals()
+    settings = common.settings_of(config, feeds={"internal": ",".join(internal)} if internal else {})
+    urls, stop = read_sources(sources), common.stop_on_signals()
     files = [name for name in sources if Path(name).is_file()]
     to = checked_outputs(files, {"--output": (output, [FileFormat.JSONL])})["--output"]
     if kafka:
