@@ -1,7 +1,7 @@
 """`stream-dedup explain A B`: whether the later of two items has something new, and why.
 
-Takes two items (JSON, files, ids); prints the numbers behind the verdict and the items side by side, or JSON.
-evaluate/explain.py computes the explanation.
+The command takes two items (JSON, files or ids), and prints the numbers behind the verdict and the items side by side,
+or JSON. evaluate/explain.py computes the explanation.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 # A feature that adds less to the log-odds changes the probability by .01 at most.
 _LEAST_LOG_ODDS = 0.05
-# Ids for items that have none; two, because with the same id the later item would be a new version.
+# Ids for items without one. They differ, because an item with the same id would be a new version.
 _DEFAULT_IDS = (b"(earlier, without id)", b"(later, without id)")
-# Words of a common passage that stay beside a difference, to show where it is.
+# Words of a common passage that stay beside a difference, to show its place.
 _CONTEXT = 6
 # Words from each end of a long difference: a paragraph. `--json` has the whole text.
 _DIFFERENCE = 60
@@ -61,11 +61,11 @@ def explain_command(
 ) -> None:
     """Explain one decision: two items, the numbers, and why.
 
-    Shows how alike headlines and bodies are, the keys that find the one for the other, the verdict, and the items side
-    by side.
+    Shows how similar headlines and bodies are, the keys by which the index finds one item for the other, the verdict,
+    and the items side by side.
 
-    What is new in the later item is given in words, sentences and numbers, and as novelty: the probability that a
-    reader of the earlier one would miss something, with what speaks for and against it.
+    It counts the new words, sentences and numbers of the later item. Novelty is the probability that a reader of the
+    earlier item would miss something, with the reasons for and against it.
     """
     from stream_dedup.evaluate.explain import explain
     from stream_dedup.news.decode import Decoder
@@ -94,7 +94,7 @@ def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | Non
     items: dict[str, Item] = {}
     last: Item | Tombstone | BadItem | None = None
     for line in LineReader(inputs, path=path):
-        # A place stands for an item without an id, or with one that names no article, as in the output of `filter`.
+        # The place stands for a missing id, or for one that names no article, as in the output of `filter`.
         last, at = item_of(decode, line), f"{line.input}:{line.number}"
         if isinstance(last, Item):
             for name in {last.id, at}.intersection(names):
@@ -132,7 +132,7 @@ def _item(name: str, place: str, decode: Decoder, default_id: bytes, *, is_id: b
 
 
 def _is_json(name: str) -> bool:
-    """Return whether an argument is an item itself, and neither a file nor an id."""
+    """Return whether an argument is an item itself, not a file or an id."""
     return name.lstrip().startswith("{")
 
 
@@ -256,9 +256,9 @@ def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
 
 
 def _shorten(text: str, words: int, first: int, last: int) -> tuple[str, str]:
-    """Return the first and the last words of a text, the first with the number of words that are left out.
+    """Return the first words of a text, with the number of words left out, and its last words.
 
-    If too few would be left out, return the whole text and an empty one.
+    If too few words would be left out, return the whole text and an empty one.
     """
     left_out = words - first - last
     if left_out < _LEAST_LEFT_OUT:

@@ -1,4 +1,4 @@
-"""`stream-dedup demo`, `kafka` and `feed`: the worker at work on a made-up feed, an embedded Kafka, the feed alone."""
+"""`demo`: the worker at work on a synthetic feed; `kafka`: an embedded Kafka; `feed`: the synthetic feed alone."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from stream_dedup.demo.run import DemoResult, Record
     from stream_dedup.settings import Settings
 
-# Items a second. The invented world is small: of the first 4,000 items .997 are decided as meant, of the first 24,000
-# .991, because its towns have the same accidents again.
+# Items a second. The synthetic world is small, and its accidents repeat: of the first 4,000 items .997 are decided as
+# meant, of the first 24,000 .991.
 _DEMO_RATE = 200.0
-# Items a second of `feed`. Slower: a trial of a stack may run for days, and Kafka keeps every record.
+# Items a second of `feed`: fewer, because a trial of a stack may run for days, and Kafka keeps every record.
 _FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
 
@@ -87,7 +87,7 @@ def demo_command(
         if bootstrap is None:
             require_packages()
         else:
-            # A group and topics of this run alone, so that the demo touches nothing else on the cluster.
+            # A group and topics for this run alone, so that the demo touches nothing else on the cluster.
             run = f"dedup-demo-{int(time.time())}"
             own = {"bootstrap_servers": bootstrap, "group_id": run}
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
@@ -97,7 +97,7 @@ def demo_command(
             # Port 0, any free port: a worker may run on this machine, too.
             return common.settings_of(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
 
-        # Whatever is wrong with the settings is said before Kafka starts, which takes seconds, and minutes once.
+        # Wrong settings fail before Kafka starts, which takes seconds, and minutes the first time.
         settings = settings_of_run()
         if bootstrap is None:
             own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap

@@ -123,16 +123,16 @@ def sample_command(
     """Label borderline decisions; find the threshold for your feed.
 
     Measures on your feed the precision of the items held back, and how much readers would miss. From 40 labels on it
-    recommends one of the names of decision.novelty, and says what it promises.
+    recommends a name for decision.novelty, and says what the name promises.
 
     Needs a terminal. One pair a screen; space turns the pages of a long one. Two questions, answered with a key: s the
     same article, or d different articles; then n nothing new, or m a reader would miss something. The answers are in
     DIRECTORY/labels.jsonl: `label` is copy (s) or different (d), `new` is no (n) or yes (m).
 
     Draws from the duplicates topic (or a file). Decisions near a threshold are drawn more often, and weights correct
-    for it. Run the command again to continue; the pairs are drawn once, so other options are refused then. To try other
-    settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config
-    FILE`.
+    for it. Run the command again to continue. The pairs are drawn once, so later runs refuse other options. To try
+    other settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl
+    --config FILE`.
     """
     from stream_dedup.evaluate.sample import Sample
 
@@ -211,7 +211,7 @@ def _label(sample: Sample, console: Console) -> None:
 
 
 class _Screen:
-    """One pair on the terminal, in pages if it is longer; all of it at once where the output is no terminal."""
+    """One pair on the terminal, in pages if it is long; without a terminal, all of it at once."""
 
     def __init__(self, shown: RenderableType, console: Console) -> None:
         self._console, self._page = console, 0

@@ -204,7 +204,7 @@ def inspect_command(
     """Count the blocks, and what they add and forget.
 
     Also bytes, fingerprint schemes, owners (the tasks that wrote the blocks) and the first and last watermark.
-    Additions are originals and variants. `folded` counts the blocks that later ones replace.
+    Additions are originals and variants. `folded` counts the blocks that later blocks replace.
     """
     summary, scheme = _inspect(directory, config)
     counts = asdict(summary) | {"settings_scheme": scheme}
@@ -311,10 +311,10 @@ def give_back_command(
 def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Build the changelog of new [fingerprint] settings.
 
-    Judges the items in the output topic again, and fills the new changelog. Use the settings of the new workers: the
-    same group and topics, but a new name in [topics] changelog (create it with `topics create`). It runs while the old
-    workers run, says when to stop them, and ends when the new workers may start. An interrupted run continues where it
-    stopped. The output may be that of another system, which stream_dedup is to replace.
+    Judges the items of the output topic again, and fills the new changelog. Use the settings of the new workers: the
+    same group and topics, but a new name in [topics] changelog (create it with `topics create`). Run it beside the old
+    workers: it says when to stop them, and ends when the new workers may start. An interrupted run continues where it
+    stopped. The output may come from another system that stream_dedup is to replace.
     """
     from stream_dedup.worker.migration import Migration
 

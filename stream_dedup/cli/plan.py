@@ -73,13 +73,14 @@ def plan_command(
     How much memory does my feed need? --per-day answers: the setting to paste, whether it fits into --memory, and what
     it costs if not.
 
-    Without it, plans the index for --items originals. Prints first the recall and memory of the present settings, and
-    last what each name of decision.novelty promises. Proposes the cheapest others if the present ones miss the given
-    recall, distance or memory.
+    Without --per-day, plans the index for --items originals. Prints first the recall and memory of the present
+    settings, and last what each name of decision.novelty promises. Proposes the cheapest others if the present ones
+    miss the wanted recall, distance or memory.
 
-    Plans the number of anchors; without anchors bands and rows; for family = simhash or given the Hamming distance and
-    the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of the pairs at --threshold
-    whose fingerprints are within the distance. docs/operating.md says how far measured recall is from the model.
+    Plans the number of anchors, or bands and rows where there are no anchors. For family = simhash or given it plans
+    the Hamming distance and the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of
+    the pairs at --threshold whose fingerprints are within the distance. docs/operating.md says how far measured recall
+    is from the model.
     """
     from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate
     from stream_dedup.evaluate.sizing import sizing
@@ -106,7 +107,7 @@ def plan_command(
         "has no meaning for family = 'given': how far apart your fingerprints of near-duplicates are is unknown; give "
         "--hamming"
     )
-    is_given = fingerprint.family == "given"
+    has_own_prints = fingerprint.family == "given"
     wrong = {
         "--window goes with --per-day": window is not None,
         "--share-held goes with --per-day": share_held is not None,
@@ -116,8 +117,8 @@ def plan_command(
         "--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out": (
             hamming is not None and fingerprint.family == "minhash"
         ),
-        f"--recall {unknown}": recall is not None and is_given,
-        f"--threshold {unknown}": threshold is not None and is_given,
+        f"--recall {unknown}": recall is not None and has_own_prints,
+        f"--threshold {unknown}": threshold is not None and has_own_prints,
         "--recall determines the distance, and --hamming gives it: leave one of them out": (
             recall is not None and hamming is not None
         ),
@@ -146,22 +147,22 @@ def plan_command(
         console.print(_LETTERS)
 
 
-def _print_sizing(found: Sizing, as_json: bool) -> None:
-    less = "" if found.fits or not found.given else found.window(found.fitting)
+def _print_sizing(needs: Sizing, as_json: bool) -> None:
+    less = "" if needs.fits or not needs.given else needs.window(needs.fitting)
     if as_json:
-        common.print_json({"sizing": found, "fits": found.fits, "settings": found.toml(), "instead": less})
+        common.print_json({"sizing": needs, "fits": needs.fits, "settings": needs.toml(), "instead": less})
         return
     console = common.CleanConsole(soft_wrap=True)
-    days = found.length / _DAY
-    console.print(f"{found.originals:,} originals are remembered in {days:g} days. They need {_gib(found.memory)}.")
-    if found.given:
-        fits = "That fits into" if found.fits else "That does not fit into"
-        console.print(f"{fits} {_gib(found.given)}, which has room for {found.room:,}.")
-    console.print(f"\nPaste, and give the container this memory:\n\n{found.toml()}", markup=False)
+    days = needs.length / _DAY
+    console.print(f"{needs.originals:,} originals are remembered in {days:g} days. They need {_gib(needs.memory)}.")
+    if needs.given:
+        fits = "That fits into" if needs.fits else "That does not fit into"
+        console.print(f"{fits} {_gib(needs.given)}, which has room for {needs.room:,}.")
+    console.print(f"\nPaste, and give the container this memory:\n\n{needs.toml()}", markup=False)
     if less:
         console.print(
-            f"Or keep {_gib(found.given or 0)}, and paste\n\n{less}\nIt costs the copies that come more than "
-            f"{found.fitting / _DAY:.1f} days after their article: they are let through again. (In labelled news they "
+            f"Or keep {_gib(needs.given or 0)}, and paste\n\n{less}\nIt costs the copies that come more than "
+            f"{needs.fitting / _DAY:.1f} days after their article: they are let through again. (In labelled news they "
             "came within 13 hours.)",
             markup=False,
         )
@@ -202,10 +203,10 @@ def _print_plan(console: Console, traffic: Traffic, threshold: float, plan: Plan
     from stream_dedup.settings.memory import sized
 
     takes, settings = plan.takes, ", ".join(f"{name} = {value!r}" for name, value in plan.settings.items())
-    found = "" if plan.recall is None else f"; recall at body Jaccard {threshold:g}: {plan.recall:.3f}"
+    recall = "" if plan.recall is None else f"; recall at body Jaccard {threshold:g}: {plan.recall:.3f}"
     body = f"+ {plan.body_bytes:.0f} body " if plan.body_bytes else ""
     console.print(
-        f"{settings}{found}\n"
+        f"{settings}{recall}\n"
         f"false candidates an item: {_rounded(plan.false_candidates)}\n"
         f"bytes an original: {takes.record_bytes} signature {body}+ {takes.keys} keys × {takes.key_bytes:.2f} "
         f"+ {takes.id_bytes:g} id + {BOOKKEEPING} = {takes.bytes_per_item:.0f}\n"
@@ -217,10 +218,10 @@ def _print_plan(console: Console, traffic: Traffic, threshold: float, plan: Plan
 def _print_advice(console: Console, traffic: Traffic, advice: Advice) -> None:
     from stream_dedup.settings.memory import sized
 
-    asked = [] if advice.recall is None else [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"]
-    asked += [] if advice.hamming is None else [f"within {advice.hamming} bits"]
-    asked += [] if advice.memory is None else [f"[worker] memory of at most {sized(advice.memory)}"]
-    console.print(f"REQUESTED: {traffic.items:,} originals, {', '.join(asked)}\n")
+    wanted = [] if advice.recall is None else [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"]
+    wanted += [] if advice.hamming is None else [f"within {advice.hamming} bits"]
+    wanted += [] if advice.memory is None else [f"[worker] memory of at most {sized(advice.memory)}"]
+    console.print(f"REQUESTED: {traffic.items:,} originals, {', '.join(wanted)}\n")
     if advice.proposed:
         console.print("PROPOSED")
         _print_plan(console, traffic, advice.threshold, advice.proposed)

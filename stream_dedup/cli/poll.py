@@ -29,7 +29,8 @@ def feeds_command(
         bool, option("Write to the worker's input topic instead, in transactions.", name="--kafka")
     ] = False,
     state: Annotated[
-        Path | None, option("File for what was seen: the next run continues with it, a killed run where it stopped.")
+        Path | None,
+        option("File of the entries seen so far. The next run continues with it, a killed run where it stopped."),
     ] = None,
     every: Annotated[str, option("Least time between two polls of a feed, such as 90s or 1h.", "DURATION")] = "10m",
     pages: Annotated[
@@ -37,7 +38,7 @@ def feeds_command(
     ] = False,
     internal: Annotated[
         list[str] | None,
-        option("A host or network of yours that is not public, to be asked too; replaces [feeds] internal.", "HOST"),
+        option("A host or network of yours that is not public but may be asked; replaces [feeds] internal.", "HOST"),
     ] = None,
     once: Annotated[bool, option("Poll each feed that is due once, and end.", name="--once")] = False,
     force: common.ForceOption = False,

@@ -1,7 +1,7 @@
-"""Commands that show a feed before a worker runs: `check` what is understood of it, `trial` what would be held back.
+"""Show a feed before a worker runs: `check` shows how it is understood, `trial` what would be held back.
 
-`check` takes files or a topic, and decides nothing. `trial` only reads a live topic (kafka/reader.py) and judges in
-memory (worker/trial.py): counts, sources, examples, and a summary of how the records were read.
+`check` reads files or a topic, and decides nothing. `trial` reads a live topic (kafka/reader.py), judges in memory
+(worker/trial.py), and prints counts, sources, examples, and how the records were understood.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _of_topic(settings: Settings, topic: str, items: int) -> Summary:
 def _summarize(
     settings: Settings, decode: Decoder, records: Iterable[tuple[Any, ...]], notes: Sequence[str] = (), **options: Any
 ) -> Summary:
-    """Survey records: item, bytes and place. `notes`: how they were read."""
+    """Survey records, each an item, its bytes and its place. `notes`: how they were read."""
     from stream_dedup.news.survey import Survey
 
     latest = settings.window.latest(int(time.time() * 1000))

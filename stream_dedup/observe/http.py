@@ -176,8 +176,6 @@ async def _send(send: Callable[..., Awaitable[None]], answer: Answer) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-# Of the process's descriptors, for each of the two listeners.
-_SHARE = 1 / 8
 # A request line with its headers, bytes: an id has 4 kB at most, three times as many if it is percent-encoded.
 _MAX_HEADERS = 16_384
 
@@ -220,11 +218,6 @@ class ObserveServer:
         host, port = listener.getsockname()[:2]
         return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
-    @property
-    def port(self) -> int:
-        """The port of the page, also where the setting is 0."""
-        return int(self.url.rpartition(":")[2])
-
     def close(self) -> None:
         """End every thread and close every socket. May be called twice."""
         for loop in self._loops:
@@ -241,7 +234,7 @@ class ObserveServer:
 
 def _listen(host: str, port: int, setting: str) -> Listener:
     try:
-        return Listener(host, port, most_connections(_SHARE))
+        return Listener(host, port, most_connections())
     except OSError as error:
         raise ConfigError(
             f"[observe] host, {setting}: cannot listen on {host}:{port} ({error}); "

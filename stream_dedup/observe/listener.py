@@ -45,15 +45,15 @@ _PAUSE_SECONDS = 0.05
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-def most_connections(share: float) -> int:
-    """Return how many connections a listener may hold: a share of the descriptors of this process, from 8 to 128.
+def most_connections() -> int:
+    """Return how many connections a listener may hold: an eighth of the descriptors of this process, from 8 to 128.
 
     The rest is for Kafka's sockets and files, of which a worker has some 50.
     """
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return 128
-    return min(max(int(descriptors * share), 8), 128)
+    return min(max(descriptors // 8, 8), 128)
 
 
 class Listener(socket.socket):

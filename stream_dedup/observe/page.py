@@ -146,11 +146,13 @@ class Page:
                 "the brokers. A restart loses nothing."
             )
         if state.status is Status.STARTING:
-            done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
+            restored = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
             if now.tasks:
                 waiting = f"{sum(now.lag.values()):,} records wait" if now.lag else "it is not known yet how many wait"
                 return f"The worker is about to commit its first batch; {waiting}."
-            return "The worker restores its state from the changelog" + (f": {', '.join(done)}." if done else ".")
+            return "The worker restores its state from the changelog" + (
+                f": {', '.join(restored)}." if restored else "."
+            )
         if state.status is Status.STANDBY:
             behind = max(now.standby_lag.values(), default=None)
             return "Another member of the group is active. This one takes over when it ends." + (

@@ -229,7 +229,11 @@ for _hook in vars(Observer):
 
 
 class Watch(ObserverGroup):
-    """Metrics, health, the status page and other observers. `url` is None if [observe] enabled is false."""
+    """Metrics, health, the status page and other observers.
+
+    `url` is the base URL of the status page, /metrics and health, `health_url` that of the listener for health alone.
+    Both are None if [observe] enabled is false.
+    """
 
     def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
         self.registry = CollectorRegistry()
@@ -241,6 +245,8 @@ class Watch(ObserverGroup):
         self.metrics = Metrics(self.registry, settings, version, self.health.state)
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
+        self.url: str | None = None
+        self.health_url: str | None = None
         others = (MemoryWatch(settings), DeadLetterLog(), *others)
         if not settings.observe.enabled:
             super().__init__(self.metrics, self.health, self.incoming, *others)
@@ -248,17 +254,8 @@ class Watch(ObserverGroup):
         board, self.recent = Board(), Recent(settings.observe.recent_items)
         page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.latest)
         self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.respond)
+        self.url, self.health_url = self._server.url, self._server.health_url
         super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *others)
-
-    @property
-    def url(self) -> str | None:
-        """Base URL of the status page, /metrics and health."""
-        return self._server.url if self._server else None
-
-    @property
-    def health_url(self) -> str | None:
-        """Base URL of the listener for health alone."""
-        return self._server.health_url if self._server else None
 
     def __enter__(self) -> "Watch":
         return self

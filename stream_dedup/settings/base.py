@@ -147,10 +147,10 @@ class SecretTable(Table):
 
 def secrets_of(tables: Any) -> list[str]:
     """Read every secret of these tables (a `Settings`)."""
-    found = [
+    secrets = [
         table.secret(name) for _, table in tables if isinstance(table, SecretTable) for name in table.secret_names()
     ]
-    return [line for secret in found if secret for line in dict.fromkeys([secret, *secret.splitlines()])]
+    return [line for secret in secrets if secret for line in dict.fromkeys([secret, *secret.splitlines()])]
 
 
 def _read(path: Path, setting: str) -> str:

@@ -93,21 +93,6 @@ def test_keys_become_labels(place: Place, keys: str, said: str, labels: list[tup
     assert f"{len(labels) + 1} of 8 pairs are labelled" in place.label("dq")
 
 
-def test_labels_without_an_answer_to_the_second_question_count_for_the_first(place: Place) -> None:
-    place.label("q", "--count", "8")
-    lines = (place.sample / "pairs.jsonl").read_bytes().splitlines(keepends=True)
-    (place.sample / "pairs.jsonl").write_bytes(b"".join(sorted(lines, key=lambda line: json.loads(line)["forward"])))
-    first = place.pairs[0]
-    label = {"earlier": first["earlier"]["id"], "later": first["later"]["id"], "label": "copy", "unsure": False}
-    (place.sample / "labels.jsonl").write_text(json.dumps(label) + "\n", "utf-8")
-    shown = place.label("q")
-    assert "1 of 8 pairs are labelled" in shown
-    has_updates = any(pair["decision"]["verdict"] == "update" for pair in place.pairs)
-    population = "items held back or named updates" if has_updates else "items held back"
-    assert f"precision of all {population}, estimated with weights: 1.000" in shown
-    assert "missed" not in shown
-
-
 def test_without_a_terminal_it_fails_at_once_and_draws_nothing(place: Place) -> None:
     command = [sys.executable, "-c", "from stream_dedup.cli.main import main; main()", "sample", str(place.sample)]
     files = ["--duplicates", str(place.held), "--input", str(place.source)]

@@ -152,4 +152,4 @@ def test_the_limit_of_connections_follows_from_that_of_descriptors(
     descriptors: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (descriptors, descriptors))
-    assert most_connections(1 / 8) == most
+    assert most_connections() == most

@@ -55,14 +55,6 @@ def shown(page: str, name: str) -> list[str]:
     return re.findall(r'<h4>This item</h4>(?s:.*?)id <bdi class="id">(.*?)</bdi>', section)
 
 
-def test_an_update_stands_beside_its_original_with_what_is_new() -> None:
-    page = made([(item("1"), unique("1")), (item("2", TEXT + " Nine are hurt."), update("2", "1", 0.9, "9 hurt"))])
-    assert shown(page, "updates") == ["2"]
-    assert "Held back None. Updates let through 1 of 1, doubtful ones first" in words(page)
-    assert "It adds: 9 hurt" in words(page)
-    assert re.findall(r"<mark>(.*?)</mark>", page) == ["Nine are hurt."]
-
-
 def test_everything_is_counted_by_verdict_reason_and_source() -> None:
     judged: Judged = [
         (item("1"), unique("1")),
