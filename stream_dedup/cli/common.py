@@ -109,11 +109,16 @@ def file_format_of(value: Format | None) -> FileFormat | None:
     return FileFormat(value) if value else None
 
 
-def refuse_all(wrong: Mapping[str, bool], error: type[Exception] = UsageError) -> None:
-    """Raise an error with the first message that applies."""
-    for message, applies in wrong.items():
-        if applies:
+def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> None:
+    """Raise an error with the message of the first case that is true."""
+    for is_wrong, message in cases:
+        if is_wrong:
             raise error(message)
+
+
+def command_group() -> typer.Typer:
+    """Make a group of commands; its help text is in `main.COMMANDS`."""
+    return typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 _SHOWN = 40  # characters of an argument in a message
@@ -237,7 +242,7 @@ def report_of(settings: Settings, report: Path | None, what: str) -> Report | No
 def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Callable[[str], None]]:
     """Open the file of --report, if one is wanted, so that a wrong one fails before the work; yield what writes it."""
     if report is None:
-        refuse_all({"--force is for --report, which writes a file": force})
+        refuse((force, "--force is for --report, which writes a file"))
         yield lambda text: None
         return
     from stream_dedup.batch.outputs import Output, check_free, checked_outputs

@@ -16,9 +16,7 @@ from rich.text import Text
 from stream_dedup.cli import common
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, print_table
 
-config_app = typer.Typer(
-    help="Show the settings in force and the references.", no_args_is_help=True, rich_markup_mode=None
-)
+config_app = common.command_group()
 
 
 @config_app.command()

@@ -234,16 +234,14 @@ def pairs_command(
 def _check_engine(engine: Engine, master: str | None, memory: str | None, threads: int | None) -> None:
     """Raise UsageError for options of the other engine, or that come too late."""
     on_spark = engine is Engine.SPARK
-    wrong = {
-        "--master is for --engine spark": master is not None and not on_spark,
-        f"--threads is for --engine local; Spark takes its number from --master local[{threads}]": (
-            threads is not None and on_spark
-        ),
-        "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit": (
-            memory is not None and on_spark and not (master or "").startswith("local")
-        ),
-    }
-    common.refuse_all(wrong)
+    is_local = (master or "").startswith("local")
+    threads_of_spark = f"--threads is for --engine local; Spark takes its number from --master local[{threads}]"
+    cluster = "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit"
+    common.refuse(
+        (master is not None and not on_spark, "--master is for --engine spark"),
+        (threads is not None and on_spark, threads_of_spark),
+        (memory is not None and on_spark and not is_local, cluster),
+    )
     if memory is not None and on_spark:
         from stream_dedup.spark.files import is_submitted
 
@@ -300,9 +298,7 @@ def _print_pairs(console: Console, result: PairsResult, output: str, clusters: s
 
 # -- weights ---------------------------------------------------------------------------------------------
 
-weights_app = typer.Typer(
-    help="Build tables of feature rarity for SimHash.", no_args_is_help=True, rich_markup_mode=None
-)
+weights_app = common.command_group()
 
 
 @weights_app.callback()

@@ -84,7 +84,7 @@ class LazyGroup(TyperGroup):
         app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
         app.callback()(_no_options)
         if isinstance(target, typer.Typer):
-            app.add_typer(target, name=name)
+            app.add_typer(target, name=name, help=COMMANDS[name].help)
         else:
             app.command(name)(target)
         return get_command(app).commands[name]  # type: ignore[attr-defined]  # a group, because it has a callback
@@ -196,6 +196,8 @@ def _restart(arguments: Sequence[str]) -> str:
 
     >>> _restart(["filter", "a.jsonl", "--state=dir"])[:15], _restart(["filter", "a.jsonl"])[-13:], _restart(["plan"])
     ('Nothing is lost', 'begins anew. ', '')
+    >>> _restart(["--verbose", "run"])[:15], _restart(["pairs", "--engine", "spark"])[-13:]
+    ('Nothing is lost', 'begins anew. ')
     """
     command = next((name for name in arguments if name in COMMANDS), "")
     options = [f"{command} {argument.partition('=')[0]}" for argument in arguments]

@@ -46,7 +46,7 @@ _PHASES = {
 }
 # Between two log lines of the same phase; the interval at which `run` repeats that no broker answers.
 _LOG_INTERVAL_SECONDS = 60.0
-topics_app = typer.Typer(help="Create and check the topics.", no_args_is_help=True, rich_markup_mode=None)
+topics_app = common.command_group()
 
 
 def run_command(config: ConfigOption = None) -> None:
@@ -173,9 +173,7 @@ def check_command(config: ConfigOption = None) -> None:
 
 # -- state -----------------------------------------------------------------------------------------------
 
-state_app = typer.Typer(
-    help="Inspect and verify a changelog or state directory.", no_args_is_help=True, rich_markup_mode=None
-)
+state_app = common.command_group()
 DirectoryArgument = Annotated[
     Path | None, argument("DIRECTORY", "State directory of `filter --state`; default: the changelog topic.")
 ]

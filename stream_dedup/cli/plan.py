@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -86,6 +87,7 @@ def plan_command(
     from stream_dedup.evaluate.sizing import sizing
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
 
+    refuse = partial(common.refuse, error=typer.BadParameter)
     limit = None if memory is None else common.parse_size(memory)
     overrides: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
     if per_day is not None and limit is not None:
@@ -94,11 +96,8 @@ def plan_command(
     of_index = {"--items": items, "--recall": recall, "--threshold": threshold, "--hamming": hamming}
     of_index |= {"--id-bytes": id_bytes, "--body-shingles": body_shingles}
     if per_day is not None:
-        wrong = {
-            f"{name} plans the index, and --per-day the memory: leave one of them out": value is not None
-            for name, value in of_index.items()
-        }
-        common.refuse_all(wrong, typer.BadParameter)
+        text = "{} plans the index, and --per-day the memory: leave one of them out"
+        refuse(*((value is not None, text.format(name)) for name, value in of_index.items()))
         share = common.parse_share(share_held or "0", _MOST_HELD)
         _print_sizing(sizing(settings, common.parse_count(per_day), share, limit), as_json)
         return
@@ -108,24 +107,21 @@ def plan_command(
         "--hamming"
     )
     has_own_prints = fingerprint.family == "given"
-    wrong = {
-        "--window goes with --per-day": window is not None,
-        "--share-held goes with --per-day": share_held is not None,
-        "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out": (
-            body_shingles is not None and fingerprint.verify != "exact"
-        ),
-        "--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out": (
-            hamming is not None and fingerprint.family == "minhash"
-        ),
-        f"--recall {unknown}": recall is not None and has_own_prints,
-        f"--threshold {unknown}": threshold is not None and has_own_prints,
-        "--recall determines the distance, and --hamming gives it: leave one of them out": (
-            recall is not None and hamming is not None
-        ),
-    }
-    common.refuse_all(wrong, typer.BadParameter)
+    is_minhash = fingerprint.family == "minhash"
+    bodies = "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out"
+    distance = "--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out"
+    twice = "--recall determines the distance, and --hamming gives it: leave one of them out"
+    refuse(
+        (window is not None, "--window goes with --per-day"),
+        (share_held is not None, "--share-held goes with --per-day"),
+        (body_shingles is not None and fingerprint.verify != "exact", bodies),
+        (hamming is not None and is_minhash, distance),
+        (recall is not None and has_own_prints, f"--recall {unknown}"),
+        (threshold is not None and has_own_prints, f"--threshold {unknown}"),
+        (recall is not None and hamming is not None, twice),
+    )
     originals = common.parse_count(items or "1M")
-    most = ROWS_OF_AN_INDEX if fingerprint.family == "minhash" else MOST_FINGERPRINTS
+    most = ROWS_OF_AN_INDEX if is_minhash else MOST_FINGERPRINTS
     if not 0 < originals <= most:
         raise typer.BadParameter(f"--items is {originals}; it must be from 1 to {most}, the most that can be planned")
     traffic = Traffic(originals, id_bytes or 40.0, BODY_SHINGLES if body_shingles is None else body_shingles)
@@ -141,7 +137,7 @@ def plan_command(
         common.print_json({"items": originals, "migrate": advice.changes_scheme, "settings": paste, "plan": advice})
         return
     _print_advice(console, traffic, advice)
-    if fingerprint.family == "minhash" and decision.rule == "novelty":
+    if is_minhash and decision.rule == "novelty":
         _print_promises(console, decision.threshold)
     if fingerprint.shingle_letters:
         console.print(_LETTERS)

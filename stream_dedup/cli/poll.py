@@ -60,12 +60,10 @@ def feeds_command(
 
     seconds = common.seconds_of("--every", every)
     output = output or Path("-")
-    common.refuse_all(
-        {
-            "--output and --kafka are two outputs; give one of them": kafka and str(output) != "-",
-            "--force is for --output FILE": force and str(output) == "-",
-            "--every is at least 1s": seconds < 1,
-        }
+    common.refuse(
+        (kafka and str(output) != "-", "--output and --kafka are two outputs; give one of them"),
+        (force and str(output) == "-", "--force is for --output FILE"),
+        (seconds < 1, "--every is at least 1s"),
     )
     settings = common.settings_of(config, feeds={"internal": ",".join(internal)} if internal else {})
     urls, stop = read_sources(sources), common.stop_on_signals()

@@ -56,19 +56,12 @@ def check_command(
     """
     from stream_dedup.news.summary import conclusion
 
-    common.refuse_all(
-        {
-            "name one or more files (or - for standard input), or a topic with --topic NAME": (
-                bool(inputs) == (topic is not None)
-            ),
-            "--bootstrap goes with --topic NAME: leave it out": bootstrap is not None and topic is None,
-            "--items goes with --topic NAME: a file is read to its end: leave it out": (
-                items is not None and topic is None
-            ),
-            "--format says what files hold; a topic has records: leave it out": (
-                file_format is not None and topic is not None
-            ),
-        }
+    is_topic = topic is not None
+    common.refuse(
+        (bool(inputs) == is_topic, "name one or more files (or - for standard input), or a topic with --topic NAME"),
+        (bootstrap is not None and not is_topic, "--bootstrap goes with --topic NAME: leave it out"),
+        (items is not None and not is_topic, "--items goes with --topic NAME, and files are read whole: leave it out"),
+        (file_format is not None and is_topic, "--format says what files hold; a topic has records: leave it out"),
     )
     settings = _settings(config, bootstrap)
     if topic is None:

@@ -56,21 +56,3 @@ def test_a_thread_that_gets_no_memory_names_the_cure_too(
     said = capsys.readouterr().err
     assert "out of memory or threads" in said
     assert "Traceback" not in said
-
-
-def test_out_of_memory_says_what_a_restart_of_this_command_does(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`filter` without --state promised to go on where the last commit ended; it has none."""
-
-    def said(*arguments: str) -> str:
-        assert exit_of(monkeypatch, *arguments) == 1
-        return " ".join(capsys.readouterr().err.split())
-
-    monkeypatch.setattr(main, "app", Mock(side_effect=MemoryError))
-    assert "a restart goes on where the last commit ended" in said("--verbose", "run")
-    assert "run it again, which begins anew" in said("filter", "a.jsonl", "--output", "b.jsonl")
-    assert "the same command goes on where the last commit ended" in said("filter", "a.jsonl", "--state", "directory")
-    assert "run it again, which begins anew" in said("pairs", "a.jsonl", "--output", "b.jsonl")
-    assert "run it again, which begins anew" in said("pairs", "a.jsonl", "--engine", "spark", "--output", "b.jsonl")
-    assert "restart" not in said("plan")

@@ -97,7 +97,7 @@ def test_ok_standby_and_degraded_are_healthy(status: Status, capsys: pytest.Capt
         url, code = f"{server.url}/healthz", int(status in (Status.STARTING, Status.STALLED))
         assert (main([url]), CliRunner().invoke(app, ["health", "--url", url]).exit_code) == (code, code)
     printed = capsys.readouterr()
-    assert (printed.err if code else printed.out) == f"{status} since 2023-11-14T22:13:20Z\n"
+    assert f"{status} since 2023-11-14T22:13:20Z\n" in (printed.err if code else printed.out)
 
 
 def test_it_imports_only_the_standard_library() -> None:
