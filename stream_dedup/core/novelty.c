@@ -251,7 +251,7 @@ static int64_t find_new_headline_words(similarity *s, const uint32_t *words, con
         }
         count += words[k] != 0;
     }
-    s->new_headline_words = (float)lacking;
+    s->new_headline = (float)lacking;
     s->headline_gains = (float)gains;
     return count;
 }
@@ -281,8 +281,8 @@ void find_new(similarity *s, const news *news, int64_t item, const uint8_t *head
     if (each_word >= 2 && s->log_size_ratio < FAR_LONGER) /* what cannot be known is not held */
         new = new + DOUBT * sqrt(new + 1);
     if (each_word >= FULL) { /* a longer text has nearly all words: ask its shingles */
-        if (s->log_size_ratio < FAR_LONGER) s->article_coverage = 0; /* of which chance has as many */
-        new = may_be_new = (1 - (double)s->article_coverage) * (double)article->place_count;
+        if (s->log_size_ratio < FAR_LONGER) s->covered = 0; /* of which chance has as many */
+        new = may_be_new = (1 - (double)s->covered) * (double)article->place_count;
         s->new_sentences = (float)new;
         each_word = 1;
     }
@@ -294,13 +294,13 @@ void find_new(similarity *s, const news *news, int64_t item, const uint8_t *head
     s->new_words = (float)(new * each_word);
     if (!article->is_article) {
         s->words = (float)((double)s->words + (double)of_headline);
-        s->new_words = s->new_words + s->new_headline_words;
+        s->new_words = s->new_words + s->new_headline;
     }
     /* No known shingle has a new word. This bounds what a sketch says of a short article and a long page. */
     double lacking = max_f64(may_be_new, s->new_words) / max_f64(s->words, 1);
-    s->article_coverage = (float)min_f64(s->article_coverage, max_f64(1 - lacking, 0));
+    s->covered = (float)min_f64(s->covered, max_f64(1 - lacking, 0));
     find_new_headline_numbers(s, news->texts.headline_numbers + item * HEADLINE_NUMBERS, article, filter, figures);
-    s->article_tokens = (float)article->length;
+    s->tokens = (float)article->length;
     s->article_share = (float)((double)article->length / (double)max_i64(article->tokens, 1));
 }
 

@@ -30,7 +30,7 @@ static bool is_bulletin(const similarity *s, const thresholds *t) {
     if (s->same_text) return is_another_event(s, t);
     bool has_figures = s->numbers + s->headline_numbers >= t->figures * max_f32(s->words, t->fewest_words);
     if (has_figures && s->new_numbers + s->new_headline_numbers >= t->one_figure) return true;
-    bool is_reworded = s->article_coverage < t->same_wording && s->article_tokens < t->form_tokens;
+    bool is_reworded = s->covered < t->same_wording && s->tokens < t->form_tokens;
     if (is_reworded && s->apart > t->next_day) return true;
     bool has_form = s->same_source && s->same_form;
     return has_form && s->new_numbers_anywhere + s->new_headline_numbers >= t->one_figure;
@@ -49,7 +49,7 @@ static bool has_others(const similarity *s, const thresholds *t) {
 }
 
 static bool is_reordered(const similarity *s, const thresholds *t) {
-    return s->reordered && s->article_coverage < t->same_order && !has_others(s, t);
+    return s->other_order && s->covered < t->same_order && !has_others(s, t);
 }
 
 /* Whether it is a new version of its id, with a new sentence or a few new words. */
@@ -68,7 +68,7 @@ static bool has_fact(const similarity *s, const thresholds *t) {
 #define NOVELTY(FEATURE)                                                                                               \
     FEATURE(same_source, s->same_source)                                                                               \
     FEATURE(headline, or_minus_one(s->headline))                                                                       \
-    FEATURE(covered, or_zero(s->article_coverage))                                                                     \
+    FEATURE(covered, or_zero(s->covered))                                                                              \
     FEATURE(new_sentences, or_zero(s->new_sentences))                                                                  \
     FEATURE(new_share, min_f32(or_zero(s->new_words) / max_f32(or_zero(s->words), 1), 1))                              \
     FEATURE(new_words, or_zero(s->new_words))                                                                          \
@@ -78,11 +78,11 @@ static bool has_fact(const similarity *s, const thresholds *t) {
     FEATURE(headline_gains, or_zero(s->headline_gains))                                                                \
     FEATURE(headline_losses, or_zero(s->headline_losses))                                                              \
     FEATURE(headline_figures, or_zero(s->headline_figures))                                                            \
-    FEATURE(new_headline, or_zero(s->new_headline_words))                                                              \
+    FEATURE(new_headline, or_zero(s->new_headline))                                                                    \
     FEATURE(grounded, or_one(s->grounded))                                                                             \
     FEATURE(larger, larger(s, t))                                                                                      \
     FEATURE(spread, or_zero(s->spread))                                                                                \
-    FEATURE(tokens, or_zero(s->article_tokens))                                                                        \
+    FEATURE(tokens, or_zero(s->tokens))                                                                                \
     FEATURE(article_share, or_zero(s->article_share))
 
 #define KINSHIP(FEATURE)                                                                                               \

@@ -163,7 +163,8 @@ static void measure_identities(similarity *s, const fresh_item *new, const uint8
     s->log_size_ratio = (float)log((double)(n + SIZE_OFFSET) / (double)(m + SIZE_OFFSET));
 }
 
-/* Compare the signatures of MinHash: bodies, headlines and words. Return the Jaccard less what chance may add. */
+/* Compare the signatures of MinHash: bodies, headlines and words. Return the share of the new body that the known one
+ * contains for certain. */
 static double measure_minhash(similarity *s, const fresh_item *new, const uint8_t *known, const stored_set *members,
                               const layout *at) {
     const uint8_t *own = new->signature;
@@ -176,7 +177,6 @@ static double measure_minhash(similarity *s, const fresh_item *new, const uint8_
         s->containment = (float)found.containment;
         least = found.least;
     }
-    s->coverage = (float)share_of_new(least, n, m);
     if (new->headline.size > 0 && headline_size_of(known) > 0) {
         headline right = headline_of(known, at);
         measure_headlines(s, &new->headline, &right, new->words);
@@ -189,26 +189,27 @@ static double measure_minhash(similarity *s, const fresh_item *new, const uint8_
     s->lost_numbers = (float)bit_count(known_figures & ~own_figures);
     s->gained_numbers = (float)bit_count(own_figures & ~known_figures);
     s->same_form = own[at->form] == known[at->form] && own[at->form];
-    s->reordered = s->headline >= SAME_WORDS && own[at->form] != known[at->form];
-    return least;
+    s->other_order = s->headline >= SAME_WORDS && own[at->form] != known[at->form];
+    return share_of_new(least, n, m);
 }
 
-/* Ask what of the new item's article the known one lacks. */
+/* Measure what of the new item's article the known one lacks. body_covered: of `measure_minhash`, for an item that has
+ * hardly any article. */
 static void measure_novelty(similarity *s, const fresh_item *new, const uint8_t *known, const stored_set *members,
-                            const layout *at) {
+                            const layout *at, double body_covered) {
     article *article = new->article;
     int64_t m = body_size_of(known);
     int64_t size = min_i64(article->shingle_count, new->size); /* of a doubled text it has too many */
-    s->article_coverage = s->coverage;
+    s->covered = (float)body_covered;
     if (size > 0 && members) {
         stored_set own = {article->members, min_i64(size, SET_MOST_MEMBERS), size};
         shared_members found;
         count_shared(&own, members, &found);
-        s->article_coverage = (float)((double)found.both / (double)max_i64(found.of_left, 1));
+        s->covered = (float)((double)found.both / (double)max_i64(found.of_left, 1));
     } else if (size > 0) {
         double least =
             m > 0 ? compare_sketches(article->sketch, known + at->body, at->body_bytes, size, m).least : 0;
-        s->article_coverage = (float)share_of_new(least, size, m);
+        s->covered = (float)share_of_new(least, size, m);
     }
     find_new(s, new->news, new->item, new->signature + at->headline, known + at->words, load64(known + at->figures),
              article);
@@ -248,18 +249,19 @@ void measure(workspace *room, similarity *similar, const news *news, int64_t ite
         similarity *s = similar + k;
         const uint8_t *other = known[k].signature;
         stored_set decoded, *members = NULL;
+        double body_covered = NAN;
         if (room->is_exact) {
             decoded = members_of(known + k, room->known_members);
             members = &decoded;
         }
         forget(s);
         measure_identities(s, &new, other);
-        if (!at->simhash_words) measure_minhash(s, &new, other, members, at);
+        if (!at->simhash_words) body_covered = measure_minhash(s, &new, other, members, at);
         else if (new.size && body_size_of(other))
             measure_simhashes(s, new.signature + at->simhash, other + at->simhash, at->simhash_words);
         s->within_hamming = s->distance <= (float)news->hamming;
         s->corrects = news->corrects[item] == IN_HEADLINE && !(s->headline >= 1);
-        if (new.article) measure_novelty(s, &new, other, members, at);
+        if (new.article) measure_novelty(s, &new, other, members, at, body_covered);
     }
 }
 
