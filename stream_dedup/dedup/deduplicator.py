@@ -292,9 +292,9 @@ class Deduplicator:
             names = [self.rows.name(row) for row in chunk_rows.tolist()]
             ids, stories, signatures = [name for name, _ in names], stories_of(names), self.rows.take(chunk_rows)
             yield Delta(signatures, keys[chunk], ids, nothing, START, bodies, arrivals=arrivals, stories=stories)
-        no_rows = np.zeros(0, self.scheme.signature_dtype), np.zeros((0, self.scheme.key_columns), np.uint32), []
+        signatures, no_keys = np.zeros(0, self.scheme.signature_dtype), np.zeros((0, keys.shape[1]), np.uint32)
         clocks = self._clocks
-        yield Delta(*no_rows, nothing, clocks.watermark, clocks=clocks.states, elapsed=clocks.elapsed)
+        yield Delta(signatures, no_keys, [], nothing, clocks.watermark, clocks=clocks.states, elapsed=clocks.elapsed)
 
     def catch_up(self) -> None:
         """Do the work that `restore` has deferred, so that the next `judge` need not."""

@@ -7,8 +7,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings
-from tests.dedup.world import FERRY, judged
+from tests.dedup.world import BANK, judged
 
+FERRY = " ".join(BANK[:5])
 GIVEN = {"item": {"fingerprint": "phash"}, "fingerprint": {"family": "given"}}
 
 

@@ -70,7 +70,7 @@ def test_new_words_numbers_and_sentences_are_right_on_average() -> None:
         one = similarities(Item("n", TITLE, new, "", 0), known)
         found.append([one[name] for name in ("new_words", "new_numbers", "new_sentences")])
     errors, mean = np.array(found) - np.array(exact), np.mean(exact, axis=0)
-    assert np.abs(errors.mean(axis=0)) == pytest.approx(0, abs=0.03 * mean.max())
+    assert (np.abs(errors.mean(axis=0)) < 0.05 * mean).all()
     assert (np.sqrt((errors**2).mean(axis=0)) < 0.15 * mean + 1).all()
     assert mean.min() > 3
 

@@ -52,9 +52,8 @@ def one_hot_bucket(scheme: Scheme, n: int) -> list[Item]:
     """
     words, own = ([first + four for four in _FOURS] for first in "wo")  # the first five letters of a word count
     make = Fingerprinter(scheme)
-    hashes = np.concatenate(
-        [tokens_of(" ".join(words[start : start + 10_000]), make).hashes for start in range(0, len(words), 10_000)]
-    )
+    parts = [words[start : start + 10_000] for start in range(0, len(words), 10_000)]
+    hashes = np.array([h for part in parts for h in tokens_of(" ".join(part), make).hashes], np.uint64)
     narrow = ((hashes | np.uint64(1)) >> np.uint64(20)).astype(np.uint32)
     rows, view = 3, 0
     multiply, offset = scheme.permutations(view, scheme.settings.headline_bands, rows)[:, :rows]
