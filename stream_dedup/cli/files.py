@@ -14,7 +14,7 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.batch.outputs import check_free, target
 from stream_dedup.batch.pair_search import BadLine
 from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, PairsProgress, PairsResult, find_pairs
-from stream_dedup.changelog.files import replace_file
+from stream_dedup.changelog.journal import replace_file
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, print_table, progress_bars
 from stream_dedup.errors import InputError, UsageError

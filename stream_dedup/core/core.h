@@ -476,16 +476,16 @@ typedef struct {
 
 /* A pair of a new and a known item: SIMILARITY in similarity.py says what each field means. */
 typedef struct similarity {
-    float body, containment, coverage, article_coverage, headline;
+    float body, containment, covered, headline;
     float grounded;
-    float distance, log_size_ratio, apart, article_share, article_tokens;
+    float distance, log_size_ratio, apart, article_share, tokens;
     float words, new_words, new_sentences;
     float numbers, new_numbers, new_numbers_anywhere;
-    float headline_numbers, new_headline_numbers, new_headline_words;
+    float headline_numbers, new_headline_numbers, new_headline;
     float headline_gains, headline_figures, headline_losses, spread;
     float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
     uint32_t smaller_size;
-    bool swapped, reordered, same_form, same_source, same_text, same_id, within_hamming, corrects;
+    bool swapped, other_order, same_form, same_source, same_text, same_id, within_hamming, corrects;
 } similarity;
 
 /* ---- novelty (novelty.c) ---- */
@@ -631,10 +631,10 @@ static inline bool is_visible(int64_t time, bool is_recent, const int64_t *windo
     return window[OLD_LOW] <= time && time <= window[OLD_HIGH];
 }
 
-/* Steps of elapsed event time for which an arrival is recent: dedup/clocks.py. */
+/* Steps of elapsed event time for which an arrival is recent: dedup/window.py. */
 enum { RECENT_STEPS = 65 };
 
-/* Whether an earlier item of the batch, with this step and time of clocks.Scope, counts for an item at step `now`. */
+/* Whether an earlier item of the batch, with this step and time of window.Scope, counts for an item at step `now`. */
 static inline bool is_in_window(int64_t step, int64_t time, int64_t now, const int64_t *window) {
     return is_visible(time, step >= now - RECENT_STEPS, window);
 }

@@ -251,7 +251,7 @@ static int64_t find_new_headline_words(similarity *pair, const uint32_t *words, 
         }
         count += words[k] != 0;
     }
-    pair->new_headline_words = (float)lacking;
+    pair->new_headline = (float)lacking;
     pair->headline_gains = (float)gains;
     return count;
 }
@@ -281,8 +281,8 @@ void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *h
     bool is_far_longer = pair->log_size_ratio < FAR_LONGER;
     if (each_word >= 2 && is_far_longer) new = new + DOUBT * sqrt(new + 1); /* in doubt an item is let through */
     if (each_word >= FULL) { /* the known item has nearly all words: its shingles count instead */
-        if (is_far_longer) pair->article_coverage = 0; /* chance has as many */
-        new = may_be_new = (1 - (double)pair->article_coverage) * (double)article->place_count;
+        if (is_far_longer) pair->covered = 0; /* chance has as many */
+        new = may_be_new = (1 - (double)pair->covered) * (double)article->place_count;
         pair->new_sentences = (float)new;
         each_word = 1;
     }
@@ -294,14 +294,14 @@ void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *h
     pair->new_words = (float)(new * each_word);
     if (!article->is_article) {
         pair->words = (float)((double)pair->words + (double)of_headline);
-        pair->new_words = pair->new_words + pair->new_headline_words;
+        pair->new_words = pair->new_words + pair->new_headline;
     }
     /* A shingle with a new word is unknown. This bounds what a sketch says of a short article and a long page. */
     double lacking = max_f64(may_be_new, pair->new_words) / max_f64(pair->words, 1);
-    pair->article_coverage = (float)min_f64(pair->article_coverage, max_f64(1 - lacking, 0));
+    pair->covered = (float)min_f64(pair->covered, max_f64(1 - lacking, 0));
     const uint32_t *headline_numbers = news->texts.headline_numbers + item * MOST_HEADLINE_NUMBERS;
     find_new_headline_numbers(pair, headline_numbers, article, filter, figures);
-    pair->article_tokens = (float)article->length;
+    pair->tokens = (float)article->length;
     pair->article_share = (float)((double)article->length / (double)max_i64(article->tokens, 1));
 }
 

@@ -33,7 +33,7 @@ static bool is_bulletin(const similarity *pair, const thresholds *rule) {
     float least = rule->figures * max_f32(pair->words, rule->fewest_words);
     bool has_figures = pair->numbers + pair->headline_numbers >= least;
     if (has_figures && pair->new_numbers + pair->new_headline_numbers >= rule->one_figure) return true;
-    bool is_reworded = pair->article_coverage < rule->same_wording && pair->article_tokens < rule->form_tokens;
+    bool is_reworded = pair->covered < rule->same_wording && pair->tokens < rule->form_tokens;
     if (is_reworded && pair->apart > rule->next_day) return true;
     bool has_form = pair->same_source && pair->same_form;
     return has_form && pair->new_numbers_anywhere + pair->new_headline_numbers >= rule->one_figure;
@@ -53,7 +53,7 @@ static bool has_others(const similarity *pair, const thresholds *rule) {
 }
 
 static bool is_reordered(const similarity *pair, const thresholds *rule) {
-    return pair->reordered && pair->article_coverage < rule->same_order && !has_others(pair, rule);
+    return pair->other_order && pair->covered < rule->same_order && !has_others(pair, rule);
 }
 
 /* Whether it is a new version of its id, with a new sentence or a few new words. */
@@ -71,7 +71,7 @@ static bool has_fact(const similarity *pair, const thresholds *rule) {
 #define NOVELTY(FEATURE)                                                                                               \
     FEATURE(same_source, pair->same_source)                                                                            \
     FEATURE(headline, or_minus_one(pair->headline))                                                                    \
-    FEATURE(covered, or_zero(pair->article_coverage))                                                                  \
+    FEATURE(covered, or_zero(pair->covered))                                                                           \
     FEATURE(new_sentences, or_zero(pair->new_sentences))                                                               \
     FEATURE(new_share, min_f32(or_zero(pair->new_words) / max_f32(or_zero(pair->words), 1), 1))                        \
     FEATURE(new_words, or_zero(pair->new_words))                                                                       \
@@ -81,11 +81,11 @@ static bool has_fact(const similarity *pair, const thresholds *rule) {
     FEATURE(headline_gains, or_zero(pair->headline_gains))                                                             \
     FEATURE(headline_losses, or_zero(pair->headline_losses))                                                           \
     FEATURE(headline_figures, or_zero(pair->headline_figures))                                                         \
-    FEATURE(new_headline, or_zero(pair->new_headline_words))                                                           \
+    FEATURE(new_headline, or_zero(pair->new_headline))                                                                 \
     FEATURE(grounded, or_one(pair->grounded))                                                                          \
     FEATURE(larger, larger(pair, rule))                                                                                \
     FEATURE(spread, or_zero(pair->spread))                                                                             \
-    FEATURE(tokens, or_zero(pair->article_tokens))                                                                     \
+    FEATURE(tokens, or_zero(pair->tokens))                                                                             \
     FEATURE(article_share, or_zero(pair->article_share))
 
 #define KINSHIP(FEATURE)                                                                                               \

@@ -158,8 +158,9 @@ static void measure_identities(similarity *pair, const fresh_item *new, const ui
     pair->log_size_ratio = (float)log((double)(own_size + SIZE_OFFSET) / (double)(known_size + SIZE_OFFSET));
 }
 
-/* Compare the signatures of MinHash: bodies, headlines and words. */
-static void measure_minhash(similarity *pair, const fresh_item *new, const uint8_t *known, const stored_set *members,
+/* Compare the signatures of MinHash: bodies, headlines and words. Return the share of the new body that the known one
+ * certainly contains. */
+static double measure_minhash(similarity *pair, const fresh_item *new, const uint8_t *known, const stored_set *members,
                             const layout *at) {
     const uint8_t *own = new->signature;
     int64_t known_size = body_size_of(known);
@@ -172,7 +173,6 @@ static void measure_minhash(similarity *pair, const fresh_item *new, const uint8
         pair->containment = (float)found.containment;
         least = found.least;
     }
-    pair->coverage = (float)share_of_new(least, new->size, known_size);
     if (new->headline.size > 0 && headline_size_of(known) > 0) {
         headline right = headline_of(known, at);
         measure_headlines(pair, &new->headline, &right, new->words);
@@ -185,25 +185,27 @@ static void measure_minhash(similarity *pair, const fresh_item *new, const uint8
     pair->lost_numbers = (float)bit_count(known_figures & ~own_figures);
     pair->gained_numbers = (float)bit_count(own_figures & ~known_figures);
     pair->same_form = own[at->form] == known[at->form] && own[at->form];
-    pair->reordered = pair->headline >= SAME_WORDS && own[at->form] != known[at->form];
+    pair->other_order = pair->headline >= SAME_WORDS && own[at->form] != known[at->form];
+    return share_of_new(least, new->size, known_size);
 }
 
-/* Measure what the new item's article has that the known item lacks. */
+/* Measure what the new item's article has that the known item lacks. body_covered: of `measure_minhash`, for an item
+ * with hardly any article. */
 static void measure_novelty(similarity *pair, const fresh_item *new, const uint8_t *known, const stored_set *members,
-                            const layout *at) {
+                            const layout *at, double body_covered) {
     article *article = new->article;
     int64_t known_size = body_size_of(known);
     int64_t size = min_i64(article->shingle_count, new->size); /* the shingles of a doubled text are counted twice */
-    pair->article_coverage = pair->coverage;
+    pair->covered = (float)body_covered;
     if (size > 0 && members) {
         stored_set own = {article->members, min_i64(size, MAX_MEMBERS), size};
         shared_members found = compare_members(&own, members);
-        pair->article_coverage = (float)((double)found.both / (double)max_i64(found.of_left, 1));
+        pair->covered = (float)((double)found.both / (double)max_i64(found.of_left, 1));
     } else if (size > 0) {
         alike found = {0, 0, 0};
         if (known_size > 0)
             found = compare_sketches(article->sketch, known + at->body, at->body_bytes, size, known_size);
-        pair->article_coverage = (float)share_of_new(found.least, size, known_size);
+        pair->covered = (float)share_of_new(found.least, size, known_size);
     }
     find_new(pair, new->news, new->item, new->signature + at->headline, known + at->words, load64(known + at->figures),
              article);
@@ -242,18 +244,19 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
         similarity *pair = pairs + k;
         const uint8_t *other = known[k].signature;
         stored_set decoded, *members = NULL;
+        double body_covered = NAN;
         if (room->is_exact) {
             decoded = members_of(known + k, room->known_members);
             members = &decoded;
         }
         forget(pair);
         measure_identities(pair, &new, other);
-        if (!at->simhash_words) measure_minhash(pair, &new, other, members, at);
+        if (!at->simhash_words) body_covered = measure_minhash(pair, &new, other, members, at);
         else if (new.size && body_size_of(other))
             measure_simhashes(pair, new.signature + at->simhash, other + at->simhash, at->simhash_words);
         pair->within_hamming = pair->distance <= (float)news->hamming;
         pair->corrects = news->corrects[item] == IN_HEADLINE && !(pair->headline >= 1);
-        if (new.article) measure_novelty(pair, &new, other, members, at);
+        if (new.article) measure_novelty(pair, &new, other, members, at, body_covered);
     }
 }
 

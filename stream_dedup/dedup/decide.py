@@ -30,11 +30,12 @@ from stream_dedup.dedup.additions import CoreTexts, news_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, versions_of
-from stream_dedup.dedup.clocks import Arrivals, BatchTimes, Scope, scope_of, sightings
+from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.rule import Thresholds
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
-from stream_dedup.dedup.sources import PREFER
+from stream_dedup.dedup.source_rules import PREFER
+from stream_dedup.dedup.window import Arrivals, Scope, scope_of, sightings
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.index.times import ANY_TIME

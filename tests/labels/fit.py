@@ -388,7 +388,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
 
 def _are_unlike(similar: NDArray[np.void]) -> Bools:
     """Whether each pair is alike in no view and most of the words are new."""
-    shares = [np.nan_to_num(similar[name]) for name in ("article_coverage", "headline", "containment")]
+    shares = [np.nan_to_num(similar[name]) for name in ("covered", "headline", "containment")]
     unlike = (shares[0] < 0.3) & (shares[1] < 0.35) & (shares[2] < 0.5)
     return np.asarray(unlike & (similar["new_words"] > 0.3 * similar["words"]))
 
