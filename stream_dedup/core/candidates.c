@@ -15,9 +15,9 @@ typedef struct map {
     uint64_t mask;
 } map;
 
-/* Take an empty map for at most `count` keys. Three slots in four stay free, so that probe sequences are short. */
+/* Take an empty map for at most `count` keys. Half of the slots stay free, so that probe sequences are short. */
 static void take_map(arena *scratch, int64_t count, map *taken) {
-    int64_t slots = slots_for(count);
+    int64_t slots = slots_for(count / 2);
     taken->mask = (uint64_t)slots - 1;
     taken->keys = arena_take(scratch, slots, sizeof *taken->keys);
     taken->numbers = arena_take(scratch, slots, sizeof *taken->numbers);

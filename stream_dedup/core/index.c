@@ -297,29 +297,11 @@ static bool probe_exact(arena *scratch, const table *table, int64_t width, looku
     return true;
 }
 
-/* Let `row` sink from position `at` of a heap whose root is the lowest. */
-static void sink(int64_t *heap, int64_t size, int64_t at, int64_t row) {
-    for (int64_t child = 2 * at + 1; child < size; child = 2 * at + 1) {
-        child += child + 1 < size && heap[child + 1] < heap[child];
-        if (heap[child] >= row) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = row;
-}
-
-/* Move the `most` highest of `count` rows to the front, in any order: a heap of those kept. */
-static void keep_newest(int64_t *rows, int64_t count, int64_t most) {
-    for (int64_t at = most / 2 - 1; at >= 0; at--) sink(rows, most, at, rows[at]);
-    for (int64_t i = most; i < count && most; i++)
-        if (rows[i] > rows[0]) sink(rows, most, 0, rows[i]);
-}
-
 /* The rows of a block of queries of a near table that match, so far as positions; `ends` of each query. */
 typedef struct {
     uint32_t low[BLOCK], high[BLOCK];
     int64_t ends[BLOCK];
-    int64_t room, *rows;
+    int64_t room, *rows, other_room, *other;
 } near_block;
 
 /* Append the positions from `low` to `high` whose keys match; return the new number of positions. */
@@ -358,7 +340,7 @@ static bool find_near(arena *scratch, const table *table, const uint32_t *querie
 }
 
 /* Probe one near table, of one column. A bucket is sorted by key, not by row, so its live matches are collected, and
- * the newest of them chosen if there are more than the budget. */
+ * sorted by row if there are more than the budget. */
 static bool probe_near(arena *scratch, const table *table, lookup *lookup) {
     near_block block = {.room = FIRST_ROOM};
     block.rows = arena_take(scratch, block.room, sizeof *block.rows);
@@ -374,8 +356,12 @@ static bool probe_near(arena *scratch, const table *table, lookup *lookup) {
                 alive += counts_for(lookup, rows[h], item);
             }
             int64_t given = min_i64(alive, max_i64(budgets[item], 0));
-            if (given < alive) keep_newest(rows, alive, given);
-            for (int64_t h = 0; h < given; h++)
+            if (given < alive) {
+                block.other = arena_grow(scratch, block.other, &block.other_room, 0, alive, sizeof *block.other);
+                if (!block.other) return false;
+                sort_words((uint64_t *)rows, (uint64_t *)block.other, alive, 0, 4); /* rows have 32 bits */
+            }
+            for (int64_t h = alive - given; h < alive; h++)
                 if (!add_word(scratch, lookup, item, rows[h], table->column)) return false;
             budgets[item] -= (int32_t)given;
         }

@@ -22,15 +22,6 @@
 int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *restrict out) {
     const uint64_t *hashes = units->hashes;
     int64_t count = units->count, size = 0;
-    if (widths.words <= count && !units->has_characters) { /* all have one width: the loops have no branch */
-        size = count - widths.words + 1;
-        memcpy(out, hashes, (size_t)size * sizeof *out);
-        for (int64_t j = 1; j < widths.words; j++) {
-            for (int64_t i = 0; i < size; i++) out[i] = rolled(out[i], hashes[i + j]);
-        }
-        for (int64_t i = 0; i < size; i++) out[i] = mix(out[i]) | 1;
-        return size;
-    }
     for (int64_t i = 0; i < count; i++) {
         int64_t width = units->kinds[i] ? widths.characters : widths.words;
         if (i + width > count) {

@@ -66,6 +66,10 @@ int64_t find_headline_features(const token_list *tokens, uint64_t seed, uint32_t
 
 /* Write the feature of each token, narrowed; 0 where none begins. */
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out) {
+    if (!tokens->has_characters) { /* most texts: a loop without a branch takes 1 % less of a fingerprint */
+        for (int64_t i = 0; i < tokens->count; i++) out[i] = narrowed(stem_of(tokens, i, seed));
+        return;
+    }
     for (int64_t i = 0; i < tokens->count; i++) {
         uint64_t hash = feature_of(tokens, i, seed);
         out[i] = hash ? narrowed(hash) : 0;
