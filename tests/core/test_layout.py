@@ -45,8 +45,8 @@ def layouts_of_python() -> dict[str, Layout]:
         fields = ((key, getattr(struct, key)) for key, *_ in struct._fields_)
         found[name] = {"": (0, ctypes.sizeof(struct))} | {key: (one.offset, one.size) for key, one in fields}
     for name, dtype in RECORDS.items():
-        fields = (dtype.fields or {}).items()
-        found[name] = {"": (0, dtype.itemsize)} | {key: (int(one[1]), one[0].itemsize) for key, one in fields}
+        offsets = {key: (int(one[1]), one[0].itemsize) for key, one in (dtype.fields or {}).items()}
+        found[name] = {"": (0, dtype.itemsize)} | offsets
     return found
 
 
@@ -77,14 +77,14 @@ def constants_of_python() -> set[tuple[str, int]]:
     import_all_declarations()
     found = set[tuple[str, int]]()
     for name, module in list(sys.modules.items()):
-        if name.split(".")[:1] == ["stream_dedup"] and name.split(".")[1:2] and name.split(".")[1] in _FOLDERS:
+        if name.startswith(tuple(f"stream_dedup.{folder}" for folder in _FOLDERS)):
             for key, value in vars(module).items():
                 if isinstance(value, int | np.integer) and not isinstance(value, bool):
                     found.add((key.lstrip("_"), int(value)))
                 elif isinstance(value, type) and issubclass(value, IntEnum):
                     found |= {(member.name, member.value) for member in value}
-    fields = Scheme(FingerprintSettings()).signature_dtype.fields or {}
-    found |= {(f"{key.upper()}_AT", int(one[1])) for key, one in fields.items()}
+    signature = Scheme(FingerprintSettings()).signature_dtype
+    found |= {(f"{key.upper()}_AT", int(one[1])) for key, one in (signature.fields or {}).items()}
     return found | {("TREE_DEPTH", trees.DEPTH), ("TREES_AT_ONCE", trees._AT_ONCE)}
 
 
@@ -105,7 +105,7 @@ def test_constants_of_one_name_have_one_value(tmp_path: Path) -> None:
     assert {(name, value) for name, value in shared if theirs[name] % 2**64 != value % 2**64} == set()
     assert {
         *("ANY_TIME", "CODE_MASK", "DIFFERENT", "FAR_FUTURE", "FILTER_BITS", "FORGOTTEN", "GOLDEN", "GROWTH"),
-        *("HASH_BITS", "HEADLINE_FEATURES", "HOUR", "IN_TEXT", "ITEM_SHIFT", "KEY_BITS", "KIND_SHIFT", "LATE"),
+        *("HASH_BITS", "HEADLINE_FEATURES", "IN_TEXT", "ITEM_SHIFT", "KEY_BITS", "KIND_SHIFT", "LATE"),
         *("MAX_CANDIDATES", "MAX_MEMBERS", "MOST_HEADLINE_NUMBERS", "MOST_NUMBERS", "MOST_PASSAGES", "NON_JOINER"),
         *("OLD_HIGH", "RECENT_STEPS", "RING_SIZE", "ROW_ID_AT", "ROW_SHIFT", "SEGMENT_BITS", "SIGHTINGS", "SLACK"),
         *("START", "TOMBSTONE", "TREES_AT_ONCE", "TREE_DEPTH", "WORD_SET_BYTES"),
