@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from stream_dedup.core import INT64, POINTER, Struct, call
 from stream_dedup.dedup.boilerplate import Boilerplate, Table, in_seconds
 from stream_dedup.dedup.passages import word_spans
-from stream_dedup.fingerprint.fingerprint import Fingerprints, Texts
+from stream_dedup.fingerprint.fingerprint import Fingerprints
+from stream_dedup.fingerprint.kernel import Texts
 from stream_dedup.news.item import Item
 
 MOST_BYTES = 200

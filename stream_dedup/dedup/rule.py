@@ -154,13 +154,12 @@ KINSHIP = {
 """The features of kinship. They need signatures alone, so `pairs` needs no texts."""
 FACT_LOGIT = np.float32(logit(NOVELTY_NAMES["cautious"]))
 """Lowest log-odds of a new fact."""
-_NOVELTY, _KINSHIP, _FIXED = range(3)  # features, as core.h numbers them
-_NAMES = [*NOVELTY], [*KINSHIP], [*FIXED]
+_FEATURES = {"novelty": [*NOVELTY], "kinship": [*KINSHIP], "fixed": [*FIXED]}  # in the order of core.h
 
 
 def _check_names() -> None:
     """Raises ConfigError if the core has other features than this module."""
-    for of, names in enumerate(_NAMES):
+    for of, names in enumerate(_FEATURES.values()):
         buffer = np.zeros(4096, np.uint8)
         found = buffer[: call("feature_names", of, buffer, len(buffer))].tobytes().decode().split(",")[:-1]
         if found != names:
@@ -260,19 +259,10 @@ def judge_pairs(pairs: NDArray[np.void], rule: Thresholds) -> "np.recarray[Any, 
     return judged
 
 
-def columns(pairs: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.float32]:
-    """The features of pairs, (n, features): those of `NOVELTY`, or of `KINSHIP`, in that order."""
-    return _columns(pairs, _KINSHIP if of_kinship else _NOVELTY)
-
-
-def fixed_columns(pairs: NDArray[np.void]) -> NDArray[np.float32]:
-    """The features of `FIXED`, (n, features): 1 where one holds, else 0."""
-    return _columns(pairs, _FIXED)
-
-
-def _columns(pairs: NDArray[np.void], of: int) -> NDArray[np.float32]:
-    values = np.empty((len(pairs), len(_NAMES[of])), np.float32)
-    call("feature_columns", np.ascontiguousarray(pairs), len(pairs), _default_rule(), of, values)
+def columns(pairs: NDArray[np.void], of: str = "novelty") -> NDArray[np.float32]:
+    """The features of pairs, (n, features), of `NOVELTY`, `KINSHIP` or `FIXED` ("fixed": 1 where one holds, else 0)."""
+    values, number = np.empty((len(pairs), len(_FEATURES[of])), np.float32), list(_FEATURES).index(of)
+    call("feature_columns", np.ascontiguousarray(pairs), len(pairs), _default_rule(), number, values)
     return values
 
 
@@ -280,11 +270,11 @@ def contributions(pairs: NDArray[np.void], p: int, of_kinship: bool = False) -> 
     """What each feature adds to the novelty (or kinship) of pair p, log-odds; a positive number speaks for yes."""
     pair = pairs[p : p + 1]
     names, trees = (KINSHIP, kinship_trees()) if of_kinship else (NOVELTY, novelty_trees())
-    expected, adds = parts_of(trees, columns(pair, of_kinship)[0])
+    expected, adds = parts_of(trees, columns(pair, "kinship" if of_kinship else "novelty")[0])
     parts = dict(zip(names, adds.tolist(), strict=True))
     if of_kinship:
         return parts
-    for (name, feature), value in zip(FIXED.items(), fixed_columns(pair)[0].tolist(), strict=True):
+    for (name, feature), value in zip(FIXED.items(), columns(pair, "fixed")[0].tolist(), strict=True):
         parts[name] = feature.weight * value
     missing = float(FACT_LOGIT) - expected - sum(parts.values())
     has_fact = judge_pairs(pair, _default_rule()).has_fact[0]

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,8 @@ from stream_dedup.fingerprint.characters import (
 from stream_dedup.fingerprint.kernel import (
     MOST_HEADLINE_NUMBERS,
     Recipe,
-    Rows,
     Tables,
+    Texts,
     TokenList,
     fingerprint_batch,
     headline_features_of,
@@ -71,25 +71,6 @@ _MAX_SUFFIXES = 16
 # The rest must still be a headline.
 _HEADLINE_WORDS = 4
 _HEADLINE_CHARACTERS = 8
-
-
-class Texts(NamedTuple):
-    """The parts of n texts. New items are compared by them; they are not stored.
-
-    words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or 768.
-    shingles: uint64, in order, with repeats. passages: PASSAGE; those of text i are firsts[i, 0] to lasts[i, 0]
-    (exclusive). numbers: NUMBER; those of text i are firsts[i, 1] to lasts[i, 1]. headline_words, headline_numbers: (n,
-    24) and (n, 8) uint32, ended by 0.
-    """
-
-    firsts: NDArray[np.int64]
-    lasts: NDArray[np.int64]
-    headline_words: NDArray[np.uint32]
-    headline_numbers: NDArray[np.uint32]
-    words: NDArray[np.uint16]
-    shingles: NDArray[np.uint64]
-    numbers: NDArray[np.void]
-    passages: NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,43 +149,30 @@ class Fingerprinter:
 
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
         """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
-        scheme, out = self.scheme, self._rows(items)
-        parts, bodies = list[NDArray[Any]](), list[bytes]()
+        scheme, columns, layout = self.scheme, self.scheme.columns, self.scheme.layout
+        signatures = np.zeros(len(items), scheme.signature_dtype)
+        signatures["row_id"] = [scheme.identity(item.id) for item in items]
+        signatures["source"] = [scheme.identity(item.source) if item.source else 0 for item in items]
+        for name in ("time", "partition", "offset"):
+            signatures[name] = [getattr(item, name) for item in items]
+        keys = np.zeros((len(items), scheme.key_columns), np.uint32)
+        words = np.empty((len(items), 0 if layout else WORD_SET_BYTES), np.uint8)
+        texts, bodies = None, list[bytes]()
         if scheme.is_given:
-            _take_given(items, out.signatures)
+            _take_given(items, signatures)
         else:
             views = _views_of(items, scheme)
             tries = [self._of_folded] if scheme.has_chinese_words else [self._tables_for(views), self._of_folded]
-            parts, bodies = fingerprint_batch(views, tries, self._recipe, out, scheme.is_exact)
-        columns = scheme.columns
-        if scheme.layout:
-            body_keys = scheme.layout.keys(out.signatures["simhash"])
-            out.keys[:, columns["body"]] = np.where(out.signatures["body_size"][:, None] == 0, 0, body_keys)
+            rows = signatures, keys, words
+            texts, bodies = fingerprint_batch(views, tries, self._recipe, rows, scheme.is_exact)
+        if layout:
+            keys[:, columns["body"]] = np.where(
+                signatures["body_size"][:, None] == 0, 0, layout.keys(signatures["simhash"])
+            )
         if "text" in columns:
-            out.keys[:, columns["text"].start] = key_of(out.signatures["digest"])
-        out.keys[:, -1] = key_of(out.signatures["row_id"])
-        known = out.firsts, out.lasts, out.headline_words, out.headline_numbers
-        texts = None if scheme.layout else Texts(*known, *parts)
-        return Fingerprints(out.signatures, out.keys, out.word_sets, scheme.settings.hamming, bodies, texts)
-
-    def _rows(self, items: Sequence[Item]) -> Rows:
-        """Rows of the items, with the fields that need no text; the core fills the others."""
-        n, identity = len(items), self.scheme.identity
-        signatures = np.zeros(n, self.scheme.signature_dtype)
-        signatures["row_id"] = [identity(item.id) for item in items]
-        signatures["source"] = [identity(item.source) if item.source else 0 for item in items]
-        signatures["time"] = [item.time for item in items]
-        signatures["partition"] = [item.partition for item in items]
-        signatures["offset"] = [item.offset for item in items]
-        return Rows(
-            signatures,
-            keys=np.zeros((n, self.scheme.key_columns), np.uint32),
-            word_sets=np.empty((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
-            headline_words=np.zeros((n, HEADLINE_FEATURES), np.uint32),
-            headline_numbers=np.zeros((n, MOST_HEADLINE_NUMBERS), np.uint32),
-            firsts=np.zeros((n, 2), np.int64),
-            lasts=np.zeros((n, 2), np.int64),
-        )
+            keys[:, columns["text"].start] = key_of(signatures["digest"])
+        keys[:, -1] = key_of(signatures["row_id"])
+        return Fingerprints(signatures, keys, words, scheme.settings.hamming, bodies, None if layout else texts)
 
     def features(self, text: str) -> NDArray[np.uint64]:
         """Hashes of the features of a text's SimHash, with repeats, as a table of weights counts them."""
@@ -227,7 +195,10 @@ class Fingerprinter:
         return tokens if tokens.is_folded else tokens_of(encoded(fold(text)), self._of_folded)
 
     def _tables(self, folds: Folds) -> Tables:
-        return Tables.of(self._classes, folds, self.scheme.token_seed)
+        entries, longer = folds
+        counts = {"class_count": len(self._classes), "fold_count": len(entries)}
+        seed = self.scheme.token_seed
+        return Tables(classes=self._classes, folds=entries, longer_folds=longer, seed=seed, **counts)
 
     def _tables_for(self, views: Sequence[str]) -> Tables:
         """The tables that fold these texts. Those for more than ASCII are built for the first text that needs them."""

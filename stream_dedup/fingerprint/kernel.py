@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, arena, call, copied, record, utf8_of
-from stream_dedup.fingerprint.characters import Folds, encoded, fold
+from stream_dedup.fingerprint.characters import encoded, fold
 
 VERSION = 4
 """Part of the scheme id: raise it when any hash changes, because new fingerprints cannot match old ones then."""
@@ -55,13 +55,6 @@ class Tables(Struct, name="token_tables"):
         ("classes", POINTER), ("class_count", INT64), ("folds", POINTER), ("fold_count", INT64),
         ("longer_folds", POINTER), ("seed", UINT64),
     )  # fmt: skip
-    seed: int
-
-    @classmethod
-    def of(cls, classes: NDArray[np.uint8], folds: Folds, seed: int) -> "Tables":
-        entries, longer = folds
-        counts = {"class_count": len(classes), "fold_count": len(entries)}
-        return cls(classes=classes, folds=entries, longer_folds=longer, seed=seed, **counts)
 
 
 class Recipe(Struct, name="fingerprint_recipe"):
@@ -106,50 +99,66 @@ class _Outputs(Struct, name="fingerprint_outputs"):
     )  # fmt: skip
 
 
-class Rows(NamedTuple):
-    """The arrays that the core fills, a row for each of n items. All but word_sets are zeros before.
+class Texts(NamedTuple):
+    """The parts of n texts. New items are compared by them; they are not stored.
 
-    signatures: `Scheme.signature_dtype`; keys: (n, columns) uint32; word_sets: (n, 4096) uint8, the words of each text
-    by 15 bits of their hashes; headline_words: (n, features) and headline_numbers: (n, 8) uint32, ended by 0; firsts,
-    lasts: (n, 2) int64, the passages and the numbers of each text.
+    words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or 768.
+    shingles: uint64, in order, with repeats. passages: PASSAGE; those of text i are firsts[i, 0] to lasts[i, 0]
+    (exclusive). numbers: NUMBER; those of text i are firsts[i, 1] to lasts[i, 1]. headline_words, headline_numbers: (n,
+    24) and (n, 8) uint32, ended by 0.
     """
 
-    signatures: NDArray[np.void]
-    keys: NDArray[np.uint32]
-    word_sets: NDArray[np.uint8]
-    headline_words: NDArray[np.uint32]
-    headline_numbers: NDArray[np.uint32]
     firsts: NDArray[np.int64]
     lasts: NDArray[np.int64]
+    headline_words: NDArray[np.uint32]
+    headline_numbers: NDArray[np.uint32]
+    words: NDArray[np.uint16]
+    shingles: NDArray[np.uint64]
+    numbers: NDArray[np.void]
+    passages: NDArray[np.void]
 
 
 def fingerprint_batch(
-    views: Sequence[str], tries: Sequence[Tables], recipe: Recipe, out: Rows, is_exact: bool
-) -> tuple[list[NDArray[Any]], list[bytes]]:
+    views: Sequence[str],
+    tries: Sequence[Tables],
+    recipe: Recipe,
+    rows: tuple[NDArray[np.void], NDArray[np.uint32], NDArray[np.uint8]],
+    is_exact: bool,
+) -> tuple[Texts, list[bytes]]:
     """Fingerprint items. The views are headline and text of each. O(bytes · tables).
 
     tries: the tables that fold a text, in this order; Python folds what the first cannot, for the last, the table of
-    folded texts. Returns the words, shingles, numbers and passages of all texts (see `fingerprint.Texts`; families with
-    a SimHash have none), and the packed set of each for exact comparison.
+    folded texts. rows: the signatures, keys and word sets to fill, see `Fingerprints`; zeros before, but for word sets.
+    Returns the parts of all texts, empty in a family with a SimHash, and the packed set of each for exact comparison.
     """
-    rows = np.arange(len(out.signatures))
-    bounds, unfolded = np.zeros((len(rows), 2), np.int64), np.empty(len(rows), np.int64)
-    sets = bounds if is_exact else None
-    outputs = _Outputs(**out._asdict(), key_columns=out.keys.shape[1], set_bounds=sets, unfolded=unfolded)
+    signatures, keys, word_sets = rows
+    n = len(signatures)
+    headline_words, headline_numbers = (
+        np.zeros((n, count), np.uint32) for count in (recipe.headline_features, recipe.headline_numbers)
+    )
+    firsts, lasts = np.zeros((2, n, 2), np.int64)
+    left = np.arange(n)
+    bounds, unfolded = np.zeros((n, 2), np.int64), np.empty(n, np.int64)
+    outputs = _Outputs(
+        signatures=signatures, keys=keys, key_columns=keys.shape[1], word_sets=word_sets, headline_words=headline_words,
+        headline_numbers=headline_numbers, firsts=firsts, lasts=lasts, set_bounds=bounds if is_exact else None,
+        unfolded=unfolded,
+    )  # fmt: skip
     for tables in tries:
         utf8 = utf8_of(views)
-        batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=rows, count=len(rows))
-        left = unfolded[: call("fingerprint_batch", arena(), batch, tables, recipe, outputs)]
-        if not len(left):
+        batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=left, count=len(left))
+        again = unfolded[: call("fingerprint_batch", arena(), batch, tables, recipe, outputs)]
+        if not len(again):
             break
-        rows = rows[left]
-        views = [fold(encoded(view).decode()) for k in left.tolist() for view in views[2 * k : 2 * k + 2]]
+        left = left[again]
+        views = [fold(encoded(view).decode()) for k in again.tolist() for view in views[2 * k : 2 * k + 2]]
         outputs.set(is_continued=1)
-    parts = [
+    parts = (
         copied(getattr(outputs, f"{name}s"), getattr(outputs, f"{name}_count"), dtype) for name, dtype in _PARTS.items()
-    ]
+    )
     packed = copied(outputs.sets, outputs.set_bytes, np.uint8).tobytes()
-    return parts, [packed[begin:end] for begin, end in bounds.tolist()] if is_exact else []
+    bodies = [packed[begin:end] for begin, end in bounds.tolist()] if is_exact else []
+    return Texts(firsts, lasts, headline_words, headline_numbers, *parts), bodies
 
 
 # -- parts of a fingerprint alone, to explain or count them -----------------------------------------------------------

@@ -16,7 +16,6 @@ from stream_dedup.dedup.rule import (
     NOVELTY,
     columns,
     contributions,
-    fixed_columns,
     judge_pairs,
     logit,
     novelty_trees,
@@ -73,7 +72,7 @@ def similar(pair: np.void) -> Similar:
 
 def test_the_rule_is_that_of_the_specification() -> None:
     pairs = drawn(1, 600)
-    judged, fixed, held = judge_pairs(pairs, BALANCED), fixed_columns(pairs), logit(0.4)
+    judged, fixed, held = judge_pairs(pairs, BALANCED), columns(pairs, "fixed"), logit(0.4)
     with np.errstate(invalid="ignore"):
         for p, pair in enumerate(map(similar, pairs)):
             assert fixed[p, list(FIXED).index("bulletin")] == is_bulletin(pair), pair
@@ -134,10 +133,8 @@ def test_plain_similarity_decides_alone(why: str, values: dict[str, Any], has_wo
     assert np.isnan(judged.logit).all()
 
 
-@pytest.mark.parametrize("of", range(3))
-def test_a_core_that_asks_for_other_features_is_refused(of: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [list(one) for one in (NOVELTY, KINSHIP, FIXED)]
-    names[of][0] = "moon"
-    monkeypatch.setattr(rule, "_NAMES", names)
+@pytest.mark.parametrize("of", ["novelty", "kinship", "fixed"])
+def test_a_core_that_asks_for_other_features_is_refused(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rule._FEATURES, of, ["moon"])
     with pytest.raises(ConfigError, match=r"asks for the features .*, rule\.py for .*moon.*compile it again"):
         rule._check_names()

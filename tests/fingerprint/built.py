@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.kernel import Texts
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
