@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup import Deduplicator, filter_files, load_settings
-from stream_dedup.changelog.files import new_file, open_locked, replace_file
+from stream_dedup.changelog.journal import new_file, open_locked, replace_file
 from stream_dedup.cli.main import app
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.sample import Sample

@@ -49,8 +49,7 @@ from stream_dedup.batch.lines import Line, LineReader, Position, item_of, size_o
 from stream_dedup.batch.outputs import LineWriter, Output, check_free, checked_outputs, file_errors, files_of
 from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
 from stream_dedup.batch.tables import WRITABLE, CsvRow, FileFormat
-from stream_dedup.batches import batches
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.batch import Batch, batches
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError

@@ -26,7 +26,7 @@ import msgspec
 from stream_dedup.batch.lines import STDIN, Line
 from stream_dedup.batch.packing import packer, packing_of
 from stream_dedup.batch.tables import CsvRow, FileFormat, ParquetRow, format_of, pyarrow
-from stream_dedup.changelog.files import new_file, open_locked, sync_directory
+from stream_dedup.changelog.journal import new_file, open_locked, sync_directory
 from stream_dedup.errors import InputError, UsageError
 
 Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.batch.lines import Line, LineReader, item_of
-from stream_dedup.batches import batches
+from stream_dedup.dedup.batch import batches
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.rule import judge_pairs, strongest, thresholds
 from stream_dedup.dedup.similarity import compare

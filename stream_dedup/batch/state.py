@@ -2,7 +2,7 @@
 
 In: a directory, and the run that the user asks for (`Begin`). Out: the point where it continues (`Commit`), with the
 Deduplicator restored as it was there; then the directory takes the commit record and changelog block of each batch. It
-holds two files, `journal` (changelog/files.py) and `lock`.
+holds two files, `journal` (changelog/journal.py) and `lock`.
 
 A journal is a sequence of runs: a Begin, any number of Commits, a Finish. A run without a Finish was killed; only the
 same arguments resume it, because its outputs are half written. Before its first Commit another run may take its place,
@@ -23,7 +23,7 @@ import xxhash
 
 from stream_dedup.batch.lines import STDIN
 from stream_dedup.changelog import block
-from stream_dedup.changelog.files import Entry, Journal, open_locked, sync_directory
+from stream_dedup.changelog.journal import Entry, Journal, open_locked, sync_directory
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch

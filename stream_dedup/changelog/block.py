@@ -1,8 +1,7 @@
 """Encode the `Delta` of a batch (what the index adds and forgets) as a block, the binary format of the changelog.
 
-In: deltas. Out: blocks, and back; also deltas merged into one, and split into parts that fit a record. A block is
-versioned, checksummed and bound to a fingerprint scheme. Layout, little-endian: a header of 64 bytes, then one zstd
-frame.
+Deltas can also be merged into one, and split into parts that fit a record. A block is versioned, checksummed and bound
+to a fingerprint scheme. Layout, little-endian: a header of 64 bytes, then one zstd frame.
 
     0   4  magic "SDB2"
     4   2  zero
@@ -21,6 +20,7 @@ with its cause.
 
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,8 +30,8 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta, merge_arrivals, stories_of
-from stream_dedup.dedup.clocks import CLOCK
+from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta, stories_of
+from stream_dedup.dedup.clocks import CLOCK, newest_clocks
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
@@ -39,9 +39,9 @@ MAGIC = b"SDB2"
 _HEADER = struct.Struct("<4sHHQIIqqQ")
 HEADER_BYTES = _HEADER.size + 16
 # Sketches and keys are random bits that no level compresses; level 1 compresses ids and small integers. Measured on
-# English news, 30 tables, ids of 45 bytes: 461 bytes per original become 361 at level 1 (1 µs to pack, .3 to unpack),
-# 362 at level 3, 363 at 9. Column by column they take the same, byte by byte more. Sorted keys, delta coded, would take
-# 23.5 bits each, and 10 more for their rows.
+# English news with 30 tables and ids of 45 bytes: 461 bytes per original become 361 at level 1 (1 µs to pack, .3 to
+# unpack), 362 at level 3, 363 at 9. They take the same column by column, and more byte by byte. Sorted keys, delta
+# coded, would take 23.5 bits each, and 10 more for their rows.
 _LEVEL = 1
 # A larger block is refused before anything is allocated; no batch comes near.
 _MAX_CONTENT = 2**31
@@ -50,10 +50,10 @@ TOPIC_CURE = "set a new [topics] changelog and fill it with `stream-dedup migrat
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """The content of a frame: the arrays and lists of a `Delta`, whose own description says what may be empty.
+    """The content of a frame: the arrays and lists of a `Delta`, which says what may be empty.
 
-    `keys` are transposed, so that the keys of a table are adjacent; ids are UTF-8. Earlier releases write no `stories`,
-    and skip them.
+    `keys` are transposed, so that the keys of a table are adjacent; ids are UTF-8. Earlier releases do not write
+    `stories`, and skip them.
     """
 
     signatures: memoryview
@@ -82,33 +82,16 @@ class Head(NamedTuple):
 
 def encode(delta: Delta, scheme_id: int) -> bytes:
     """Encode one block. O(bytes)."""
-    content = msgspec.msgpack.encode(
-        _Content(
-            _bytes_of(delta.signatures),
-            _bytes_of(delta.keys.T),
-            _encoded(delta.ids),
-            delta.bodies,
-            _bytes_of(delta.passages),
-            _bytes_of(delta.passage_counts),
-            _bytes_of(delta.arrivals),
-            _bytes_of(delta.clocks),
-            _bytes_of(delta.forgotten),
-            _encoded(delta.stories),
-        )
-    )
-    head = _HEADER.pack(
-        MAGIC,
-        0,
-        delta.keys.shape[1],
-        scheme_id,
-        len(delta),
-        len(delta.forgotten),
-        delta.watermark,
-        delta.elapsed,
-        len(content),
-    )
+    parts = _Content(
+        _bytes_of(delta.signatures), _bytes_of(delta.keys.T), _encoded(delta.ids), delta.bodies,
+        _bytes_of(delta.passages), _bytes_of(delta.passage_counts), _bytes_of(delta.arrivals),
+        _bytes_of(delta.clocks), _bytes_of(delta.forgotten), _encoded(delta.stories),
+    )  # fmt: skip
+    content, tables = msgspec.msgpack.encode(parts), delta.keys.shape[1]
+    head = Head(tables, scheme_id, len(delta), len(delta.forgotten), delta.watermark, delta.elapsed, len(content))
+    packed = _HEADER.pack(MAGIC, 0, *head)
     frame = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
-    return head + block_digest(head, frame) + frame
+    return packed + block_digest(packed, frame) + frame
 
 
 def read_head(block: bytes) -> Head:
@@ -160,9 +143,8 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
         )
     except (msgspec.MsgspecError, ValueError) as error:  # bytes that do not fit the type of their array, or no UTF-8
         raise CorruptBlock(f"the block's content cannot be read: {error}") from None
-    complete = len(delta.signatures) == len(delta.ids) == n and len(delta.forgotten) == head.forgotten
-    rows = (delta.bodies, delta.passage_counts, delta.arrivals, delta.stories)
-    if not complete or not all(len(one) in (0, n) for one in rows):
+    is_complete = len(delta.signatures) == len(delta.ids) == n and len(delta.forgotten) == head.forgotten
+    if not is_complete or any(len(getattr(delta, name)) not in (0, n) for name in _ROW_COLUMNS):
         raise CorruptBlock(f"the lengths of the block's columns do not add up to its {n} rows")
     if delta.passage_counts.sum(dtype=np.int64) != len(delta.passages):
         raise CorruptBlock("the lengths of the block's passages do not add up")
@@ -174,7 +156,7 @@ def unpack_frame(frame: bytes, size: int, most: int) -> bytes:
     if size > most:
         raise CorruptBlock(f"the block claims {size} bytes of content")
     try:
-        # The frame may claim a size of its own, which the limit of `decompress` does not bind.
+        # The frame may claim another size, which the limit of `decompress` does not bind.
         if zstandard.frame_content_size(frame) != size:
             raise CorruptBlock(f"the block's frame claims another length than its header, {size} bytes")
         return zstandard.ZstdDecompressor().decompress(frame, max_output_size=size)
@@ -190,7 +172,7 @@ def block_digest(head: bytes, frame: bytes) -> bytes:
 
 
 def _encoded(ids: Sequence[str]) -> list[bytes]:
-    # JSON and Python strings can have a lone surrogate, which is not valid UTF-8, and an id must not change.
+    # JSON and Python strings may have a lone surrogate, which is not valid UTF-8, and an id must not change.
     return [name.encode("utf-8", "surrogatepass") for name in ids]
 
 
@@ -202,15 +184,19 @@ def _bytes_of(array: NDArray[np.generic]) -> memoryview:
     return memoryview(np.ascontiguousarray(array).tobytes())
 
 
+_ROW_COLUMNS = "signatures", "keys", "ids", "bodies", "passage_counts", "arrivals", "stories"
+"""The parts of a delta that have an entry per row, unless they are empty."""
+
+
 def merge_deltas(deltas: Sequence[Delta]) -> Delta:
-    """Merge deltas into one that changes the index as all of them do in their order. At least one delta. O(bytes)."""
+    """Merge one or more deltas into one that changes the index like all of them in their order. O(bytes)."""
     forgotten, rows = [np.zeros(0, FORGOTTEN)], 0
     for delta in deltas:
         forgotten.append(_moved(delta.forgotten, rows))
         rows += len(delta)
     counts = [delta.passage_counts if len(delta.passage_counts) else np.zeros(len(delta), np.uint8) for delta in deltas]
     return Delta(
-        # As bytes: NumPy would concatenate structured arrays field by field, which takes 30 times as long.
+        # NumPy would concatenate structured arrays field by field, which takes 30 times as long as bytes.
         np.frombuffer(b"".join([delta.signatures.tobytes() for delta in deltas]), deltas[0].signatures.dtype),
         np.concatenate([delta.keys for delta in deltas]),
         [name for delta in deltas for name in delta.ids],
@@ -219,46 +205,37 @@ def merge_deltas(deltas: Sequence[Delta]) -> Delta:
         [body for delta in deltas for body in delta.bodies],
         np.concatenate([delta.passages for delta in deltas]),
         np.concatenate(counts) if any(len(delta.passage_counts) for delta in deltas) else np.zeros(0, np.uint8),
-        *merge_arrivals(deltas),
+        np.concatenate([delta.arrivals for delta in deltas]),
+        newest_clocks([delta.clocks for delta in deltas]),
+        deltas[-1].elapsed,
         stories_of(name for delta in deltas for name in delta.names()),
     )
 
 
 def split_delta(delta: Delta, limit: int = ENTRY_BYTES) -> Iterator[Delta]:
-    """Split the delta into parts of at most about `limit` bytes; at least one.
+    """Split the delta into one or more parts of at most about `limit` bytes.
 
     The parts must be written in one transaction, since only all of them together are the delta.
     """
     bounds = _bounds(delta, limit)
-    passages = np.zeros(len(delta) + 1, np.int64)  # where those of each row begin
+    passages = np.zeros(len(delta) + 1, np.int64)  # the begins of each row's passages
     if len(delta.passage_counts):
         np.cumsum(delta.passage_counts, out=passages[1:])
     for start, end in pairwise(bounds):
         before = delta.forgotten["before"]
         in_part = (before >= start) & ((before < end) | (end == bounds[-1]))
-        yield Delta(
-            delta.signatures[start:end],
-            delta.keys[start:end],
-            delta.ids[start:end],
-            _moved(delta.forgotten[in_part], -start),
-            delta.watermark,
-            delta.bodies[start:end],
-            delta.passages[passages[start] : passages[end]],
-            delta.passage_counts[start:end],
-            delta.arrivals[start:end],
-            delta.clocks,
-            delta.elapsed,
-            delta.stories[start:end],
-        )
+        forgotten = _moved(delta.forgotten[in_part], -start)
+        rows = {name: getattr(delta, name)[start:end] for name in _ROW_COLUMNS}
+        yield replace(delta, forgotten=forgotten, passages=delta.passages[passages[start] : passages[end]], **rows)
 
 
 def size_of(delta: Delta) -> int:
-    """Bytes of a delta's block before compression. O(rows)."""
+    """The bytes of a delta's block before compression. O(rows)."""
     return int(_row_bytes(delta).sum()) + _other_bytes(delta)
 
 
 def _moved(forgotten: NDArray[np.void], rows: int) -> NDArray[np.void]:
-    """The same ids to forget, `rows` rows later."""
+    """The ids to forget, `rows` rows later."""
     moved = forgotten.astype(FORGOTTEN)
     moved["before"] = moved["before"].astype(np.int64) + rows
     return moved
@@ -276,20 +253,18 @@ def _bounds(delta: Delta, limit: int) -> list[int]:
 
 
 def _other_bytes(delta: Delta) -> int:
-    """Bytes of forgotten ids and clocks."""
+    """The bytes of forgotten ids and clocks."""
     return len(delta.forgotten) * FORGOTTEN.itemsize + delta.clocks.nbytes
 
 
 def _row_bytes(delta: Delta) -> NDArray[np.int64]:
-    """Bytes of each row."""
-    rows = len(delta)
-    fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + 4 + delta.arrivals.itemsize
-    sizes = np.full(rows, fixed, np.int64)
-    sizes += np.fromiter(map(len, _encoded(delta.ids)), np.int64, rows)
-    if delta.stories:
-        sizes += np.fromiter((1 + len(story) for story in _encoded(delta.stories)), np.int64, rows)
-    if delta.bodies:
-        sizes += np.fromiter((4 + len(body) for body in delta.bodies), np.int64, rows)
+    """The bytes of each row."""
+    fixed = delta.signatures.dtype.itemsize + 4 * delta.keys.shape[1] + delta.arrivals.itemsize
+    sizes = np.full(len(delta), fixed, np.int64)
+    # A string is preceded by its length.
+    for strings, head in ((_encoded(delta.ids), 4), (_encoded(delta.stories), 1), (delta.bodies, 4)):
+        if strings:
+            sizes += np.fromiter((head + len(string) for string in strings), np.int64, len(delta))
     if len(delta.passage_counts):
         sizes += 1 + 4 * delta.passage_counts.astype(np.int64)
     return sizes

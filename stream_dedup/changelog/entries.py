@@ -1,17 +1,16 @@
-"""Number the entries of the changelog while writing, merge small blocks, and put what was read back into its order.
+"""Number the entries of the changelog while writing, merge small blocks, and put the entries that are read in order.
 
-In: each batch's `Delta`, in order; or blocks and merged blocks as they were read. Out: the entries to write, or to
-restore. An index has two partitions of the changelog, one of blocks and one of merged blocks. Each entry has a range of
-sequence numbers. A small delta is written as a block and retained here. When enough blocks wait, the next transaction
-also writes a merged block, one entry with the content and the number range of all of them. A large delta goes directly
-to the merged blocks, after a merge of the waiting blocks. So the merged blocks hold everything up to some number
-without a gap, and the blocks hold the few entries after it, whatever the sizes of the batches.
+An index has two partitions of the changelog, one of blocks and one of merged blocks. Each entry has a range of sequence
+numbers. A small delta is written as a block and retained here. When enough blocks wait, the next transaction also
+writes a merged block: one entry with the content and the number range of all of them. A large delta goes directly to
+the merged blocks, after a merge of the waiting blocks. So the merged blocks hold everything up to some number without a
+gap, and the blocks hold the few entries after it, whatever the sizes of the batches.
 
 A trickle is written twice, as blocks and merged; a flood is written once. A merged block is younger than its blocks, so
 retention by time deletes the blocks first. It also says from which offset on the blocks are not merged yet, so that a
-restore reads only those. Whichever comes first to a reader counts, a block or the merged block that repeats it. A
-number that neither partition has is a gap. The rest of the other partition may close it; if not, part of the changelog
-was lost.
+restore reads only those. A reader takes a block or the merged block that repeats it, whichever it reads first. A number
+that it has read in neither partition is a gap. The rest of the other partition may close it; if not, part of the
+changelog was lost.
 """
 
 from collections import deque
@@ -19,14 +18,14 @@ from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from stream_dedup.changelog.block import merge_deltas, size_of, split_delta
-from stream_dedup.changelog.records import SequenceRange
+from stream_dedup.changelog.headers import SequenceRange
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 T = TypeVar("T")
 
 # A restore takes .2 ms for a block (its record, its transaction's marker, its unpacking) and 2 µs for a row. So blocks
-# that are not merged yet take .2 s at most, and merged blocks of this size, or large deltas, take half as much again as
+# that are not merged yet take .2 s at most. Merged blocks of this size, and large deltas, take half as much again as
 # their rows alone.
 MAX_BLOCKS = 1000
 _MOST_ROWS = 2000
@@ -43,9 +42,10 @@ class ChangelogEntry(NamedTuple):
 
 
 class BuilderSnapshot(NamedTuple):
-    """The state of an `EntryBuilder`, which is never changed but replaced: `next`, the number of the next entry (0: not
-    known yet); `last`, the last number before it that is in use; `merged_to`: entries up to this number are merged, or
-    have expired; and the entries that wait to be merged.
+    """The state of an `EntryBuilder`; each change replaces it.
+
+    `next`: the number of the next entry, 0 if not known yet; `last`: the last number in use; `merged_to`: entries up to
+    this number are merged, or have expired; `waiting`: the blocks that wait to be merged.
     """
 
     next: int = 0
@@ -82,13 +82,13 @@ class EntryBuilder:
         self.state = BuilderSnapshot(number, number - 1, number - 1)
 
     def skip_to(self, number: int) -> None:
-        """Give up the numbers before this one, which expired entries may have used."""
+        """Skip the numbers before this one, which expired entries may have used."""
         if not self.next:
             self.begin(number)
         self.state = self.state._replace(next=max(self.next, number))
 
     def read_block(self, span: SequenceRange, delta: Delta) -> None:
-        """Note a block that was read, and was not known from a merged block. O(waiting blocks)."""
+        """Note a block that was read before any merged block with its content. O(waiting blocks)."""
         if not self.next:
             self.begin(span.first)
         state, waiting = self.state, self.state.waiting
@@ -97,7 +97,7 @@ class EntryBuilder:
         self.state = BuilderSnapshot(span.last + 1, span.last, state.merged_to, waiting)
 
     def read_merged(self, span: SequenceRange) -> None:
-        """Note a merged block that was read, whether its content was known or not."""
+        """Note a merged block that was read, whether or not its content was known."""
         if not self.next:
             self.begin(span.first)
         state = self.state
@@ -112,15 +112,15 @@ class EntryBuilder:
     def build(self, delta: Delta) -> list[ChangelogEntry]:
         """The entries to write for the next delta, in one transaction. O(bytes), with the waiting blocks if it merges.
 
-        An entry has at most about `ENTRY_BYTES`. There is at least one, since the watermark counts too.
+        An entry has at most about `ENTRY_BYTES`. Also an empty delta has one, since the watermark counts too.
         """
         if not self.next:
             raise ValueError("the changelog has not been read yet, so the next sequence number is unknown")
         is_large = len(delta) >= _LARGE_ROWS or size_of(delta) >= _LARGE_BYTES
         entries = []
         for part in split_delta(delta, ENTRY_BYTES) if is_large else [delta]:
-            # A merged block covers no numbers that were given up: a reader that knows some of its numbers takes all of
-            # them for known.
+            # A merged block covers no skipped numbers: a reader that knows some of its numbers assumes that it knows
+            # all of them.
             is_merged = is_large and self.next == self.state.last + 1
             waiting = self.state.waiting
             if waiting and (is_merged or self._is_full(part)):
@@ -146,7 +146,7 @@ class EntryBuilder:
 
 
 class OrderedEntry(NamedTuple, Generic[T]):
-    """The next entry. `is_redundant`: a merged block whose content the blocks have brought, or will bring."""
+    """The next entry. `is_redundant`: a merged block whose content is read as blocks."""
 
     span: SequenceRange
     is_merged: bool
@@ -157,8 +157,8 @@ class OrderedEntry(NamedTuple, Generic[T]):
 class Resequencer(Generic[T]):
     """Orders the entries of two partitions by sequence number. `next` is the number it expects, 0 before the first.
 
-    The first merged block is the beginning, since everything before it has expired. Before the first block there may
-    still be a merged block.
+    The first merged block is the beginning, since everything before it has expired. A merged block may still come
+    before the first block.
 
     >>> order = Resequencer()
     >>> order.add_block(SequenceRange(3, 3), "c")
@@ -176,7 +176,7 @@ class Resequencer(Generic[T]):
 
     def __init__(self) -> None:
         self.next = 0
-        self._merged_to = 0  # the last number of any merged block: the blocks up to it must exist
+        self._merged_to = 0  # the last number of any merged block; the blocks up to it must exist
         self._blocks: deque[tuple[SequenceRange, T]] = deque()
         self._merged: deque[tuple[SequenceRange, T]] = deque()
 
@@ -197,13 +197,13 @@ class Resequencer(Generic[T]):
         return min((queue[0][0] for queue in (self._blocks, self._merged) if queue), default=None)
 
     def skip_gap(self) -> None:
-        """Go on with the lowest number in the queues."""
+        """Continue with the lowest number in the queues."""
         span = self.first_waiting
         if span is not None:
             self.next = max(self.next, span.first)
 
     def skip_to(self, number: int) -> None:
-        """Take everything before this number for read. The queues must be empty."""
+        """Consider everything before this number read. The queues must be empty."""
         if self._blocks or self._merged:
             raise ValueError(f"cannot skip to {number}: {self.first_waiting} is still queued")
         self.next = number
@@ -215,7 +215,7 @@ class Resequencer(Generic[T]):
                 self.next = self._merged[0][0].first
             if self._merged and self._merged[0][0].first <= self.next:
                 span, content = self._merged.popleft()
-                # If its first blocks were delivered, the rest of its blocks will come in the other partition.
+                # If its first blocks were yielded, the rest of its blocks will come in the other partition.
                 is_redundant = span.first < self.next
                 self._merged_to = max(self._merged_to, span.last)
                 self.next = self.next if is_redundant else span.last + 1

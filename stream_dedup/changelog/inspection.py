@@ -1,8 +1,7 @@
-"""Summarise the content of a changelog topic or state directory, for a person who looks after it: counts and damage.
+"""Summarise the content of a changelog topic or state directory for its operator: counts and damage.
 
-In: a topic's records or a journal's entries, as stored blocks with their places. Out: a `ChangelogSummary`. Entries
-that a merged block repeats are included and marked, so that all checksums can be verified and rows counted once; so are
-the records of other programs. Blocks of another fingerprint scheme cannot be unpacked; their heads are counted and
+Blocks that a merged block repeats are included and marked, so that all checksums are verified and rows counted once; so
+are the records of other programs. Blocks of another fingerprint scheme cannot be unpacked: their heads are counted and
 their checksums verified.
 """
 
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import decode, read_head
-from stream_dedup.changelog.files import Entry, Journal, open_locked
-from stream_dedup.changelog.records import index_partitions, is_block, span_of
+from stream_dedup.changelog.headers import index_partitions, is_block, span_of
+from stream_dedup.changelog.journal import Entry, Journal, open_locked
 from stream_dedup.errors import ChangelogError, CorruptBlock, InputError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka.record_batch import PARTITIONS
@@ -24,14 +23,14 @@ _LISTED = 1000  # a program that writes to the wrong topic may have written mill
 class StoredBlock(NamedTuple):
     """A block and its place: `news.changelog-0 at offset 7`, or `journal, byte 40`.
 
-    `is_folded`: a merged block has the same content, or all merged blocks are newer. `problem`: why a worker refuses
-    it, whatever its content; empty: nothing. `is_foreign`: another program's record, which workers skip.
+    `is_repeated`: a merged block has the same content, or all merged blocks are newer. `problem`: why a worker refuses
+    it, whatever its content, or empty. `is_foreign`: another program's record, which workers skip.
     """
 
     place: str
     owner: str
     block: bytes
-    is_folded: bool = False
+    is_repeated: bool = False
     problem: str = ""
     is_foreign: bool = False
 
@@ -40,8 +39,8 @@ class StoredBlock(NamedTuple):
 class ChangelogSummary:
     """Counts over all blocks, merged ones included.
 
-    `folded`: blocks that a merged block repeats. A restore does not read them, so their rows are not counted.
-    `schemes`: scheme id in 16 hex digits -> blocks. `owners`: owner -> blocks. Watermarks in ms, -1: none.
+    `folded`: blocks that a merged block repeats (a published name). A restore does not read them, so their rows are not
+    counted. `schemes`: scheme id in 16 hex digits -> blocks. `owners`: owner -> blocks. Watermarks in ms, or -1.
     `skipped`: the number of records of other programs; `foreign`: the places of the first thousand.
     """
 
@@ -61,7 +60,7 @@ class ChangelogSummary:
 
 
 def topic_blocks(reader: Any, topic: str) -> Iterator[StoredBlock]:
-    """Every record that a changelog topic has now, in the order in which a restore counts them.
+    """Every record of a changelog topic, in the order in which a restore counts them.
 
     `reader`: a `TopicReader` (kafka/reader.py). Raises what it raises.
     """
@@ -75,13 +74,13 @@ def topic_blocks(reader: Any, topic: str) -> Iterator[StoredBlock]:
             yield stored
         for record in reader.partition(topic, blocks):
             stored, last = _stored(record)
-            yield stored._replace(is_folded=0 < last <= merged_to)
+            yield stored._replace(is_repeated=0 < last <= merged_to)
 
 
 def journal_blocks(directory: Path) -> list[StoredBlock]:
     """Every block of a directory of `filter --state`, read under its lock.
 
-    As `filter` does, cuts off the incomplete entry that a killed run may leave.
+    Like `filter`, it cuts off the incomplete entry that a killed run may leave.
     """
     path = directory / "journal"
     if not directory.is_dir():
@@ -97,14 +96,14 @@ def journal_blocks(directory: Path) -> list[StoredBlock]:
 def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary:
     """Verify every block, and unpack those of `scheme`. Damage is listed, not raised. O(bytes)."""
     summary = ChangelogSummary()
-    for place, owner, block, is_folded, problem, is_foreign in stored:
+    for place, owner, block, is_repeated, problem, is_foreign in stored:
         if is_foreign:
             summary.skipped += 1
             if len(summary.foreign) < _LISTED:
                 summary.foreign.append(f"{place}, key {owner!r}")
             continue
         summary.blocks += 1
-        summary.folded += is_folded
+        summary.folded += is_repeated
         summary.bytes += len(block)
         try:
             if problem:
@@ -116,8 +115,8 @@ def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary
             summary.damaged.append(f"{place}: {error}")
             continue
         summary.content_bytes += head.content_bytes
-        summary.additions += 0 if is_folded else head.additions
-        summary.forgotten += 0 if is_folded else head.forgotten
+        summary.additions += 0 if is_repeated else head.additions
+        summary.forgotten += 0 if is_repeated else head.forgotten
         for counts, name in ((summary.schemes, f"{head.scheme:016x}"), (summary.owners, owner)):
             counts[name] = counts.get(name, 0) + 1
         summary.first_watermark = head.watermark if summary.first_watermark < 0 else summary.first_watermark
@@ -126,7 +125,7 @@ def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary
 
 
 def _stored(record: Any) -> tuple[StoredBlock, int]:
-    """The record, and its last sequence number; 0 if it has none."""
+    """The record, and its last sequence number, or 0."""
     place, owner = f"{record.topic}-{record.partition} at offset {record.offset}", (record.key or b"")
     stored = StoredBlock(place, owner.decode(errors="replace"), record.value or b"")
     if not is_block(record):

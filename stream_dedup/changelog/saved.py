@@ -1,15 +1,15 @@
 """Save the state of a Deduplicator to a file, and restore it: `Deduplicator.save` and `load`.
 
-In: a Deduplicator, or a file. Out: the file, or a Deduplicator that gives every later item the verdict of the saved
-one. The file has the layout of a journal (files.py), so each entry has a checksum, and rows are stored in changelog
-blocks (block.py). The entries, by their records:
+The restored Deduplicator gives every later item the same verdict as the saved one. The file has the layout of a journal
+(journal.py), so each entry has a checksum, and rows are stored in changelog blocks (block.py). The entries, by their
+records:
 
     an Opening   the version, the scheme, and the settings that verdicts depend on
-    passages     the table of recurring passages (dedup/boilerplate.py), in place of a block, as a zstd frame
+    passages     the table of recurring passages (dedup/boilerplate.py), as a zstd frame instead of a block
     rows         a block with some of the rows, oldest first
     end          the last block, which has the clocks too
 
-The file is written under another name and renamed when it is on disk, so a killed process leaves the former file. It
+The file is written under another name, and renamed when it is on disk. So a killed process leaves the former file. It
 contains no code (no pickle).
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 import zstandard
 
 from stream_dedup.changelog import block
-from stream_dedup.changelog.files import Entry, read_entries, write_entries
+from stream_dedup.changelog.journal import Entry, read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import TABLES, Settings, load_settings
@@ -31,14 +31,14 @@ from stream_dedup.settings import TABLES, Settings, load_settings
 VERSION = 1
 JUDGING = ("item", "window", "fingerprint", "decision", "policy", "sources", "index")
 """The settings tables that verdicts depend on."""
-# 2 MB of default signatures and keys: large enough that a block's overhead vanishes, small beside the whole state.
+# 2 MB of default signatures and keys: so much that a block's overhead vanishes, and little beside the whole state.
 _ROWS = 4096
 _FILES = [
     (table, name) for table in JUDGING for name, field in TABLES[table].items() if Path in (get_args(field.annotation))
 ]
 """The settings of these tables that name files."""
 _PASSAGES, _ROWS_PART, _END = b"passages", b"rows", b"end"
-# Limits blocks whose rows are large because whole bodies are stored.
+# Limits blocks of large rows, which store whole bodies.
 _BLOCK_BYTES = 2**24
 
 
@@ -64,7 +64,7 @@ def save(dedup: Deduplicator, path: Path) -> int:
 def settings_of(path: Path) -> Settings:
     """The settings of the saved Deduplicator; tables outside JUDGING are those of `load_settings()`.
 
-    Raises ConfigError if they name a file: who made this one could have any other read.
+    Raises ConfigError if they name a file: its author could have any other file read.
     """
     opening = _opening(path, next(_records(path), None))
     if named := [f"[{table}] {name}" for table, name in _FILES if opening.settings.get(table, {}).get(name)]:

@@ -244,7 +244,7 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
     Blocks of the settings' scheme are decoded, too. Exit code 1 if any block is damaged. Records of other programs are
     listed; workers skip them.
     """
-    from stream_dedup.changelog.records import CURE
+    from stream_dedup.changelog.headers import CURE
 
     counts, scheme = _inspect(directory, config)
     for damage in counts.damaged:

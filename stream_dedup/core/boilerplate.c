@@ -1,15 +1,12 @@
-/* Boilerplate: passages that recur in several originals, counted in a table of fixed size; see dedup/boilerplate.py.
+/* Count passages in a table of fixed size. Boilerplate is what recurs in several originals; see dedup/boilerplate.py.
  *
  * A bucket has four entries, one cache line. In a full bucket a new passage replaces the one that was seen least
- * recently. This, too, depends on the last sightings alone, so the changelog restores the same table.
+ * recently. The table depends on the last sightings alone, so the changelog restores the same one.
  */
 #include "core.h"
 
 enum {
     BUCKET_ENTRIES = 4,
-    SIGHTINGS = 3,
-    /* A page of comments has thousands of sentences; more than these tell nothing about its site. */
-    MOST_PASSAGES = 128,
     SEEN_SLOTS = 8 * MOST_PASSAGES,
 };
 
@@ -62,7 +59,7 @@ void add_original(const boilerplate *table, const uint32_t *hashes, int64_t stri
     bool seen[SEEN_SLOTS] = {false};
     uint32_t passages[MOST_PASSAGES];
     count = min_i64(count, MOST_PASSAGES);
-    /* The table exceeds the cache: to ask for all buckets first makes the cache misses overlap. */
+    /* The table exceeds the cache: reading all buckets ahead makes the cache misses overlap. */
     for (int64_t p = 0; p < count; p++) touch_boilerplate(table, passages[p] = hash_at(hashes, stride, p));
     for (int64_t p = 0; p < count; p++) {
         bool *slot = seen + passages[p] % SEEN_SLOTS, is_repeated = false;

@@ -1,9 +1,9 @@
 """Compile the core: the build hook of hatchling, and by hand `python stream_dedup/core/build.py [--changed]`.
 
-In: the C files beside this one. Out: `_core.so`, in the wheel, or beside them for an editable installation. The
-compiler is $CC, cc, gcc or clang; where there is none, `ziglang`, a C compiler in a wheel, which is then a build
-requirement. It makes the wheels of a release, too: WHEEL_PLATFORM names one of `PLATFORMS`. Equal sources give equal
-bytes with one compiler.
+The C files beside this one become `_core.so`, in the wheel, or beside them for an editable installation. The compiler
+is $CC, cc, gcc or clang; without one it is `ziglang`, a C compiler in a wheel, which is then a build requirement.
+ziglang also makes the wheels of a release: WHEEL_PLATFORM names one of `PLATFORMS`. With one compiler, equal sources
+give equal bytes.
 """
 
 import os
@@ -21,8 +21,8 @@ from typing import Any
 
 FOLDER = Path(__file__).absolute().parent
 LIBRARY = FOLDER / "_core.so"
-# -O3 without -march: measured, no gain, and one library for all processors. FMA would change the last bit of results.
-# -g0: zig's debugging information names folders.
+# -O3 without -march: one library for all processors; measured, -march gains nothing. FMA would change the last bit of
+# results. -g0: zig's debugging information names folders.
 FLAGS = (
     *("-std=c11", "-O3", "-g0", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"),
     *("-fPIC", "-fvisibility=hidden"),
@@ -34,7 +34,7 @@ PLATFORMS = {
 }
 """The wheels of a release: the platform in the wheel's name, and zig's target. glibc 2.17 is of 2012; macOS 11 is the
 first on arm64."""
-# Without a processor zig takes the one that it runs on.
+# By default zig compiles for the processor that it runs on.
 ZIG = (sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline")
 CURE = (
     "install a C compiler (Debian: apt-get install gcc; macOS: xcode-select --install), "

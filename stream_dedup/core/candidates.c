@@ -1,210 +1,219 @@
 /* Find the candidates of an item, earlier items that share a key with it, and choose the twelve to compare.
  *
- * candidates.py states the rule. Rows of the index were looked up for all items of the batch at once; the items of the
- * batch are linked by their keys. What is remembered or forgotten shows only as the items before are judged.
+ * dedup/candidates.py states the rule. The index was asked for the rows of all items of the batch at once. The items of
+ * the batch are linked by their keys: from each key of an item to the newest earlier item that has the same one. Which
+ * of these are remembered, and which originals are deleted, shows as the items are judged.
  */
 #include "core.h"
+
+/* ---- a hash table ---- */
+
+/* Numbers by key, in a power of two of slots. NONE: the slot is free. */
+typedef struct map {
+    uint64_t *keys;
+    int32_t *numbers;
+    uint64_t mask;
+} map;
+
+/* Take an empty map for at most `count` keys. Half of the slots stay free, so that probe sequences are short. */
+static void take_map(arena *scratch, int64_t count, map *taken) {
+    int64_t slots = slots_for(count / 2);
+    taken->mask = (uint64_t)slots - 1;
+    taken->keys = arena_take(scratch, slots, sizeof *taken->keys);
+    taken->numbers = arena_take(scratch, slots, sizeof *taken->numbers);
+    if (taken->numbers) memset(taken->numbers, NONE, (size_t)slots * sizeof *taken->numbers);
+}
+
+/* Where the number of a key is, or may be written. */
+static inline int32_t *number_of(const map *all, uint64_t key) {
+    uint64_t slot = (key * GOLDEN) >> 32 & all->mask;
+    while (all->numbers[slot] != NONE && all->keys[slot] != key) slot = (slot + 1) & all->mask;
+    all->keys[slot] = key;
+    return all->numbers + slot;
+}
+
+/* ---- links between the items of a batch ---- */
+
+/* A node is a key of an item: item << ROW_SHIFT | column. This is where the node's key, or its link, is in an array
+ * (items, columns). */
+static inline int64_t place_of(int64_t node, int64_t columns) {
+    return (node >> ROW_SHIFT) * columns + (node & COLUMN);
+}
+
+/* Write into links (count, columns) the newest earlier node with the same key in the same table, or NONE.
+ *
+ * first_columns: (tables + 1,) of each table, and the number of columns. */
+CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
+                            int64_t tables, const int64_t *dont_care_bits, int32_t *links) {
+    int64_t columns = first_columns[tables], place = 0;
+    map newest;
+    arena_reset(scratch);
+    if (count > 1 << (31 - ROW_SHIFT) || columns > COLUMN) return CORE_BAD_SIZE;
+    take_map(scratch, count * columns, &newest);
+    if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
+    for (int64_t item = 0; item < count; item++)
+        for (int64_t table = 0, column = 0; column < columns; column++, place++) {
+            table += column == first_columns[table + 1];
+            links[place] = NONE;
+            if (!keys[place]) continue;
+            uint64_t ignored = (1ull << dont_care_bits[column]) - 1;
+            int32_t *node = number_of(&newest, (uint64_t)table << 32 | keys[place] | ignored);
+            bool is_twice = *node != NONE && *node >> ROW_SHIFT == item; /* then its first column stands for both */
+            links[place] = is_twice ? links[place_of(*node, columns)] : *node;
+            if (!is_twice) *node = (int32_t)(item << ROW_SHIFT | column);
+        }
+    return count;
+}
+
+/* ---- a search ---- */
 
 /* A key that an item shares with a candidate. */
 typedef struct hit {
     int32_t candidate, column;
 } hit;
 
+/* Of one key of an item: the candidates that it gave, the rows that the index found, and those of them that are deleted
+ * by now. */
+typedef struct key_counts {
+    int64_t given, listed, deleted;
+} key_counts;
+
 struct search {
     batch *batch;
-    /* The last deletion of each name, plus 1: a hash table of `gone_mask` + 1 slots. */
-    int32_t *gone;
-    uint64_t gone_mask;
-    /* Of the item at hand: candidates, and the keys that they share. */
+    map deletions; /* the last deletion of each name */
+    /* Of the item at hand: candidates, the keys that they share, and counts by column. */
     candidate *found;
     hit *hits;
     int64_t found_count, hit_count;
-    /* For each key, how many it gave; of the rows that the index found, how many there are, and how many forgotten. */
-    int64_t *given, *listed, *missing;
+    key_counts *counts;
     int32_t *places; /* (items,) where an item of the batch is in `found`, or NONE */
 };
 
-/* ---- what is forgotten ---- */
-
-/* The slot of a name, free or taken. */
-static int32_t *slot_of(const search *all, uint64_t name) {
-    uint64_t slot = name * GOLDEN & all->gone_mask;
-    while (all->gone[slot] && all->batch->deletions[all->gone[slot] - 1].name != name)
-        slot = (slot + 1) & all->gone_mask;
-    return all->gone + slot;
-}
-
 /* Whether a deletion of this name came after the addition of a row. Rows of the index came before all of them. */
-static bool is_deleted(const search *all, uint64_t name, int64_t row) {
-    int32_t last = *slot_of(all, name);
-    return last && row < all->batch->next_row + all->batch->deletions[last - 1].before;
+static bool is_deleted(const search *search, uint64_t name, int64_t row) {
+    const batch *batch = search->batch;
+    if (!batch->deleted) return false;
+    int32_t last = *number_of(&search->deletions, name);
+    return last != NONE && row < batch->next_row + batch->deletions[last].before;
 }
 
-static bool is_forgotten(const search *all, uint64_t row_id, uint64_t version, int64_t row) {
-    if (!all->batch->deleted) return false;
-    return is_deleted(all, row_id, row) || is_deleted(all, version, row);
+void note_deletion(search *search, uint64_t name) {
+    batch *batch = search->batch;
+    batch->deletions[batch->deleted] = (deletion){batch->added, name};
+    *number_of(&search->deletions, name) = (int32_t)batch->deleted++;
 }
 
-void note_deletion(search *all, uint64_t name) {
-    batch *b = all->batch;
-    b->deletions[b->deleted] = (deletion){b->added, name};
-    *slot_of(all, name) = (int32_t)++b->deleted;
-}
-
-/* ---- links between the items of a batch ---- */
-
-/* A hash table that holds, for each key of one table of the index, the last item that had it, as a node. */
-typedef struct last_nodes {
-    const uint32_t *keys;
-    int64_t columns, bits;
-    uint32_t ignored; /* bits of a key that may differ */
-    int32_t *nodes;
-} last_nodes;
-
-/* Where the key of a node, or its link, is in an array (items, columns). */
-static int64_t place_of(int64_t node, int64_t columns) { return (node >> ROW_SHIFT) * columns + (node & COLUMN); }
-
-/* The slot of a key. */
-static int32_t *slot_of_key(const last_nodes *all, uint32_t key) {
-    uint32_t bucket = key | all->ignored;
-    int64_t slot = (int64_t)(bucket * GOLDEN >> (64 - all->bits)), mask = (1ll << all->bits) - 1;
-    while (all->nodes[slot] >= 0 && (all->keys[place_of(all->nodes[slot], all->columns)] | all->ignored) != bucket)
-        slot = (slot + 1) & mask;
-    return all->nodes + slot;
-}
-
-/* Write into links (count, columns) where the newest earlier item has the same key in the same table: item << ROW_SHIFT
- * | column, or -1. first_columns: (tables + 1,) of each table, and `columns`. */
-CORE_API int64_t link_items(arena *scratch, const uint32_t *keys, int64_t count, const int64_t *first_columns,
-                            int64_t tables, const int64_t *dont_care_bits, int32_t *links) {
-    int64_t columns = first_columns[tables], widest = 1;
-    arena_reset(scratch);
-    if (count > 1 << (31 - ROW_SHIFT) || columns > COLUMN) return CORE_BAD_SIZE;
-    for (int64_t t = 0; t < tables; t++) widest = max_i64(widest, first_columns[t + 1] - first_columns[t]);
-    last_nodes last = {.keys = keys, .columns = columns, .bits = 6};
-    /* Three slots in four stay free: probe sequences are short. */
-    while (1ll << last.bits < 4 * count * widest) last.bits++;
-    last.nodes = arena_take(scratch, 1ll << last.bits, sizeof *last.nodes);
-    if (!last.nodes) return CORE_NO_MEMORY;
-    for (int64_t t = 0; t < tables; t++) {
-        memset(last.nodes, NONE, sizeof *last.nodes << last.bits);
-        last.ignored = (uint32_t)((1ull << dont_care_bits[first_columns[t]]) - 1);
-        for (int64_t i = 0; i < count; i++) {
-            for (int64_t column = first_columns[t]; column < first_columns[t + 1]; column++) {
-                int64_t node = i << ROW_SHIFT | column;
-                int32_t *link = links + place_of(node, columns), *slot;
-                *link = NONE;
-                if (!keys[place_of(node, columns)]) continue;
-                slot = slot_of_key(&last, keys[place_of(node, columns)]);
-                bool is_twice = *slot >= 0 && *slot >> ROW_SHIFT == i; /* then its first column stands for both */
-                *link = is_twice ? links[place_of(*slot, columns)] : *slot;
-                if (!is_twice) *slot = (int32_t)node;
-            }
-        }
-    }
-    return count;
-}
-
-/* Let the links of item j pass over items that are not remembered. */
-static void link_to_remembered(const batch *all, int64_t j) {
-    for (int64_t column = 0; column < all->columns; column++) {
-        int32_t *link = all->links + j * all->columns + column;
-        if (*link >= 0 && !all->outcomes[*link >> ROW_SHIFT].is_added)
-            *link = all->links[place_of(*link, all->columns)];
-    }
-}
-
-/* ---- candidates ---- */
-
-static int64_t body_end(const segment *part, int64_t place) {
-    if (part->end_bytes == sizeof(uint32_t)) return ((const uint32_t *)part->ends)[place];
-    return (int64_t)((const uint64_t *)part->ends)[place];
+static int64_t body_end(const segment *segment, int64_t row) {
+    if (segment->end_bytes == sizeof(uint32_t)) return ((const uint32_t *)segment->ends)[row];
+    return (int64_t)((const uint64_t *)segment->ends)[row];
 }
 
 /* A row of the index where it is stored. */
-static view stored(const batch *all, int64_t row) {
-    int64_t offset = row - all->first_stored, place = offset & ((1 << SEGMENT_BITS) - 1);
-    const segment *part = &all->segments[offset >> SEGMENT_BITS];
-    view found = {part->signatures + place * all->items.layout.stride, NULL, 0};
-    if (!part->end_bytes) return found;
-    found.body = part->bodies + body_end(part, place);
-    found.body_bytes = body_end(part, place + 1) - body_end(part, place);
+static view stored_at(const batch *batch, int64_t row) {
+    int64_t offset = row - batch->first_stored, place = offset & ((1 << SEGMENT_BITS) - 1);
+    const segment *segment = &batch->segments[offset >> SEGMENT_BITS];
+    view found = {segment->signatures + place * batch->items.layout.stride, NULL, 0};
+    if (!segment->end_bytes) return found;
+    found.body = segment->bodies + body_end(segment, place);
+    found.body_bytes = body_end(segment, place + 1) - body_end(segment, place);
     return found;
 }
 
-view view_of(const batch *all, const candidate *one) {
-    return one->item == NONE ? stored(all, one->row) : view_at(&all->items, one->item);
+view view_of(const batch *batch, const candidate *one) {
+    return one->item == NONE ? stored_at(batch, one->row) : view_at(&batch->items, one->item);
 }
 
 /* Note that the key of a column gave this candidate. */
-static void add_hit(search *all, int64_t place, int64_t column) {
-    all->given[column]++;
-    all->hits[all->hit_count++] = (hit){(int32_t)place, (int32_t)column};
+static void add_hit(search *search, int64_t candidate, int64_t column) {
+    search->counts[column].given++;
+    search->hits[search->hit_count++] = (hit){(int32_t)candidate, (int32_t)column};
 }
 
-/* Whether an item of the batch, by the key of a node, counts for item j. */
-static bool counts_for(const search *all, int64_t j, int64_t column, int64_t node) {
-    const batch *b = all->batch;
-    const subject *item = &b->subjects[j], *known = &b->subjects[node >> ROW_SHIFT];
-    int64_t row = b->outcomes[node >> ROW_SHIFT].row_number;
-    return row >= b->first_kept_row + b->added && !is_forgotten(all, known->row_id, known->version, row) &&
-           is_in_window(known->step, known->index_time, item->step, item->window) &&
-           is_near(b->keys[j * b->columns + column], b->keys[place_of(node, b->columns)], b->dont_care_bits[column],
-                   b->max_hamming);
+/* ---- in the batch ---- */
+
+/* Let the links of an item skip items that are not remembered. */
+static void link_to_remembered(const batch *batch, int64_t item) {
+    for (int64_t column = 0; column < batch->columns; column++) {
+        int32_t *link = batch->links + item * batch->columns + column;
+        if (*link != NONE && !batch->outcomes[*link >> ROW_SHIFT].is_added)
+            *link = batch->links[place_of(*link, batch->columns)];
+    }
 }
 
-/* Find the remembered items of the batch that share a key with item j, for each key the newest. */
-static void find_in_batch(search *all, int64_t j) {
-    const batch *b = all->batch;
-    for (int64_t column = 0; column < b->columns; column++) {
-        int64_t node = b->links[j * b->columns + column];
-        while (node >= 0 && all->given[column] < b->bucket_limit) {
-            int64_t i = node >> ROW_SHIFT;
-            if (counts_for(all, j, column, node)) {
-                if (all->places[i] == NONE) {
-                    all->places[i] = (int32_t)all->found_count;
-                    all->found[all->found_count++] = (candidate){b->outcomes[i].row_number, i, 0};
-                }
-                add_hit(all, all->places[i], column);
+/* Whether an earlier item of the batch, by the key of a node, counts for an item. */
+static bool counts_for(const search *search, int64_t item, int64_t column, int64_t node) {
+    const batch *batch = search->batch;
+    const subject *subject = &batch->subjects[item], *known = &batch->subjects[node >> ROW_SHIFT];
+    int64_t row = batch->outcomes[node >> ROW_SHIFT].row_number;
+    uint32_t key = batch->keys[item * batch->columns + column];
+    return row >= batch->first_kept_row + batch->added && !is_deleted(search, known->row_id, row) &&
+           !is_deleted(search, known->version, row) &&
+           is_in_window(known->step, known->index_time, subject->step, subject->window) &&
+           is_near(key, batch->keys[place_of(node, batch->columns)], batch->dont_care_bits[column], batch->max_hamming);
+}
+
+/* Find the remembered items of the batch that share a key with an item, for each key the newest. */
+static void find_in_batch(search *search, int64_t item) {
+    const batch *batch = search->batch;
+    for (int64_t column = 0; column < batch->columns; column++) {
+        int64_t node = batch->links[item * batch->columns + column];
+        for (; node != NONE && search->counts[column].given < batch->bucket_limit;
+             node = batch->links[place_of(node, batch->columns)]) {
+            if (!counts_for(search, item, column, node)) continue;
+            int64_t earlier = node >> ROW_SHIFT;
+            if (search->places[earlier] == NONE) {
+                search->places[earlier] = (int32_t)search->found_count;
+                search->found[search->found_count++] = (candidate){batch->outcomes[earlier].row_number, earlier, 0};
             }
-            node = b->links[place_of(node, b->columns)];
+            add_hit(search, search->places[earlier], column);
         }
     }
-    for (int64_t k = 0; k < all->found_count; k++) all->places[all->found[k].item] = NONE;
+    for (int64_t k = 0; k < search->found_count; k++) search->places[search->found[k].item] = NONE;
 }
 
-static bool is_row_forgotten(const search *all, int64_t row) {
-    const uint8_t *known = stored(all->batch, row).signature;
-    return is_forgotten(all, row_id_of(known), version_of(row_id_of(known), digest_of(known)), row);
+/* ---- in the index ---- */
+
+static bool is_row_deleted(const search *search, int64_t row) {
+    if (!search->batch->deleted) return false;
+    const uint8_t *known = stored_at(search->batch, row).signature;
+    uint64_t row_id = row_id_of(known);
+    return is_deleted(search, row_id, row) || is_deleted(search, version_of(row_id, digest_of(known)), row);
 }
 
-/* Find the rows of the index that count for item j behind those of the batch, for each key the newest. Returns whether
+static inline int64_t row_of_word(const batch *batch, int64_t word) {
+    return (word >> ROW_SHIFT & UINT32_MAX) + batch->first_row;
+}
+
+/* Find the rows of the index that count for an item, after those of the batch, for each key the newest. Returns whether
  * the index gave enough: not if this batch has deleted rows of a key that has more than the index was asked for. */
-static bool find_in_index(search *all, int64_t j) {
-    const batch *b = all->batch;
-    const subject *item = &b->subjects[j];
-    int64_t before = NONE, first_kept = b->first_kept_row + b->added;
+static bool find_in_index(search *search, int64_t item) {
+    const batch *batch = search->batch;
+    const subject *subject = &batch->subjects[item];
+    int64_t before = NONE, first_kept = batch->first_kept_row + batch->added;
     bool is_gone = false, is_found = false; /* of the row before */
-    for (int64_t w = item->last_word - 1; w >= item->first_word; w--) {
-        int64_t row = (b->words[w] >> ROW_SHIFT & UINT32_MAX) + b->first_row, column = b->words[w] & COLUMN;
+    for (int64_t w = subject->last_word - 1; w >= subject->first_word; w--) {
+        int64_t row = row_of_word(batch, batch->words[w]), column = batch->words[w] & COLUMN;
+        key_counts *counts = &search->counts[column];
         if (row != before) {
-            is_gone = b->deleted && is_row_forgotten(all, row);
+            is_gone = is_row_deleted(search, row);
             is_found = false;
             before = row;
         }
-        all->listed[column]++;
-        all->missing[column] += is_gone;
-        if (is_gone || row < first_kept || all->given[column] >= b->bucket_limit) continue;
-        if (!is_found) all->found[all->found_count++] = (candidate){row, NONE, 0};
+        counts->listed++;
+        counts->deleted += is_gone;
+        if (is_gone || row < first_kept || counts->given >= batch->bucket_limit) continue;
+        if (!is_found) search->found[search->found_count++] = (candidate){row, NONE, 0};
         is_found = true;
-        add_hit(all, all->found_count - 1, column);
+        add_hit(search, search->found_count - 1, column);
     }
-    for (int64_t column = 0; column < b->columns; column++) {
-        bool has_more = all->listed[column] >= item->limit && all->given[column] < b->bucket_limit;
-        if (has_more && all->missing[column] > item->limit - b->bucket_limit) return false;
+    for (const key_counts *key = search->counts; key < search->counts + batch->columns; key++) {
+        bool may_have_more = key->listed >= subject->limit && key->given < batch->bucket_limit;
+        if (may_have_more && key->deleted > subject->limit - batch->bucket_limit) return false;
     }
     return true;
 }
+
+/* ---- the choice ---- */
 
 /* Of a key that gave one item, as an integer: sums are exact in any order. An equal id outweighs 3,074 keys. */
 enum { KEY_WEIGHT = 1 << 16, ID_WEIGHT = 1 << 29 };
@@ -213,79 +222,77 @@ enum { KEY_WEIGHT = 1 << 16, ID_WEIGHT = 1 << 29 };
 enum { MOST_OF_ONE_ID = 4 };
 
 /* What sharing a key adds to a score. The last column is that of ids. */
-static int64_t weight_of(const search *all, int64_t column) {
-    int64_t given = all->given[column];
-    if (column == all->batch->columns - 1 && given <= MOST_OF_ONE_ID) return ID_WEIGHT;
+static int64_t weight_of(const search *search, int64_t column) {
+    int64_t given = search->counts[column].given;
+    if (column == search->batch->columns - 1 && given <= MOST_OF_ONE_ID) return ID_WEIGHT;
     return max_i64(KEY_WEIGHT / given, 1);
 }
 
 static bool is_worse(candidate a, candidate b) { return a.score < b.score || (a.score == b.score && a.row < b.row); }
 
-/* Put the candidates with the highest scores, of equals the newest, into `best`, the oldest first. Returns their
+/* Put the candidates with the highest scores into `best`, the oldest first; ties go to the newest. Returns their
  * number. */
-static int64_t keep_best(const search *all, candidate *best) {
-    int64_t n = 0, at;
-    for (int64_t k = 0; k < all->found_count; k++) { /* the worst first */
-        candidate one = all->found[k];
-        if (n == MAX_CANDIDATES) {
+static int64_t keep_best(const search *search, candidate *best) {
+    int64_t count = 0, at;
+    for (int64_t k = 0; k < search->found_count; k++) { /* the worst first */
+        candidate one = search->found[k];
+        if (count == MAX_CANDIDATES) {
             if (is_worse(one, best[0])) continue;
-            memmove(best, best + 1, (size_t)--n * sizeof *best);
+            memmove(best, best + 1, (size_t)--count * sizeof *best);
         }
-        for (at = n++; at && is_worse(one, best[at - 1]); at--) best[at] = best[at - 1];
+        for (at = count++; at && is_worse(one, best[at - 1]); at--) best[at] = best[at - 1];
         best[at] = one;
     }
-    for (int64_t k = 1; k < n; k++) {
+    for (int64_t k = 1; k < count; k++) {
         candidate one = best[k];
         for (at = k; at && one.row < best[at - 1].row; at--) best[at] = best[at - 1];
         best[at] = one;
     }
-    return n;
+    return count;
 }
 
-int64_t choose_candidates(search *all, int64_t j, candidate *best) {
-    memset(all->given, 0, 3 * (size_t)all->batch->columns * sizeof *all->given); /* and `listed` and `missing` */
-    all->found_count = all->hit_count = 0;
-    link_to_remembered(all->batch, j);
-    find_in_batch(all, j);
-    if (!find_in_index(all, j)) return NONE;
-    for (int64_t k = 0; k < all->hit_count; k++)
-        all->found[all->hits[k].candidate].score += weight_of(all, all->hits[k].column);
-    return keep_best(all, best);
+int64_t choose_candidates(search *search, int64_t item, candidate *best) {
+    memset(search->counts, 0, (size_t)search->batch->columns * sizeof *search->counts);
+    search->found_count = search->hit_count = 0;
+    link_to_remembered(search->batch, item);
+    find_in_batch(search, item);
+    if (!find_in_index(search, item)) return NONE;
+    for (int64_t k = 0; k < search->hit_count; k++)
+        search->found[search->hits[k].candidate].score += weight_of(search, search->hits[k].column);
+    return keep_best(search, best);
 }
 
 /* Whether what was looked up lies inside its arrays. most: set to the most words of an item. */
-static bool is_sound(const batch *b, int64_t *most) {
-    for (int64_t j = 0; j < b->items.count; j++) {
-        const subject *item = &b->subjects[j];
-        if (item->first_word < 0 || item->first_word > item->last_word || item->last_word > b->word_count) return false;
-        *most = max_i64(*most, item->last_word - item->first_word);
+static bool is_sound(const batch *batch, int64_t *most) {
+    for (int64_t item = 0; item < batch->items.count; item++) {
+        const subject *one = &batch->subjects[item];
+        if (one->first_word < 0 || one->first_word > one->last_word || one->last_word > batch->word_count) return false;
+        *most = max_i64(*most, one->last_word - one->first_word);
     }
-    for (int64_t w = 0; w < b->word_count; w++) {
-        int64_t row = (b->words[w] >> ROW_SHIFT & UINT32_MAX) + b->first_row;
-        if (row < b->first_stored || row >= b->next_row || (b->words[w] & COLUMN) >= b->columns) return false;
+    for (int64_t w = 0; w < batch->word_count; w++) {
+        int64_t row = row_of_word(batch, batch->words[w]);
+        if (row < batch->first_stored || row >= batch->next_row || (batch->words[w] & COLUMN) >= batch->columns)
+            return false;
     }
     return true;
 }
 
-int64_t take_search(arena *scratch, batch *b, search **taken) {
-    search *all = *taken = arena_take(scratch, 1, sizeof *all);
-    if (!all) return CORE_NO_MEMORY;
-    int64_t most = 0, slots = 2, items = b->items.count;
-    if (!is_sound(b, &most)) return CORE_BAD_SIZE;
-    most += b->columns * min_i64(b->bucket_limit, items);
-    while (slots < 2 * b->deletion_room) slots *= 2;
-    *all = (search){.batch = b, .gone_mask = (uint64_t)slots - 1};
-    all->gone = arena_take(scratch, slots, sizeof *all->gone);
-    all->places = arena_take(scratch, items, sizeof *all->places);
-    all->found = arena_take(scratch, most, sizeof *all->found);
-    all->hits = arena_take(scratch, most, sizeof *all->hits);
-    all->given = arena_take(scratch, 3 * b->columns, sizeof *all->given);
-    if (!all->gone || !all->places || !all->found || !all->hits || !all->given) return CORE_NO_MEMORY;
-    all->listed = all->given + b->columns;
-    all->missing = all->listed + b->columns;
-    memset(all->gone, 0, (size_t)slots * sizeof *all->gone);
-    memset(all->places, NONE, (size_t)items * sizeof *all->places);
-    for (int64_t k = 0; k < b->deleted; k++) *slot_of(all, b->deletions[k].name) = (int32_t)(k + 1);
+int64_t take_search(arena *scratch, batch *batch, search **taken) {
+    struct search *search = *taken = arena_take(scratch, 1, sizeof *search);
+    if (!search) return CORE_NO_MEMORY;
+    int64_t most = 0, items = batch->items.count;
+    if (!is_sound(batch, &most)) return CORE_BAD_SIZE;
+    most += batch->columns * min_i64(batch->bucket_limit, items);
+    *search = (struct search){.batch = batch};
+    take_map(scratch, batch->deletion_room, &search->deletions);
+    search->places = arena_take(scratch, items, sizeof *search->places);
+    search->found = arena_take(scratch, most, sizeof *search->found);
+    search->hits = arena_take(scratch, most, sizeof *search->hits);
+    search->counts = arena_take(scratch, batch->columns, sizeof *search->counts);
+    if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
+    memset(search->places, NONE, (size_t)items * sizeof *search->places);
+    for (int64_t k = 0; k < batch->deleted; k++)
+        *number_of(&search->deletions, batch->deletions[k].name) = (int32_t)k;
     return 0;
 }
 

@@ -1,8 +1,5 @@
-/* Clocks: each item's effective time, and the watermark. dedup/clocks.py states the rules. */
+/* Find the effective time of each item, and the watermark. dedup/clocks.py states the rules. */
 #include "core.h"
-
-static const int64_t START = -(1ll << 62);     /* a time that is not there yet; the watermark before the first item */
-static const int64_t FAR_FUTURE = 1ll << 62;   /* no time is later */
 
 enum {
     STEADY_TIMES = 7, /* of the nine that lie within a window of the level */
@@ -10,10 +7,6 @@ enum {
      * a single partition. */
     HALVING_BITS = 15,
     LEAP_PARTS = 4, /* a leap of the watermark counts as a quarter of a window at most */
-    MISSING = 1,    /* dedup.clocks.Odd */
-    FUTURE = 2,
-    ALONE = 3,
-    LATE = 4,
 };
 
 /* The level of a partition, the median of its last stated times, and whether it is steady. */
@@ -58,21 +51,21 @@ static bool is_reached(const partition_clock *clocks, const level *levels, int64
     return 2 * reached >= all;
 }
 
-/* What is odd about a stated time, so that the level of its partition counts instead; 0: nothing. */
+/* What is odd about a stated time, so that the level of its partition counts instead. */
 static inline int8_t oddness(int64_t time, const level *own, const clock_reading *reading) {
     if (time < 0) return MISSING;
     if (time > reading->latest) return FUTURE;
-    return own->is_steady && distance(time, own->time) > reading->window ? ALONE : 0;
+    return own->is_steady && distance(time, own->time) > reading->window ? ALONE : NOTHING;
 }
 
-/* Read item j: update the clock and level of its partition, and the watermark. */
-static void read_item(clock_reading *reading, level *levels, int64_t j, int64_t now) {
-    int64_t slot = reading->slots[j], time = reading->times[j];
+/* Read an item: update the clock and level of its partition, and the watermark. */
+static void read_item(clock_reading *reading, level *levels, int64_t item, int64_t now) {
+    int64_t slot = reading->slots[item], time = reading->times[item];
     partition_clock *clock = reading->clocks + slot;
     level *own = levels + slot;
     /* 1. Is the stated time usable? */
     int8_t odd = oddness(time, own, reading);
-    reading->effective[j] = !odd ? time : own->time > START ? own->time : max_i64(reading->watermark, 0);
+    reading->effective[item] = !odd ? time : own->time > START ? own->time : max_i64(reading->watermark, 0);
     /* 2. Update the partition's level and weight. */
     if (0 <= time && time <= reading->latest) {
         memmove(clock->times, clock->times + 1, (RING_SIZE - 1) * sizeof *clock->times);
@@ -89,9 +82,9 @@ static void read_item(clock_reading *reading, level *levels, int64_t j, int64_t 
         reading->watermark = own->time;
     }
     if (!odd && reading->watermark > START && time < reading->watermark - reading->window) odd = LATE;
-    reading->odd[j] = odd;
-    reading->watermarks[j] = reading->watermark;
-    reading->elapsed[j] = reading->total;
+    reading->odd[item] = odd;
+    reading->watermarks[item] = reading->watermark;
+    reading->elapsed[item] = reading->total;
 }
 
 /* Read the times of the next items; the clocks, which may come from a changelog, are updated. */
@@ -108,9 +101,9 @@ CORE_API int64_t clocks_read(arena *scratch, clock_reading *reading) {
         levels[p] = level_of(clock, reading->window);
         now = max_i64(now, clock->count);
     }
-    for (int64_t j = 0; j < reading->items; j++) {
-        if (reading->slots[j] < 0 || reading->slots[j] >= reading->partitions) return CORE_BAD_SIZE;
-        read_item(reading, levels, j, ++now);
+    for (int64_t item = 0; item < reading->items; item++) {
+        if (reading->slots[item] < 0 || reading->slots[item] >= reading->partitions) return CORE_BAD_SIZE;
+        read_item(reading, levels, item, ++now);
     }
     return reading->items;
 }

@@ -5,9 +5,9 @@
  * similarity.c compares two items, judge.c decides, pairs.c compares whole sets.
  *
  * Rules. A function gets pointers with lengths and keeps nothing: no global state. Scratch memory comes from an `arena`
- * that the caller owns. A function that Python calls is marked CORE_API and returns a count, or a negative `core_error`.
- * Machines are little-endian. A record that is stored (a row of SIMILARITY, of SUBJECT) has the layout of numpy's
- * aligned dtype of the same name; tests/core/test_layout.py compares them.
+ * that the caller owns. A function that Python calls is marked CORE_API; it returns a count, or a negative
+ * `core_error`. Machines are little-endian. A record that is stored (a row of SIMILARITY, of SUBJECT) has the layout of
+ * numpy's aligned dtype of the same name; tests/core/test_layout.py compares them.
  */
 #ifndef CORE_H
 #define CORE_H
@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define CORE_API __attribute__((visibility("default")))
+#define HOUR 3600000 /* ms */
 
 /* ---- errors ---- */
 
@@ -37,6 +38,10 @@ CORE_API void arena_free(arena *scratch);
 void arena_reset(arena *scratch);
 /* `count` items of `size` bytes, aligned to 64 bytes and not cleared; NULL if there is no memory. */
 void *arena_take(arena *scratch, int64_t count, size_t size);
+/* Whether something that was taken since the last reset is NULL: one check after several takes. */
+bool arena_has_failed(const arena *scratch);
+/* The array, or a copy of its first `used` elements with room for at least `more`; NULL if there is no memory. */
+void *arena_grow(arena *scratch, void *array, int64_t *room, int64_t used, int64_t more, size_t size);
 
 /* ---- bits ---- */
 
@@ -128,7 +133,12 @@ enum {
     MOST_TEXT_BYTES = INT32_MAX / GROWTH - SLACK, /* places in a folded text have 32 bits */
 };
 
-/* Classes of characters, and how the others than ASCII are folded: characters.py. */
+/* Of characters, see characters.py: classes; how one interacts with its neighbours; fields of an entry. */
+enum { SEPARATOR, WORD, CHARACTER, IGNORED };
+enum { INERT, DECOMPOSABLE, MARK, CONTEXT };
+enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000, CLASS_SHIFT = 22, KIND_SHIFT = 24, NON_JOINER = 0x200C };
+
+/* Classes of characters, and how those beyond ASCII are folded. */
 typedef struct {
     const uint8_t *classes; /* by code point */
     int64_t class_count;
@@ -222,8 +232,8 @@ enum {
     NO_WORD = FILTER_BITS,       /* in place of the bit of a word: a token that is none */
     WORD_SET_BYTES = 4096,       /* of a set of 15-bit word hashes */
     MOST_HEADLINE_FEATURES = 64, /* a longer headline is none */
-    HEADLINE_WORDS = 24,         /* of a headline that are kept, as features in its signature and as hashes */
-    HEADLINE_NUMBERS = 8,
+    HEADLINE_FEATURES = 24,         /* of a headline that are kept, as features in its signature and as hashes */
+    MOST_HEADLINE_NUMBERS = 8,
 };
 
 typedef struct {
@@ -296,21 +306,26 @@ void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands
 void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys);
 void simhash(const uint64_t *features, int64_t count, const simhash_recipe *recipe, uint64_t *out);
 
-/* ---- packed sets (shingles.c, sets.c) ---- */
+/* ---- packed sets (sets.c) ---- */
 
 enum {
-    SET_HASH_BITS = 24,        /* upper bits of a shingle that are stored */
-    SET_MOST_MEMBERS = 1 << 16, /* and how many of them */
+    HASH_BITS = 24,                      /* upper bits of a shingle that are stored */
+    SET_FIRST_BYTE = 8 - HASH_BITS / 8,  /* the lowest byte of a shingle that is stored */
+    MAX_MEMBERS = 1 << 16,              /* and how many shingles of a set are */
 };
 
-/* Bytes that a packed set may take: k <= 24 and a one for a member, and the zeros of n codes are at most 2.9 n. */
-static inline int64_t most_set_bytes(int64_t count) { return 4 * min_i64(count, SET_MOST_MEMBERS) + 8; }
+static inline uint32_t member_of(uint64_t shingle) { return (uint32_t)(shingle >> (64 - HASH_BITS)); }
 
-int64_t rice_bits(int64_t count);
-void sort_members(uint32_t *members, int64_t count, uint32_t *other);
-int64_t pack_members(const uint64_t *shingles, int64_t count, uint32_t *scratch, uint8_t *out);
-/* Decode a set of `count` members from data[:size]; return how many are stored, at most SET_MOST_MEMBERS. */
+/* Bytes that a packed set may take: k <= 24 and a one for a member, and the zeros of n codes are at most 2.9 n. */
+static inline int64_t most_set_bytes(int64_t count) { return 4 * min_i64(count, MAX_MEMBERS) + 8; }
+
+/* Write the packed set of distinct shingles, which are then in another order; return its bytes. other: scratch, one a
+ * shingle. */
+int64_t pack_members(uint64_t *shingles, int64_t count, uint64_t *other, uint8_t *out);
+/* Decode a set of `count` members from data[:size]; return how many are stored, at most MAX_MEMBERS. */
 CORE_API int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members);
+/* The number of values that two ascending arrays share. O(values). */
+int64_t count_equal(const uint32_t *left, int64_t left_count, const uint32_t *right, int64_t right_count);
 
 /* The stored members, ascending, of a set of `size`. */
 typedef struct stored_set {
@@ -318,13 +333,13 @@ typedef struct stored_set {
     int64_t count, size;
 } stored_set;
 
-/* Members that two sets share, and the members of each that count. */
+/* Members that two sets share, and the members of each that count: of sets that are not stored whole, those in the
+ * range of hashes that both have stored. */
 typedef struct shared_members {
     int64_t both, of_left, of_right;
 } shared_members;
 
-/* Count the members that two sets share; returns them. */
-int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found);
+shared_members compare_members(const stored_set *left, const stored_set *right);
 
 /* ---- signatures: as they are stored, packed ---- */
 
@@ -376,9 +391,15 @@ static inline int64_t time_between(int64_t a, int64_t b) {
 
 /* ---- boilerplate (boilerplate.c) ---- */
 
-/* A passage and its last three sightings, s, the latest first. A bucket has four, one cache line. hash 0: free. */
+enum {
+    SIGHTINGS = 3, /* originals that must share a passage to make it boilerplate */
+    /* A page of comments has thousands of sentences; more than these tell nothing about its site. */
+    MOST_PASSAGES = 128,
+};
+
+/* A passage and its last sightings, s, the latest first. hash 0: free. */
 typedef struct sighted {
-    uint32_t hash, seen[3];
+    uint32_t hash, seen[SIGHTINGS];
 } sighted;
 
 typedef struct boilerplate {
@@ -455,16 +476,16 @@ typedef struct {
 
 /* A pair of a new and a known item: SIMILARITY in similarity.py says what each field means. */
 typedef struct similarity {
-    float body, containment, coverage, article_coverage, headline;
+    float body, containment, covered, headline;
     float grounded;
-    float distance, log_size_ratio, apart, article_share, article_tokens;
+    float distance, log_size_ratio, apart, article_share, tokens;
     float words, new_words, new_sentences;
     float numbers, new_numbers, new_numbers_anywhere;
-    float headline_numbers, new_headline_numbers, new_headline_words;
+    float headline_numbers, new_headline_numbers, new_headline;
     float headline_gains, headline_figures, headline_losses, spread;
     float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
     uint32_t smaller_size;
-    bool swapped, reordered, same_form, same_source, same_text, same_id, within_hamming, corrects;
+    bool swapped, other_order, same_form, same_source, same_text, same_id, within_hamming, corrects;
 } similarity;
 
 /* ---- novelty (novelty.c) ---- */
@@ -480,41 +501,43 @@ typedef struct texts {
     int64_t word_count, shingle_count, number_count, passage_count;
 } texts;
 
+enum { IN_HEADLINE = 1, IN_TEXT = 2 }; /* where an item says that it is a correction: corrections.py */
+
 /* What is known of new items, and not stored: see `News` in additions.py. */
 typedef struct news {
     int64_t count;
     const uint8_t *words;   /* (count, 4096); NULL if the family has none */
     const int8_t *corrects; /* (count,) see corrections.py */
     int64_t hamming;        /* of the scheme */
-    int64_t asks_novelty;   /* else what follows is not read */
+    int64_t asks_novelty;   /* whether novelty is computed; else what follows is not read */
     texts texts;
     boilerplate boilerplate;
     const uint32_t *starts; /* (count,) begin of each item's window, s */
 } news;
 
-/* What an item is asked for: its article, or its whole text if it has hardly any. */
+/* What novelty is computed on: the article of an item, or its whole text if there is hardly any article. */
 typedef struct article {
     int64_t tokens, length; /* of the whole text, and of the article */
     bool is_article;
-    uint16_t *places;  /* in a filter, of the tokens that are asked for */
-    int64_t *ends;     /* of their sentences */
+    uint16_t *places;  /* in a filter, of its tokens */
+    int64_t *ends;     /* of its sentences */
     uint64_t *figures; /* each once, those of prose first */
-    uint8_t *sketch;   /* of its shingles; or for exact comparison */
-    uint32_t *members; /* these as a set, and as much scratch */
+    uint8_t *sketch;   /* of its shingles */
+    uint32_t *members; /* or, for exact comparison, these as a set */
     uint8_t *lacks;    /* 1 for each place in a filter that a known item lacks; 0 for NO_WORD */
     int64_t place_count, sentence_count, prose_figures, figure_count;
     int64_t shingle_count; /* of its shingles; in a sketch with repeats, which hardly count */
     bool *recurs;          /* scratch, as what follows: of each passage */
-    uint64_t *shingles, *minima;
+    uint64_t *shingles, *minima, *other;
     uint32_t *slots;
 } article;
 
-/* Room for the largest article of `news`, whose texts are checked. */
+/* Take room for the largest article of `news`; check the texts. Returns 0 or an error. */
 int64_t room_for_article(arena *scratch, const news *news, const layout *layout, bool is_exact, article *article);
 void take_article(article *article, const news *news, int64_t item, int64_t sketch_bytes, bool is_exact);
-/* Count the words and figures of the item that a known item lacks. headline: of the item's signature; filter, figures:
+/* Count the words and figures of an item that a known item lacks. headline: in the item's signature; filter, figures:
  * of the known item. */
-void find_new(similarity *s, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
+void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
               uint64_t figures, article *article);
 
 enum { MOST_NUMBERS = 4 };
@@ -525,8 +548,8 @@ typedef struct most_new {
     int64_t numbers[MOST_NUMBERS];
 } most_new;
 
-/* Estimated from two filters: distinct words of a known item that an item lacks, of its own that the known one lacks,
- * and of the one with fewer. */
+/* Estimated from two filters, distinct words: of the known item that the new one lacks; of the new one that the known
+ * one lacks; and of the one with fewer. */
 typedef struct exchanged {
     double lost, gained, fewer;
 } exchanged;
@@ -541,16 +564,16 @@ typedef struct workspace workspace;
 /* Take a workspace for the items of `news`, whose signatures have the layout of `items`; check the layout, the bounds
  * of their bodies, and those of their texts. Returns 0 or an error. */
 int64_t take_workspace(arena *scratch, const news *news, const signatures *items, workspace **taken);
-/* Write into similar[k] the similarities of the new item, number `item` of `news`, and of known[k]. The caller has set
- * similar[k].apart. */
-void measure(workspace *room, similarity *similar, const news *news, int64_t item, const view *fresh,
-             const view *known, int64_t count);
+/* Write into pairs[k] the similarities of the new item, number `item` of `news`, and of known[k]. The caller has set
+ * pairs[k].apart. */
+void measure(workspace *room, similarity *pairs, const news *news, int64_t item, const view *own, const view *known,
+             int64_t count);
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
 enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 4 };
 
-/* Boosted trees: see trees.py. Six at once take a third less time than one after the other, and four a fifth less. */
+/* Boosted trees: see trees.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
 enum { TREES_AT_ONCE = 6 };
 typedef struct trees {
     const uint8_t *features; /* (count, 15) */
@@ -571,20 +594,20 @@ typedef struct thresholds {
     bool is_plain;
 } thresholds;
 
-/* Log-odds that the new item of a pair has something new; not a number where it is not asked. */
-float novelty_logit(const similarity *s, const thresholds *t);
+/* Log-odds that the new item of a pair has something new; NaN where it is unknown. */
+float novelty_logit(const similarity *pair, const thresholds *rule);
 /* Log-odds that a pair is the same article; from `same_article` on it counts as the same. */
-float kinship_logit(const similarity *s, const thresholds *t);
+float kinship_logit(const similarity *pair, const thresholds *rule);
 /* Whether a pair is one article: by kinship, and not a new event in the same words. */
-bool is_same_article(const similarity *s, const thresholds *t);
+bool is_same_article(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, and yet reports two events. */
-bool is_another_event(const similarity *s, const thresholds *t);
+bool is_another_event(const similarity *pair, const thresholds *rule);
 /* Whether the bodies of a pair are alike by plain similarity: Hamming distance, or Jaccard. */
-bool is_alike(const similarity *s, const thresholds *t);
+bool is_alike(const similarity *pair, const thresholds *rule);
 /* Whether a pair has the same words, headline included, and is not a new event. */
-bool is_repeat(const similarity *s, const thresholds *t);
+bool is_repeat(const similarity *pair, const thresholds *rule);
 
-/* What the decision says of a pair alone, see `Judged`; log-odds: not a number where they are not asked. */
+/* What the decision says of a pair alone, see `Judged`; log-odds: NaN where they are not computed. */
 typedef struct judged {
     float logit, kinship;
     bool is_repeat, is_same, is_held, has_fact;
@@ -608,28 +631,32 @@ static inline bool is_visible(int64_t time, bool is_recent, const int64_t *windo
     return window[OLD_LOW] <= time && time <= window[OLD_HIGH];
 }
 
-/* Steps of elapsed event time for which an arrival is recent: dedup/clocks.py. */
+/* Steps of elapsed event time for which an arrival is recent: dedup/window.py. */
 enum { RECENT_STEPS = 65 };
 
-/* Whether an earlier item of the batch, with this step and time of clocks.Scope, counts for an item at step `now`. */
+/* Whether an earlier item of the batch, with this step and time of window.Scope, counts for an item at step `now`. */
 static inline bool is_in_window(int64_t step, int64_t time, int64_t now, const int64_t *window) {
     return is_visible(time, step >= now - RECENT_STEPS, window);
 }
 
 /* ---- index (index.c) ---- */
 
+/* Sort words by their bytes `first` to `end` - 1, 0 the lowest; stable. Returns which of both arrays has them then: the
+ * first one after an even number of bytes, else the other one. */
+uint64_t *sort_words(uint64_t *words, uint64_t *other, int64_t count, int first, int end);
+
 /* A pair that a lookup found is one word: the item from bit ITEM_SHIFT on, its row (counted from the first one that is
  * held) from ROW_SHIFT on, and below it the column of the item's key. */
-enum { ROW_SHIFT = 12, ITEM_SHIFT = 44, COLUMN = (1 << ROW_SHIFT) - 1 };
+enum { KEY_BITS = 32, ROW_SHIFT = 12, ITEM_SHIFT = 44, COLUMN = (1 << ROW_SHIFT) - 1 };
 
-/* Whether two keys of a table match: the `dont_care` lower bits, at most 31, may differ in `max_hamming` places.
+/* Whether two keys of a table match: the `dont_care_bits` lower bits, at most 31, may differ in `max_hamming` places.
  *
  * Key 0 means "none", so a fingerprint whose key would be 0 has key 1, one bit off. Therefore one more bit may differ
- * where the upper bits are all zero. With dont_care = 0 keys must be equal. */
-static inline bool is_near(uint32_t key, uint32_t other, int64_t dont_care, int64_t max_hamming) {
+ * where the upper bits are all zero. With dont_care_bits = 0 keys must be equal. */
+static inline bool is_near(uint32_t key, uint32_t other, int64_t dont_care_bits, int64_t max_hamming) {
     uint32_t differ = key ^ other;
-    int64_t most = max_hamming + (key >> dont_care == 0);
-    return differ >> dont_care == 0 && bit_count32(differ) <= most && key && other;
+    int64_t most = max_hamming + (key >> dont_care_bits == 0);
+    return differ >> dont_care_bits == 0 && bit_count32(differ) <= most && key && other;
 }
 
 /* index.runs.Run: sorted tables over the rows base to end - 1. starts (tables + 1): where each begins in keys and
@@ -641,13 +668,13 @@ typedef struct {
 } run;
 
 /* index.probe.Nearness: which keys match. first_columns (tables + 1): the first column of each table, and C;
- * dont_care (columns): the lower bits that may differ, 0 in an exact table. */
+ * dont_care_bits (columns): the lower bits that may differ, 0 in an exact table. */
 typedef struct {
-    const int64_t *first_columns, *dont_care;
+    const int64_t *first_columns, *dont_care_bits;
     int64_t columns, tables, max_hamming;
 } nearness;
 
-/* index.probe.Asked: a lookup for `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
+/* index.probe.Lookup: of `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
  * times (rows): of the rows from `first` on; budgets (columns, items): the rows that each key may still give. words:
  * what was found, `count` of `room`. */
 typedef struct {
@@ -660,7 +687,11 @@ typedef struct {
 
 /* ---- clocks (clocks.c) ---- */
 
+#define START (-(1ll << 62))    /* no time yet; the watermark before the first item */
+#define FAR_FUTURE (1ll << 62) /* no time is later */
+
 enum { RING_SIZE = 9 };
+enum { NOTHING, MISSING, FUTURE, ALONE, LATE }; /* clocks.Odd: what is unusual about a stated time */
 
 /* dedup.clocks.CLOCK: the state of a partition of the input. */
 typedef struct {
@@ -683,7 +714,7 @@ typedef struct {
 /* evaluate.exact: sets of ranks, the members of set i at bounds[i] to bounds[i + 1], and where each prefix ends. sizes:
  * with members of no other set; lists (ranks_shared + 1): where the posting list of each rank begins. */
 typedef struct {
-    const int32_t *ranks;
+    const uint32_t *ranks;
     const int64_t *bounds, *sizes, *ends, *lists;
     int64_t sets, ranks_shared;
 } set_corpus;
@@ -776,18 +807,18 @@ typedef struct candidate {
     int64_t row, item, score;
 } candidate;
 
-/* Room to find candidates, and what is forgotten. */
+/* Room to find candidates, and what is deleted. */
 typedef struct search search;
 
 /* Take room for a batch, and check what was looked up for it. Returns 0 or an error. */
-int64_t take_search(arena *scratch, batch *all, search **taken);
-/* Choose the candidates of item j, after all items before it, the oldest first: MAX_CANDIDATES at most. Returns their
+int64_t take_search(arena *scratch, batch *batch, search **taken);
+/* Choose the candidates of an item, after all items before it: MAX_CANDIDATES at most, the oldest first. Returns their
  * number, or NONE if the index has to be asked for more rows. */
-int64_t choose_candidates(search *all, int64_t j, candidate *best);
-/* Forget all earlier originals of this name, an id or a version. */
-void note_deletion(search *all, uint64_t name);
+int64_t choose_candidates(search *search, int64_t item, candidate *best);
+/* Delete all earlier originals of this name, an id or a version. */
+void note_deletion(search *search, uint64_t name);
 /* Where the signature of a candidate is stored. */
-view view_of(const batch *all, const candidate *one);
+view view_of(const batch *batch, const candidate *one);
 /* The name of one version of an id: of the hash of the id and the digest of the words, see candidates.py. */
 static inline uint64_t version_of(uint64_t row_id, uint64_t digest) { return row_id ^ (digest * GOLDEN >> 32); }
 

@@ -1,7 +1,7 @@
-/* Fingerprints of a batch of texts in one pass: everything that represents an item.
+/* Fingerprint a batch of texts in one pass: make everything that represents an item.
  *
- * Each headline and each text is tokenised once. From its tokens come a digest, sketches, a filter of its words, index
- * keys, passages and, on request, SimHashes and packed sets. */
+ * Each headline and each text is tokenised once. Its tokens give a digest, sketches, a filter of its words, index keys,
+ * passages and, on request, SimHashes and packed sets. */
 #include "core.h"
 
 /* Room for what one item consists of, as large as the longest one needs. */
@@ -15,18 +15,25 @@ typedef struct {
     sentence_list sentences;
     uint64_t *features; /* of the headline */
     uint64_t *members;  /* distinct shingles */
-    uint64_t *minima;
+    uint64_t *minima, *other;
     uint32_t *slots, *narrow, *words;
     number *numbers; /* of the headline */
     uint64_t digest; /* of the headline */
     int64_t headline_size;
 } scratch_lists;
 
+static void take_letters(arena *scratch, int64_t units, int64_t tokens, unit_list *letters) {
+    letters->hashes = arena_take(scratch, units, sizeof *letters->hashes);
+    letters->kinds = arena_take(scratch, units, 1);
+    letters->starts = arena_take(scratch, tokens + 1, sizeof *letters->starts);
+}
+
 /* Make room for a text of `longest` bytes. */
 static bool make_room(scratch_lists *work, int64_t longest) {
     arena *scratch = work->scratch;
+    const fingerprint_recipe *recipe = work->recipe;
     int64_t bytes = GROWTH * longest + 2 * SLACK, tokens = most_tokens(longest);
-    int64_t units = work->recipe->of_letters ? bytes : tokens;
+    int64_t units = recipe->of_letters ? bytes : tokens;
     token_list *list = &work->tokens;
     list->text = arena_take(scratch, bytes, 1);
     list->places = arena_take(scratch, 2 * tokens, sizeof *list->places);
@@ -39,58 +46,25 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     work->sentences.ends = arena_take(scratch, tokens + 1, sizeof *work->sentences.ends);
     work->sentences.is_sentence = arena_take(scratch, tokens + 1, 1);
     work->members = arena_take(scratch, units, sizeof *work->members);
-    work->minima = arena_take(scratch, work->recipe->body_bins, sizeof *work->minima);
+    work->minima = arena_take(scratch, recipe->body_bins, sizeof *work->minima);
     work->slots = arena_take(scratch, slots_for(units), sizeof *work->slots);
-    work->narrow = arena_take(scratch, 2 * units, sizeof *work->narrow);
-    unit_list *letters = &work->units;
-    if (work->recipe->of_letters) {
-        letters->hashes = arena_take(scratch, units, sizeof *letters->hashes);
-        letters->kinds = arena_take(scratch, units, 1);
-        letters->starts = arena_take(scratch, tokens + 1, sizeof *letters->starts);
-        if (!letters->hashes || !letters->kinds || !letters->starts) return false;
-    }
-    return list->text && list->places && list->hashes && list->kinds && work->features && work->numbers &&
-           work->words && work->sentences.marks && work->sentences.ends && work->sentences.is_sentence &&
-           work->members && work->minima && work->slots && work->narrow;
+    work->narrow = arena_take(scratch, units, sizeof *work->narrow);
+    if (work->out->set_bounds) work->other = arena_take(scratch, units, sizeof *work->other);
+    if (recipe->of_letters) take_letters(scratch, units, tokens, &work->units);
+    return !arena_has_failed(scratch);
 }
 
-/* The array, or a copy of its first `used` elements with room for `more`; NULL if there is no memory. */
-static void *grown(arena *scratch, void *array, int64_t *room, int64_t used, int64_t more, size_t size) {
-    if (used + more <= *room) return array;
-    int64_t larger = max_i64(used + more, *room + *room / 2);
-    void *copy = arena_take(scratch, larger, size);
-    if (!copy) return NULL;
-    if (used) memcpy(copy, array, (size_t)used * size);
-    *room = larger;
-    return copy;
-}
-
-/* Begin what the texts of a batch consist of. A word has some six bytes, a passage at least eight words; where that is
- * too little, the arrays grow. */
-static bool begin_parts(arena *scratch, const text_batch *batch, fingerprint_outputs *out) {
-    int64_t bytes = 0;
-    for (int64_t k = 0; k < batch->count; k++) bytes += batch->sizes[2 * k + 1];
-    out->word_room = out->shingle_room = bytes / 4;
-    out->number_room = out->passage_room = bytes / 64;
-    out->set_room = 0;
-    out->words = arena_take(scratch, out->word_room, sizeof *out->words);
-    out->shingles = arena_take(scratch, out->shingle_room, sizeof *out->shingles);
-    out->numbers = arena_take(scratch, out->number_room, sizeof *out->numbers);
-    out->passages = arena_take(scratch, out->passage_room, sizeof *out->passages);
-    return out->words && out->shingles && out->numbers && out->passages;
-}
-
-/* Make room for all that a text of so many tokens and units can have. */
-static bool make_room_for_parts(scratch_lists *work) {
-    fingerprint_outputs *out = work->out;
-    arena *scratch = work->scratch;
-    int64_t tokens = work->tokens.count, units = work->units.count;
-    out->words = grown(scratch, out->words, &out->word_room, out->word_count, tokens, sizeof *out->words);
-    out->shingles = grown(scratch, out->shingles, &out->shingle_room, out->shingle_count, units, sizeof *out->shingles);
-    out->numbers = grown(scratch, out->numbers, &out->number_room, out->number_count, tokens, sizeof *out->numbers);
-    out->passages = grown(scratch, out->passages, &out->passage_room, out->passage_count, tokens,
-                          sizeof *out->passages);
-    return out->words && out->shingles && out->numbers && out->passages;
+/* Make room for what texts of so many tokens, shingles, numbers and passages consist of. */
+static bool make_room_for_parts(arena *scratch, fingerprint_outputs *out, int64_t tokens, int64_t shingles,
+                                int64_t numbers, int64_t passages) {
+    out->words = arena_grow(scratch, out->words, &out->word_room, out->word_count, tokens, sizeof *out->words);
+    out->shingles =
+        arena_grow(scratch, out->shingles, &out->shingle_room, out->shingle_count, shingles, sizeof *out->shingles);
+    out->numbers =
+        arena_grow(scratch, out->numbers, &out->number_room, out->number_count, numbers, sizeof *out->numbers);
+    out->passages =
+        arena_grow(scratch, out->passages, &out->passage_room, out->passage_count, passages, sizeof *out->passages);
+    return !arena_has_failed(scratch);
 }
 
 /* Add the tokens to a digest. Each position has its own term, so that the order matters. */
@@ -113,7 +87,7 @@ static uint8_t form_of(const token_list *tokens, int64_t size) {
     return size > 1 ? (uint8_t)max_i64((int64_t)(hash >> 56), 1) : 0;
 }
 
-/* Fill what is known of a headline but whether the text has its words; its features stay in `work`. */
+/* Fill what is known of a headline, except which of its words the text has; its features stay in `work`. */
 static void add_headline(scratch_lists *work, int64_t row) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
@@ -206,10 +180,10 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
     band_keys(work->members, size, &recipe->body, work->narrow, keys);
     if (out->set_bounds) {
-        out->sets = grown(work->scratch, out->sets, &out->set_room, out->set_bytes, most_set_bytes(size), 1);
+        out->sets = arena_grow(work->scratch, out->sets, &out->set_room, out->set_bytes, most_set_bytes(size), 1);
         if (!out->sets) return CORE_NO_MEMORY;
         out->set_bounds[2 * row] = out->set_bytes;
-        out->set_bytes += pack_members(work->members, size, work->narrow, out->sets + out->set_bytes);
+        out->set_bytes += pack_members(work->members, size, work->other, out->sets + out->set_bytes);
         out->set_bounds[2 * row + 1] = out->set_bytes;
     }
     return count;
@@ -247,7 +221,8 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
         add_simhash(work, signature);
         return 0;
     }
-    if (!make_room_for_parts(work)) return CORE_NO_MEMORY;
+    int64_t most = tokens->count;
+    if (!make_room_for_parts(work->scratch, out, most, work->units.count, most, most)) return CORE_NO_MEMORY;
     add_words(work, row, signature);
     int64_t shingles = add_shingles(work, row, signature);
     if (shingles < 0) return shingles;
@@ -263,11 +238,17 @@ CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, cons
                                    const fingerprint_recipe *recipe, fingerprint_outputs *out) {
     if (!out->is_continued) arena_reset(scratch);
     scratch_lists work = {.scratch = scratch, .tables = tables, .recipe = recipe, .out = out};
-    int64_t longest = 0;
-    for (int64_t i = 0; i < 2 * batch->count; i++) longest = max_i64(longest, batch->sizes[i]);
+    int64_t longest = 0, bytes = 0;
+    for (int64_t i = 0; i < 2 * batch->count; i++) {
+        longest = max_i64(longest, batch->sizes[i]);
+        bytes += batch->sizes[i];
+    }
     if (longest > MOST_TEXT_BYTES) return CORE_BAD_SIZE;
     if (!make_room(&work, longest)) return CORE_NO_MEMORY;
-    if (!recipe->simhash.words && !out->is_continued && !begin_parts(scratch, batch, out)) return CORE_NO_MEMORY;
+    /* A word has some six bytes, a passage at least eight words; where this is too little, the arrays grow. */
+    bool has_parts = !recipe->simhash.words && !out->is_continued;
+    if (has_parts && !make_room_for_parts(scratch, out, bytes / 4 + 1, bytes / 4 + 1, bytes / 64 + 1, bytes / 64 + 1))
+        return CORE_NO_MEMORY;
     int64_t unfolded = 0;
     for (int64_t k = 0; k < batch->count; k++) {
         int64_t failed = add_item(&work, batch, k);
@@ -277,7 +258,7 @@ CORE_API int64_t fingerprint_batch(arena *scratch, const text_batch *batch, cons
     return unfolded;
 }
 
-/* ---- for who asks for a part alone ---- */
+/* ---- parts of a fingerprint ---- */
 
 /* Write the shingles of a text's tokens, in order, with repeats; return their number. `out` has room for one a byte of
  * the folded text. */
@@ -287,10 +268,8 @@ CORE_API int64_t shingles_of_text(arena *scratch, const token_list *tokens, uint
     unit_list units = {tokens->hashes, tokens->kinds, tokens->count, tokens->has_characters, NULL};
     if (!of_letters) return every_shingle(&units, widths, out);
     arena_reset(scratch);
-    units.hashes = arena_take(scratch, tokens->size + 1, sizeof *units.hashes);
-    units.kinds = arena_take(scratch, tokens->size + 1, 1);
-    units.starts = arena_take(scratch, tokens->count + 1, sizeof *units.starts);
-    if (!units.hashes || !units.kinds || !units.starts) return CORE_NO_MEMORY;
+    take_letters(scratch, tokens->size + 1, tokens->count, &units);
+    if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
     spell(tokens, seed, &units);
     return every_shingle(&units, widths, out);
 }

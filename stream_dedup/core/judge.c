@@ -1,14 +1,25 @@
-/* Judge a batch, item by item, each against what all items before it left behind.
+/* Judge a batch, item by item, each against what all earlier items left behind.
  *
- * decide.py says what an item is asked; judge_item asks it. `remember` is what an item leaves behind for later ones, and
- * judge_items the loop. candidates.c chooses what an item is compared with, similarity.c compares, and rule.c says what
- * that means.
+ * An item has candidates: earlier items that share a key with it. `judge_item` asks these questions in this order; the
+ * first answer is the finding.
+ *
+ * 1. Is the item sent again? A candidate has its id and its words: SAME_ID. 2. Has a candidate the same words, headline
+ * included? SAME_TEXT. 3. Would a reader of a candidate find nothing new? NOTHING_NEW, against the candidate with the
+ * lowest novelty. 4. Is a candidate an earlier version of the item, by its id? VERSION. Or the same article? REVISED.
+ * 5. Otherwise the item is another article: DIFFERENT; NEW without a candidate.
+ *
+ * For example, one site publishes one text under two headlines. The two items share keys of the body (candidates.c).
+ * Their words differ, so 1 and 2 do not hold. similarity.c measures the pair; novelty.c counts the words of the second
+ * article and headline that the first item lacks; rule.c turns both into the log-odds of novelty. If these are below
+ * the setting, question 3 holds the second item back. They are higher if the new headline says something that the first
+ * item lacks and the second text has.
+ *
+ * An item that is held back may be let through for its source: PREFERRED. `remember` is what an item leaves behind for
+ * later ones. decide.py prepares the batch and says what each field means.
  */
 #include "core.h"
 
 #include <math.h>
-
-static const double HOUR = 3600000; /* ms */
 
 /* All that a call works with. */
 typedef struct judge {
@@ -22,7 +33,7 @@ typedef struct judge {
 
 /* ---- the questions ---- */
 
-/* A finding, the candidate that decided, and the log-odds of novelty against it, if it was asked. */
+/* A finding, the candidate that decided, and the log-odds of novelty against it, if they were computed. */
 typedef struct ruling {
     finding finding;
     int64_t by;
@@ -30,93 +41,92 @@ typedef struct ruling {
 } ruling;
 
 /* Whether the two texts are one article, by the rule in force. */
-static bool is_one_article(const similarity *s, const thresholds *t) {
-    return t->is_plain ? is_alike(s, t) : is_same_article(s, t);
+static bool is_one_article(const similarity *pair, const thresholds *rule) {
+    return rule->is_plain ? is_alike(pair, rule) : is_same_article(pair, rule);
 }
 
 /* Whether a candidate is an earlier version: it has the id, and the source or a text that is the same article. */
-static bool is_version(const similarity *s, const thresholds *t) {
-    return s->same_id && (s->same_source || is_one_article(s, t));
+static bool is_version(const similarity *pair, const thresholds *rule) {
+    return pair->same_id && (pair->same_source || is_one_article(pair, rule));
 }
 
-/* The candidate that the item lacks least of. By plain similarity, the one whose body is most alike. */
-static ruling lacks_least(const similarity *s, int64_t n, const thresholds *t) {
+/* The candidate with the lowest novelty. By plain similarity, the one with the highest. */
+static ruling least_novel(const similarity *pairs, int64_t count, const thresholds *rule) {
     ruling least = {NOTHING_NEW, 0, NAN};
     float lowest = INFINITY;
-    for (int64_t k = 0; k < n; k++) {
-        if (t->is_plain) {
-            if (is_alike(&s[k], t) && !(s[least.by].body >= s[k].body)) least.by = k;
+    for (int64_t k = 0; k < count; k++) {
+        if (rule->is_plain) {
+            if (is_alike(&pairs[k], rule) && !(pairs[least.by].body >= pairs[k].body)) least.by = k;
             continue;
         }
-        float logit = novelty_logit(&s[k], t);
+        float logit = novelty_logit(&pairs[k], rule);
         if (logit < lowest) {
             lowest = least.logit = logit;
             least.by = k;
         }
     }
-    bool is_held = t->is_plain ? is_alike(&s[least.by], t) : lowest < t->hold_below;
+    bool is_held = rule->is_plain ? is_alike(&pairs[least.by], rule) : lowest < rule->hold_below;
     if (!is_held) least.finding = DIFFERENT;
     return least;
 }
 
-/* The candidate that most likely is the same article, or the one that the item lacks least of. */
-static ruling likeliest(const similarity *s, int64_t n, const thresholds *t, ruling least) {
-    if (t->is_plain) return (ruling){DIFFERENT, least.by, NAN};
+/* The candidate that most likely is the same article; else the one with the lowest novelty. */
+static ruling likeliest(const similarity *pairs, int64_t count, const thresholds *rule, ruling least) {
+    if (rule->is_plain) return (ruling){DIFFERENT, least.by, NAN};
     int64_t best = least.by;
-    float closest = -INFINITY;
-    for (int64_t k = 0; k < n; k++) {
-        float kinship = kinship_logit(&s[k], t);
-        if (kinship > closest) {
-            closest = kinship;
+    float highest = -INFINITY;
+    for (int64_t k = 0; k < count; k++) {
+        float kinship = kinship_logit(&pairs[k], rule);
+        if (kinship > highest) {
+            highest = kinship;
             best = k;
         }
     }
-    bool is_same = closest >= t->same_article && !is_another_event(&s[best], t);
-    return (ruling){is_same ? REVISED : DIFFERENT, best, novelty_logit(&s[best], t)};
+    bool is_same = highest >= rule->same_article && !is_another_event(&pairs[best], rule);
+    return (ruling){is_same ? REVISED : DIFFERENT, best, novelty_logit(&pairs[best], rule)};
 }
 
-/* Judge an item by its similarities to n candidates, the oldest first: the questions of decide.py. Of equal candidates
- * the oldest decides, of versions the newest. */
-static ruling judge_item(const similarity *s, int64_t n, const thresholds *t, bool forwards) {
+/* Judge an item by its similarities to its candidates, the oldest first. Ties go to the oldest, between versions to the
+ * newest. */
+static ruling judge_item(const similarity *pairs, int64_t count, const thresholds *rule, bool forwards) {
     /* 1. Is it sent again? */
-    for (int64_t k = 0; k < n; k++)
-        if (s[k].same_id && s[k].same_text) return (ruling){SAME_ID, k, NAN};
+    for (int64_t k = 0; k < count; k++)
+        if (pairs[k].same_id && pairs[k].same_text) return (ruling){SAME_ID, k, NAN};
 
     int64_t version = NONE, repeated = NONE;
-    for (int64_t k = 0; k < n; k++) {
-        if (is_version(&s[k], t))
-            version = k;
-        else if (repeated == NONE && is_repeat(&s[k], t))
-            repeated = k;
+    for (int64_t k = 0; k < count; k++) {
+        if (is_version(&pairs[k], rule)) version = k;
+        else if (repeated == NONE && is_repeat(&pairs[k], rule)) repeated = k;
     }
     if (forwards && version != NONE) return (ruling){VERSION, version, NAN};
 
-    /* 2. Has another item the same words? */
+    /* 2. Has a candidate the same words? */
     if (repeated != NONE) return (ruling){SAME_TEXT, repeated, NAN};
 
-    /* 3. Has it nothing new for a reader of a candidate? */
-    ruling least = lacks_least(s, n, t);
+    /* 3. Would a reader of a candidate find nothing new? */
+    ruling least = least_novel(pairs, count, rule);
     if (least.finding == NOTHING_NEW) return least;
 
-    /* 4. Is it a new version, or else the same article? 5. If not, it is another one. */
-    if (version != NONE) return (ruling){VERSION, version, t->is_plain ? NAN : novelty_logit(&s[version], t)};
-    return likeliest(s, n, t, least);
+    /* 4. Is it a new version, or the same article? 5. If not, it is another one. */
+    if (version == NONE) return likeliest(pairs, count, rule, least);
+    return (ruling){VERSION, version, rule->is_plain ? NAN : novelty_logit(&pairs[version], rule)};
 }
 
 /* Whether the finding holds the item back. */
-static bool is_held(const batch *all, finding found) {
-    bool is_update = found == VERSION || found == REVISED;
-    return found == SAME_ID || found == SAME_TEXT || found == NOTHING_NEW || (is_update && all->drops);
+static bool is_held(const batch *batch, finding finding) {
+    bool is_update = finding == VERSION || finding == REVISED;
+    return finding == SAME_ID || finding == SAME_TEXT || finding == NOTHING_NEW || (is_update && batch->drops);
 }
 
 /* Whether the article of an item that is held back has come from its own source or from a preferred one. */
-static bool has_come(const judge *all, const candidate *candidates, const similarity *s, int64_t n, int64_t by) {
-    const thresholds *t = all->rule;
-    for (int64_t k = 0; k < n; k++) {
-        bool is_ours = s[k].same_source;
-        uint64_t source = source_of(view_of(all->batch, &candidates[k]).signature);
-        for (int64_t p = 0; p < all->batch->preferred_count; p++) is_ours |= source == all->batch->preferred[p];
-        bool is_same = k == by || is_repeat(&s[k], t) || is_one_article(&s[k], t);
+static bool has_come(const judge *judge, const candidate *candidates, const similarity *pairs, int64_t count,
+                     int64_t by) {
+    const batch *batch = judge->batch;
+    for (int64_t k = 0; k < count; k++) {
+        bool is_ours = pairs[k].same_source;
+        uint64_t source = source_of(view_of(batch, &candidates[k]).signature);
+        for (int64_t p = 0; p < batch->preferred_count; p++) is_ours |= source == batch->preferred[p];
+        bool is_same = k == by || is_repeat(&pairs[k], judge->rule) || is_one_article(&pairs[k], judge->rule);
         if (is_ours && is_same) return true;
     }
     return false;
@@ -125,44 +135,39 @@ static bool has_come(const judge *all, const candidate *candidates, const simila
 /* ---- comparing ---- */
 
 /* The elapsed event time at which a candidate arrived, ms. */
-static int64_t arrival_of(const batch *all, const candidate *one) {
-    if (one->item != NONE) return all->subjects[one->item].step * all->step_length;
-    int64_t low = 0, high = all->arrival_count; /* the last step that does not begin behind the row */
-    while (low < high) {
-        int64_t middle = (low + high) / 2;
-        if (all->arrival_rows[middle] <= one->row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return all->arrival_times[low];
+static int64_t arrival_of(const batch *batch, const candidate *one) {
+    if (one->item != NONE) return batch->subjects[one->item].step * batch->step_length;
+    int64_t step = batch->arrival_count; /* the last one that does not begin after the row, of some 66 */
+    while (step > 0 && batch->arrival_rows[step - 1] > one->row) step--;
+    return batch->arrival_times[step];
 }
 
 /* Hours between an item and a candidate. If the effective times are more than a window apart, the item's stated time
- * counts if it is not, and otherwise the time between the two arrivals. */
-static float hours_apart(const batch *all, int64_t j, const candidate *one, const uint8_t *signature) {
-    const subject *item = &all->subjects[j];
-    int64_t gap = time_between(item->time, time_of(signature));
-    if (gap > all->window) gap = time_between(item->stated, time_of(signature));
-    if (gap > all->window) gap = min_i64(max_i64(item->elapsed - arrival_of(all, one), 0), all->window);
+ * counts; if that is too far, too, the time between the two arrivals. */
+static float hours_apart(const batch *batch, int64_t item, const candidate *one, const uint8_t *known) {
+    const subject *subject = &batch->subjects[item];
+    int64_t gap = time_between(subject->time, time_of(known));
+    if (gap > batch->window) gap = time_between(subject->stated, time_of(known));
+    if (gap > batch->window) gap = min_i64(max_i64(subject->elapsed - arrival_of(batch, one), 0), batch->window);
     return (float)((double)gap / HOUR);
 }
 
-/* Measure how similar item j and its candidates are. */
-static void compare(judge *all, int64_t j, const candidate *candidates, int64_t n, similarity *s) {
-    view item = view_at(&all->batch->items, j), known[MAX_CANDIDATES];
-    for (int64_t k = 0; k < n; k++) {
-        known[k] = view_of(all->batch, &candidates[k]);
-        s[k].apart = hours_apart(all->batch, j, &candidates[k], known[k].signature);
+/* Measure how similar an item and its candidates are. */
+static void compare(judge *judge, int64_t item, const candidate *candidates, int64_t count, similarity *pairs) {
+    const batch *batch = judge->batch;
+    view own = view_at(&batch->items, item), known[MAX_CANDIDATES];
+    for (int64_t k = 0; k < count; k++) {
+        known[k] = view_of(batch, &candidates[k]);
+        pairs[k].apart = hours_apart(batch, item, &candidates[k], known[k].signature);
     }
-    measure(all->room, s, all->news, j - all->batch->settled, &item, known, n);
+    measure(judge->room, pairs, judge->news, item - batch->settled, &own, known, count);
 }
 
 /* The newest original that a tombstone withdraws. */
-static ruling withdrawn(const batch *all, int64_t j, const candidate *candidates, int64_t n) {
-    for (int64_t k = n - 1; k >= 0; k--) {
-        const uint8_t *known = view_of(all, &candidates[k]).signature;
-        if (row_id_of(known) == all->subjects[j].row_id) return (ruling){SAME_ID, k, NAN};
+static ruling withdrawn(const batch *batch, int64_t item, const candidate *candidates, int64_t count) {
+    for (int64_t k = count - 1; k >= 0; k--) {
+        const uint8_t *known = view_of(batch, &candidates[k]).signature;
+        if (row_id_of(known) == batch->subjects[item].row_id) return (ruling){SAME_ID, k, NAN};
     }
     return (ruling){NEW, NONE, NAN};
 }
@@ -171,64 +176,66 @@ static ruling withdrawn(const batch *all, int64_t j, const candidate *candidates
 
 /* Leave behind what later items find: the item itself, what it replaces or withdraws, and its passages. decided: the
  * signature of the candidate that decided, or NULL. */
-static void remember(judge *all, int64_t j, const uint8_t *decided) {
-    batch *b = all->batch;
-    const subject *item = &b->subjects[j];
-    outcome *out = &b->outcomes[j];
-    finding found = out->finding;
-    bool is_other = item->kind == ITEM && (found == NEW || found == DIFFERENT);
-    /* A withdrawal, also of originals outside its window: who withdraws an item may have another clock. */
-    if (item->kind == TOMBSTONE) note_deletion(all->search, item->row_id);
-    if (found == VERSION && !b->drops) note_deletion(all->search, version_of(item->row_id, digest_of(decided)));
-    if (is_other || found == PREFERRED || (!b->drops && (found == VERSION || found == REVISED))) {
-        out->is_added = true;
-        out->row_number = b->next_row + b->added++;
+static void remember(judge *judge, int64_t item, const uint8_t *decided) {
+    batch *batch = judge->batch;
+    const subject *subject = &batch->subjects[item];
+    outcome *outcome = &batch->outcomes[item];
+    finding finding = outcome->finding;
+    bool is_another = subject->kind == ITEM && (finding == NEW || finding == DIFFERENT);
+    /* A tombstone also deletes originals outside its window: who withdraws an item may have another clock. */
+    if (subject->kind == TOMBSTONE) note_deletion(judge->search, subject->row_id);
+    if (finding == VERSION && !batch->drops)
+        note_deletion(judge->search, version_of(subject->row_id, digest_of(decided)));
+    if (is_another || finding == PREFERRED || (!batch->drops && (finding == VERSION || finding == REVISED))) {
+        outcome->is_added = true;
+        outcome->row_number = batch->next_row + batch->added++;
     }
-    if (is_other && all->news->asks_novelty) {
-        const texts *texts = &all->news->texts;
-        int64_t i = j - b->settled, first = texts->firsts[2 * i], count = texts->lasts[2 * i] - first;
+    if (is_another && judge->news->asks_novelty) {
+        const texts *texts = &judge->news->texts;
+        int64_t text = item - batch->settled, first = texts->firsts[2 * text], count = texts->lasts[2 * text] - first;
         const passage *passages = texts->passages + first;
-        add_original(&all->news->boilerplate, &passages->hash, sizeof *passages, count, item->seen_at, all->log);
+        add_original(&judge->news->boilerplate, &passages->hash, sizeof *passages, count, subject->seen_at, judge->log);
     }
 }
 
 /* ---- the loop ---- */
 
-/* Judge item j, and leave behind what later ones find. Returns whether the index gave enough rows. */
-static bool judge_next(judge *all, int64_t j) {
-    batch *b = all->batch;
+/* Judge one item, and leave behind what later ones find. Returns whether the index gave enough rows. */
+static bool judge_next(judge *judge, int64_t item) {
+    batch *batch = judge->batch;
     candidate candidates[MAX_CANDIDATES];
-    int64_t n = choose_candidates(all->search, j, candidates);
-    if (n == NONE) return false;
-    outcome *out = &b->outcomes[j];
-    ruling found = {NEW, NONE, NAN};
-    if (b->subjects[j].kind == TOMBSTONE) {
-        found = withdrawn(b, j, candidates, n);
-    } else if (n) {
-        similarity s[MAX_CANDIDATES];
-        compare(all, j, candidates, n, s);
-        found = judge_item(s, n, all->rule, b->forwards);
-        bool is_wanted = b->subjects[j].is_preferred && is_held(b, found.finding);
-        if (is_wanted && !has_come(all, candidates, s, n, found.by)) found.finding = PREFERRED;
-        out->similar = s[found.by];
+    int64_t count = choose_candidates(judge->search, item, candidates);
+    if (count == NONE) return false;
+    outcome *outcome = &batch->outcomes[item];
+    ruling ruling = {NEW, NONE, NAN};
+    if (batch->subjects[item].kind == TOMBSTONE) {
+        ruling = withdrawn(batch, item, candidates, count);
+    } else if (count) {
+        similarity pairs[MAX_CANDIDATES];
+        compare(judge, item, candidates, count, pairs);
+        ruling = judge_item(pairs, count, judge->rule, batch->forwards);
+        bool is_wanted = batch->subjects[item].is_preferred && is_held(batch, ruling.finding);
+        if (is_wanted && !has_come(judge, candidates, pairs, count, ruling.by)) ruling.finding = PREFERRED;
+        outcome->similar = pairs[ruling.by];
     }
-    const candidate *by = found.by == NONE ? NULL : &candidates[found.by];
-    out->candidates = (int32_t)n;
-    out->finding = (uint8_t)found.finding;
-    out->logit = found.logit;
-    if (by) out->row = by->item == NONE ? by->row : -1 - by->item;
-    remember(all, j, by ? view_of(b, by).signature : NULL);
+    const candidate *by = ruling.by == NONE ? NULL : &candidates[ruling.by];
+    outcome->candidates = (int32_t)count;
+    outcome->finding = (uint8_t)ruling.finding;
+    outcome->logit = ruling.logit;
+    if (by) outcome->row = by->item == NONE ? by->row : -1 - by->item;
+    remember(judge, item, by ? view_of(batch, by).signature : NULL);
     return true;
 }
 
-/* Judge the items from j on. Returns their number, or the one for which the index has to be asked for more rows. */
-CORE_API int64_t judge_items(arena *scratch, batch *b, const news *news, const thresholds *rule, changes *log,
-                             int64_t j) {
+/* Judge the items from number `item` on. Returns their number, or the one for which the index has to be asked for more
+ * rows. */
+CORE_API int64_t judge_items(arena *scratch, batch *batch, const news *news, const thresholds *rule, changes *log,
+                             int64_t item) {
     arena_reset(scratch);
-    judge all = {.batch = b, .news = news, .rule = rule, .log = log};
-    int64_t error = take_search(scratch, b, &all.search);
-    if (!error) error = take_workspace(scratch, news, &b->items, &all.room);
+    judge judge = {.batch = batch, .news = news, .rule = rule, .log = log};
+    int64_t error = take_search(scratch, batch, &judge.search);
+    if (!error) error = take_workspace(scratch, news, &batch->items, &judge.room);
     if (error) return error;
-    while (j < b->items.count && (b->subjects[j].kind == EMPTY || judge_next(&all, j))) j++;
-    return j;
+    while (item < batch->items.count && (batch->subjects[item].kind == EMPTY || judge_next(&judge, item))) item++;
+    return item;
 }

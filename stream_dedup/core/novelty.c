@@ -1,29 +1,29 @@
 /* What a new item has that a known one lacks: words, sentences and figures; see dedup/additions.py.
  *
- * The known text is not at hand: a word counts as new if the word filter of the known item lacks it. What is new is
- * asked of the article of the new item: its sentences of prose without passages that recur in other originals. An item
- * with hardly any article is asked as a whole, with its headline.
+ * The known text is not at hand: a word is new if the word filter of the known item lacks it. Novelty is computed on
+ * the article of the new item: its sentences of prose without passages that recur in other originals. If there is
+ * hardly any article, novelty is computed on the whole text and the headline.
  */
 #include "core.h"
 
 #include <math.h>
 
-/* Tokens of an article below which the whole text is asked what is new. */
+/* Tokens of an article below which novelty is computed on the whole text. */
 enum { FEW_TOKENS = 15 };
-/* A sentence counts as new if the original lacks this share of its words, and it has some words. A text without
- * sentence marks, as a transcript, is cut into windows of passages (16 words) instead. */
+/* A sentence is new if it has some words, and the known item lacks this share of them. A text without sentence marks,
+ * such as a transcript, is cut into windows of passages (16 words) instead. */
 static const double NEW_SHARE = 0.35;
 enum { SENTENCE_TOKENS = 5, WINDOW_TOKENS = 24 };
-/* A page four times as long: then the bins that are equal by chance weigh as much as a quarter of the article. This is
- * -log(4). */
+/* -log(4): the known page is four times as long. Then bins that are equal by chance weigh as much as a quarter of the
+ * article. */
 static const double FAR_LONGER = -1.3862943611198906;
-/* The words that may be new are those found, and this many standard deviations of a Poisson count above them. */
+/* The words that may be new: those found, and this many standard deviations of a Poisson count more. */
 static const double DOUBT = 2.0;
-/* Of a text of some 2,500 distinct words nearly all bits of the filter are set: then it says nothing. */
+/* A text of some 2,500 distinct words sets nearly all bits of its filter, which then says nothing. */
 #define FULLEST 0.97
 static const double FULL = 1 / (1 - FULLEST);
 
-/* How many words, and how many numbers, one that is found absent stands for; at least 1. */
+/* How many words, and how many numbers, each absent one stands for; at least 1. */
 typedef struct absence {
     double each_word, each_number;
 } absence;
@@ -50,8 +50,8 @@ exchanged exchanged_words(const uint8_t *known, const uint8_t *own) {
     return (exchanged){(double)lost / own_free, (double)gained / known_free, fewer};
 }
 
-/* Write 1 to absent[place] for each bit that is not set, else 0. Where many words are looked up, one load for each
- * takes a quarter of the time of `has_word`. */
+/* Write 1 to absent[place] for each bit that is not set, else 0. To look up many words, one load a word takes a quarter
+ * of the time of `has_word`. */
 static void write_absent(const uint8_t *filter, uint8_t *absent) {
     const uint64_t ones = 0x0101010101010101ull, diagonal = 0x8040201008040201ull;
     for (int k = 0; k < FILTER_BYTES; k++) {
@@ -73,10 +73,10 @@ static text_bounds bounds_of(const texts *texts, int64_t item) {
     return (text_bounds){first, last, first ? texts->passages[first - 1].end : 0};
 }
 
-/* Find out which passages of the item recur, of its prose or of the rest. */
+/* Find out which passages of the item recur, in its prose or in the rest. */
 static void recognise(const news *news, int64_t item, text_bounds text, bool of_prose, bool *recurs) {
     const passage *passages = news->texts.passages;
-    /* The table exceeds the cache: to ask for all buckets first makes the cache misses overlap. */
+    /* The table exceeds the cache: reading all buckets ahead makes the cache misses overlap. */
     for (int64_t p = text.first; p < text.last; p++)
         if (passages[p].is_prose == of_prose) touch_boilerplate(&news->boilerplate, passages[p].hash);
     for (int64_t p = text.first; p < text.last; p++)
@@ -84,7 +84,7 @@ static void recognise(const news *news, int64_t item, text_bounds text, bool of_
             recurs[p - text.first] = is_boilerplate(&news->boilerplate, passages[p].hash, news->starts[item]);
 }
 
-/* The figures of the item, each once, those of prose first. */
+/* Take the figures of the item, each once, those of prose first. */
 static void take_figures(const texts *texts, int64_t item, text_bounds text, article *article) {
     int64_t count = 0;
     for (int of_prose = 1; of_prose >= 0; of_prose--) {
@@ -100,7 +100,7 @@ static void take_figures(const texts *texts, int64_t item, text_bounds text, art
 }
 
 /* Sketch the shingles of the article like a body, or make a set of them. The share that a known body has follows from
- * their Jaccard and sizes, so it needs no additional bytes per original. */
+ * their Jaccard and sizes, so it takes no additional bytes per original. */
 static void represent(article *article, int64_t count, int64_t sketch_bytes, bool is_exact) {
     article->shingle_count = count;
     if (!is_exact) {
@@ -108,11 +108,12 @@ static void represent(article *article, int64_t count, int64_t sketch_bytes, boo
         return;
     }
     article->shingle_count = count = distinct(article->shingles, count, article->slots, article->shingles);
-    for (int64_t k = 0; k < count; k++) article->members[k] = (uint32_t)(article->shingles[k] >> (64 - SET_HASH_BITS));
-    sort_members(article->members, count, article->members + count);
+    const uint64_t *sorted = sort_words(article->shingles, article->other, count, SET_FIRST_BYTE, 8);
+    for (int64_t k = 0; k < count; k++) article->members[k] = member_of(sorted[k]);
 }
 
-/* Take the tokens that are asked for, their sentences, and the shingles of an article; return how many these are. */
+/* Take the tokens on which novelty is computed, their sentences, and the shingles of an article; return the number of
+ * shingles. */
 static int64_t take_passages(article *article, const texts *texts, text_bounds text) {
     int64_t start = text.token, shingles = 0, window = 0;
     for (int64_t p = 0; p < text.last - text.first; p++) {
@@ -159,7 +160,7 @@ typedef struct largest {
     int64_t tokens, passages, shingles, numbers;
 } largest;
 
-/* Check that text `item` lies inside its arrays, and take its sizes into account. */
+/* Check that the text of an item lies inside its arrays, and take its sizes into account. */
 static bool fits(const texts *texts, int64_t item, largest *most) {
     int64_t first = texts->firsts[2 * item], last = texts->lasts[2 * item];
     int64_t number = texts->firsts[2 * item + 1], last_number = texts->lasts[2 * item + 1];
@@ -195,20 +196,19 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
     article->shingles = arena_take(scratch, most.shingles, sizeof *article->shingles);
     article->sketch = arena_take(scratch, layout->body_bytes, sizeof *article->sketch);
     article->minima = arena_take(scratch, bins, sizeof *article->minima);
-    article->members = arena_take(scratch, is_exact ? 2 * most.shingles : 0, sizeof *article->members);
+    article->members = arena_take(scratch, is_exact ? most.shingles : 0, sizeof *article->members);
+    article->other = arena_take(scratch, is_exact ? most.shingles : 0, sizeof *article->other);
     article->slots = arena_take(scratch, slots_for(hashed), sizeof *article->slots);
     article->lacks = arena_take(scratch, FILTER_BITS + 1, sizeof *article->lacks);
-    if (!article->places || !article->ends || !article->recurs || !article->figures || !article->shingles ||
-        !article->sketch || !article->minima || !article->members || !article->slots || !article->lacks)
-        return CORE_NO_MEMORY;
+    if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
     article->lacks[NO_WORD] = 0;
     return 0;
 }
 
 /* ---- what the known item lacks of it ---- */
 
-/* Count the new words of the article, those in sentences that are new, and the share of sentences with a new word. */
-static void find_new_words(similarity *s, const article *article, double each_word, double *found_new) {
+/* Count the words in new sentences, and the share of sentences with a new word. Return the number of new words. */
+static double find_new_words(similarity *pair, const article *article, double each_word) {
     double new = 0, new_sentences = 0;
     int64_t start = 0, sentences = 0, touched = 0;
     for (int64_t sentence = 0; sentence < article->sentence_count; sentence++) {
@@ -220,13 +220,13 @@ static void find_new_words(similarity *s, const article *article, double each_wo
         touched += absent > 0;
         if ((double)absent * each_word >= NEW_SHARE * (double)count) new_sentences += (double)count;
     }
-    s->new_sentences = (float)new_sentences;
-    s->spread = (float)((double)touched / (double)max_i64(sentences, 1));
-    *found_new = new;
+    pair->new_sentences = (float)new_sentences;
+    pair->spread = (float)((double)touched / (double)max_i64(sentences, 1));
+    return new;
 }
 
-/* Count the figures that the known item lacks, those of prose and all. */
-static void find_new_figures(similarity *s, const article *article, const uint8_t *filter, uint64_t figures,
+/* Count the figures that the known item lacks, in prose and anywhere. */
+static void find_new_figures(similarity *pair, const article *article, const uint8_t *filter, uint64_t figures,
                              double each_number) {
     int64_t numbers = article->is_article ? article->prose_figures : article->figure_count, anywhere = 0, in_prose = 0;
     for (int64_t k = 0; k < article->figure_count; k++) {
@@ -234,84 +234,85 @@ static void find_new_figures(similarity *s, const article *article, const uint8_
         anywhere += is_absent;
         in_prose += is_absent && k < numbers;
     }
-    s->numbers = (float)numbers;
-    s->new_numbers = (float)((double)in_prose * each_number);
-    s->new_numbers_anywhere = (float)((double)anywhere * each_number);
+    pair->numbers = (float)numbers;
+    pair->new_numbers = (float)((double)in_prose * each_number);
+    pair->new_numbers_anywhere = (float)((double)anywhere * each_number);
 }
 
-/* Count the words of the headline and those that the known item lacks; of these, those that its own text has too.
- * headline: of the signature, whose lowest bits say so. Return how many words it has. */
-static int64_t find_new_headline_words(similarity *s, const uint32_t *words, const uint8_t *headline,
+/* Count the words of the headline that the known item lacks, and those of them that its own text has. headline: in the
+ * signature, where the lowest bit of a word says so. Return the number of all its words. */
+static int64_t find_new_headline_words(similarity *pair, const uint32_t *words, const uint8_t *headline,
                                        const uint8_t *filter) {
     int64_t count = 0, lacking = 0, gains = 0;
-    for (int k = 0; k < HEADLINE_WORDS; k++) {
+    for (int k = 0; k < HEADLINE_FEATURES; k++) {
         if (words[k] && !has_word(filter, words[k])) {
             lacking++;
             gains += headline[2 * k] & 1;
         }
         count += words[k] != 0;
     }
-    s->new_headline_words = (float)lacking;
-    s->headline_gains = (float)gains;
+    pair->new_headline = (float)lacking;
+    pair->headline_gains = (float)gains;
     return count;
 }
 
 /* Count the numbers of the headline, those that the known item lacks, and how many of these its own text has. */
-static void find_new_headline_numbers(similarity *s, const uint32_t *values, const article *article,
+static void find_new_headline_numbers(similarity *pair, const uint32_t *values, const article *article,
                                       const uint8_t *filter, uint64_t figures) {
     int64_t count = 0, lacking = 0, in_text = 0;
-    for (int k = 0; k < HEADLINE_NUMBERS; k++) {
+    for (int k = 0; k < MOST_HEADLINE_NUMBERS; k++) {
         count += values[k] != 0;
         if (!values[k] || has_number(filter, figures, values[k])) continue;
         lacking++;
         for (int64_t f = 0; f < article->figure_count; f++) in_text += article->figures[f] == values[k];
     }
-    s->headline_numbers = (float)count;
-    s->new_headline_numbers = (float)lacking;
-    s->headline_figures = (float)in_text;
+    pair->headline_numbers = (float)count;
+    pair->new_headline_numbers = (float)lacking;
+    pair->headline_figures = (float)in_text;
 }
 
-void find_new(similarity *s, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
+void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
               uint64_t figures, article *article) {
     absence absent = absence_in(filter, figures);
-    double each_word = absent.each_word, new;
+    double each_word = absent.each_word;
     write_absent(filter, article->lacks);
-    find_new_words(s, article, each_word, &new);
+    double new = find_new_words(pair, article, each_word);
     double may_be_new = (new + DOUBT * sqrt(new + 1)) * each_word;
-    if (each_word >= 2 && s->log_size_ratio < FAR_LONGER) /* what cannot be known is not held */
-        new = new + DOUBT * sqrt(new + 1);
-    if (each_word >= FULL) { /* a longer text has nearly all words: ask its shingles */
-        if (s->log_size_ratio < FAR_LONGER) s->article_coverage = 0; /* of which chance has as many */
-        new = may_be_new = (1 - (double)s->article_coverage) * (double)article->place_count;
-        s->new_sentences = (float)new;
+    bool is_far_longer = pair->log_size_ratio < FAR_LONGER;
+    if (each_word >= 2 && is_far_longer) new = new + DOUBT * sqrt(new + 1); /* in doubt an item is let through */
+    if (each_word >= FULL) { /* the known item has nearly all words: its shingles count instead */
+        if (is_far_longer) pair->covered = 0; /* chance has as many */
+        new = may_be_new = (1 - (double)pair->covered) * (double)article->place_count;
+        pair->new_sentences = (float)new;
         each_word = 1;
     }
-    if (!article->is_article) s->new_sentences = 0;
-    find_new_figures(s, article, filter, figures, absent.each_number);
+    if (!article->is_article) pair->new_sentences = 0;
+    find_new_figures(pair, article, filter, figures, absent.each_number);
     int64_t of_headline =
-        find_new_headline_words(s, news->texts.headline_words + item * HEADLINE_WORDS, headline, filter);
-    s->words = (float)article->place_count;
-    s->new_words = (float)(new * each_word);
+        find_new_headline_words(pair, news->texts.headline_words + item * HEADLINE_FEATURES, headline, filter);
+    pair->words = (float)article->place_count;
+    pair->new_words = (float)(new * each_word);
     if (!article->is_article) {
-        s->words = (float)((double)s->words + (double)of_headline);
-        s->new_words = s->new_words + s->new_headline_words;
+        pair->words = (float)((double)pair->words + (double)of_headline);
+        pair->new_words = pair->new_words + pair->new_headline;
     }
-    /* No known shingle has a new word. This bounds what a sketch says of a short article and a long page. */
-    double lacking = max_f64(may_be_new, s->new_words) / max_f64(s->words, 1);
-    s->article_coverage = (float)min_f64(s->article_coverage, max_f64(1 - lacking, 0));
-    find_new_headline_numbers(s, news->texts.headline_numbers + item * HEADLINE_NUMBERS, article, filter, figures);
-    s->article_tokens = (float)article->length;
-    s->article_share = (float)((double)article->length / (double)max_i64(article->tokens, 1));
+    /* A shingle with a new word is unknown. This bounds what a sketch says of a short article and a long page. */
+    double lacking = max_f64(may_be_new, pair->new_words) / max_f64(pair->words, 1);
+    pair->covered = (float)min_f64(pair->covered, max_f64(1 - lacking, 0));
+    const uint32_t *headline_numbers = news->texts.headline_numbers + item * MOST_HEADLINE_NUMBERS;
+    find_new_headline_numbers(pair, headline_numbers, article, filter, figures);
+    pair->tokens = (float)article->length;
+    pair->article_share = (float)((double)article->length / (double)max_i64(article->tokens, 1));
 }
 
 /* ---- for people ---- */
 
-/* Look in text i for what a known item lacks, whose filters these are. */
-CORE_API int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *filter, uint64_t figures,
+/* Look in the text of an item for what a known item lacks, whose filters these are. */
+CORE_API int64_t find_most_new(const texts *texts, int64_t item, const uint8_t *filter, uint64_t figures,
                                most_new *found) {
     largest sizes = {0, 0, 0, 0};
-    if (!fits(texts, i, &sizes)) return CORE_BAD_SIZE;
-    text_bounds text = bounds_of(texts, i);
+    if (!fits(texts, item, &sizes)) return CORE_BAD_SIZE;
+    text_bounds text = bounds_of(texts, item);
     int64_t at = text.token, sentence = text.token, most = 0, new = 0;
     *found = (most_new){0};
     for (const passage *one = texts->passages + text.first; one < texts->passages + text.last; one++) {
@@ -326,11 +327,12 @@ CORE_API int64_t find_most_new(const texts *texts, int64_t i, const uint8_t *fil
         new = 0;
     }
     found->tokens = at - text.token;
-    for (int64_t k = texts->firsts[2 * i + 1]; k < texts->lasts[2 * i + 1] && found->number_count < MOST_NUMBERS; k++)
+    int64_t last = texts->lasts[2 * item + 1];
+    for (int64_t k = texts->firsts[2 * item + 1]; k < last && found->number_count < MOST_NUMBERS; k++)
         if (!has_number(filter, figures, texts->numbers[k].value))
             found->numbers[found->number_count++] = texts->numbers[k].token - text.token;
-    for (int k = 0; k < HEADLINE_WORDS; k++) {
-        uint32_t hash = texts->headline_words[i * HEADLINE_WORDS + k];
+    for (int k = 0; k < HEADLINE_FEATURES; k++) {
+        uint32_t hash = texts->headline_words[item * HEADLINE_FEATURES + k];
         found->is_headline_new |= hash && !has_word(filter, hash);
     }
     return found->number_count;

@@ -1,51 +1,39 @@
 /* Pairs: compare whole sets with each other, all with all, by prefix filtering. evaluate/exact.py names the source. */
 #include "core.h"
 
-/* The common members of two sets, whose ranks ascend. O(members). */
-static int64_t shared_ranks(const set_corpus *corpus, int64_t i, int64_t j) {
-    const int32_t *a = corpus->ranks + corpus->bounds[i], *a_end = corpus->ranks + corpus->bounds[i + 1];
-    const int32_t *b = corpus->ranks + corpus->bounds[j], *b_end = corpus->ranks + corpus->bounds[j + 1];
-    int64_t both = 0;
-    while (a < a_end && b < b_end) {
-        int32_t x = *a, y = *b;
-        both += x == y;
-        a += x <= y;
-        b += y <= x;
-    }
-    return both;
-}
-
-/* The state of a search. postings: the earlier sets with each rank in their prefix; filled: the end of each list;
- * seen: the set for which a candidate was last compared. */
+/* The state of a search. postings: the earlier sets that have each rank in their prefix; filled: the end of each list;
+ * compared: the set that each one was last compared with. */
 typedef struct {
-    int64_t *postings, *filled, *seen;
+    int64_t *postings, *filled, *compared;
     int64_t count, comparisons;
 } progress;
 
-/* Compare set i with the earlier sets that share a member of its prefix. */
-static void compare_with_earlier(const set_corpus *corpus, const set_search *search, progress *state, int64_t i) {
-    int64_t size = corpus->sizes[i];
+/* Compare a set with the earlier sets that share a member of its prefix. */
+static void compare_with_earlier(const set_corpus *corpus, const set_search *search, progress *state, int64_t set) {
+    int64_t begin = corpus->bounds[set], end = corpus->bounds[set + 1], size = corpus->sizes[set];
     double best = 0;
-    for (int64_t at = corpus->bounds[i]; at < corpus->ends[i]; at++) {
-        int32_t rank = corpus->ranks[at];
+    for (int64_t at = begin; at < corpus->ends[set]; at++) {
+        uint32_t rank = corpus->ranks[at];
         for (int64_t p = state->filled[rank] - 1; p >= corpus->lists[rank]; p--) {
-            int64_t j = state->postings[p], other = corpus->sizes[j];
-            if (state->seen[j] == i) continue;
-            double least = search->floor * (double)max_i64(size, other) - search->rounding;
-            if ((double)min_i64(size, other) < least) continue;
-            state->seen[j] = i;
+            int64_t other = state->postings[p], other_size = corpus->sizes[other];
+            if (state->compared[other] == set) continue;
+            double least = search->floor * (double)max_i64(size, other_size) - search->rounding;
+            if ((double)min_i64(size, other_size) < least) continue;
+            state->compared[other] = set;
             state->comparisons--;
-            int64_t both = shared_ranks(corpus, i, j);
-            double alike = (double)both / (double)(size + other - both);
-            if (alike < search->floor - search->rounding) continue;
+            int64_t other_begin = corpus->bounds[other], other_end = corpus->bounds[other + 1];
+            int64_t shared =
+                count_equal(corpus->ranks + begin, end - begin, corpus->ranks + other_begin, other_end - other_begin);
+            double jaccard = (double)shared / (double)(size + other_size - shared);
+            if (jaccard < search->floor - search->rounding) continue;
             if (state->count < search->most) {
-                search->first[state->count] = i;
-                search->second[state->count] = j;
-                search->jaccard[state->count++] = alike;
+                search->first[state->count] = set;
+                search->second[state->count] = other;
+                search->jaccard[state->count++] = jaccard;
             }
-            if (alike > best || (alike == best && j < search->nearest[i])) {
-                best = alike;
-                search->nearest[i] = j;
+            if (jaccard > best || (jaccard == best && other < search->nearest[set])) {
+                best = jaccard;
+                search->nearest[set] = other;
             }
         }
     }
@@ -53,25 +41,25 @@ static void compare_with_earlier(const set_corpus *corpus, const set_search *sea
 
 /* Compare each set, in `order`, with those before it; return the number of pairs written down.
  *
- * The search ends after `most` pairs, if any are asked for, and after `comparisons`. is_first_only: a set with a near
- * one is not remembered. */
+ * The search ends after `most` pairs, if any are asked for, and after `comparisons`. is_first_only: a set that is near
+ * an earlier one is not remembered. */
 CORE_API int64_t pairs_search(arena *scratch, const set_corpus *corpus, const set_search *search) {
     arena_reset(scratch);
     int64_t lists = corpus->ranks_shared;
     progress state = {.postings = arena_take(scratch, corpus->lists[lists], sizeof(int64_t)),
                       .filled = arena_take(scratch, lists + 1, sizeof(int64_t)),
-                      .seen = arena_take(scratch, corpus->sets, sizeof(int64_t)),
+                      .compared = arena_take(scratch, corpus->sets, sizeof(int64_t)),
                       .comparisons = search->comparisons};
-    if (!state.postings || !state.filled || !state.seen) return CORE_NO_MEMORY;
+    if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
     memcpy(state.filled, corpus->lists, (size_t)(lists + 1) * sizeof *state.filled);
-    for (int64_t i = 0; i < corpus->sets; i++) search->nearest[i] = state.seen[i] = -1;
+    for (int64_t set = 0; set < corpus->sets; set++) search->nearest[set] = state.compared[set] = NONE;
     for (int64_t n = 0; n < search->ordered; n++) {
         if (state.comparisons <= 0 || (state.count == search->most && search->most > 0)) break;
-        int64_t i = search->order[n];
-        compare_with_earlier(corpus, search, &state, i);
-        if (search->is_first_only && search->nearest[i] >= 0) continue;
-        for (int64_t at = corpus->bounds[i]; at < corpus->ends[i]; at++)
-            state.postings[state.filled[corpus->ranks[at]]++] = i;
+        int64_t set = search->order[n];
+        compare_with_earlier(corpus, search, &state, set);
+        if (search->is_first_only && search->nearest[set] >= 0) continue;
+        for (int64_t at = corpus->bounds[set]; at < corpus->ends[set]; at++)
+            state.postings[state.filled[corpus->ranks[at]]++] = set;
     }
     return state.count;
 }

@@ -9,127 +9,132 @@
 static inline float or_zero(float share) { return isnan(share) ? 0 : share; }
 static inline float or_one(float share) { return isnan(share) ? 1 : share; }
 static inline float or_minus_one(float share) { return isnan(share) ? -1 : share; }
-static inline float larger(const similarity *s, const thresholds *t) {
-    return min_f32(max_f32(s->log_size_ratio, t->least_ratio), t->most_ratio);
+static inline float larger(const similarity *pair, const thresholds *rule) {
+    return min_f32(max_f32(pair->log_size_ratio, rule->least_ratio), rule->most_ratio);
 }
 
-bool is_repeat(const similarity *s, const thresholds *t) {
-    bool another_day = s->same_source && s->smaller_size < t->shortest && s->apart > t->next_day;
-    return s->same_text && !another_day;
+bool is_repeat(const similarity *pair, const thresholds *rule) {
+    bool another_day = pair->same_source && pair->smaller_size < rule->shortest && pair->apart > rule->next_day;
+    return pair->same_text && !another_day;
 }
 
-bool is_another_event(const similarity *s, const thresholds *t) { return s->same_text && !is_repeat(s, t); }
+bool is_another_event(const similarity *pair, const thresholds *rule) {
+    return pair->same_text && !is_repeat(pair, rule);
+}
 
-bool is_alike(const similarity *s, const thresholds *t) {
-    return isnan(s->distance) ? s->body >= t->body : s->within_hamming;
+bool is_alike(const similarity *pair, const thresholds *rule) {
+    return isnan(pair->distance) ? pair->body >= rule->body : pair->within_hamming;
 }
 
 /* Whether the new item of a pair reports on another day in the form of the known one. */
-static bool is_bulletin(const similarity *s, const thresholds *t) {
-    if (s->apart < t->bulletin_hours) return false;
-    if (s->same_text) return is_another_event(s, t);
-    bool has_figures = s->numbers + s->headline_numbers >= t->figures * max_f32(s->words, t->fewest_words);
-    if (has_figures && s->new_numbers + s->new_headline_numbers >= t->one_figure) return true;
-    bool is_reworded = s->article_coverage < t->same_wording && s->article_tokens < t->form_tokens;
-    if (is_reworded && s->apart > t->next_day) return true;
-    bool has_form = s->same_source && s->same_form;
-    return has_form && s->new_numbers_anywhere + s->new_headline_numbers >= t->one_figure;
+static bool is_bulletin(const similarity *pair, const thresholds *rule) {
+    if (pair->apart < rule->bulletin_hours) return false;
+    if (pair->same_text) return is_another_event(pair, rule);
+    float least = rule->figures * max_f32(pair->words, rule->fewest_words);
+    bool has_figures = pair->numbers + pair->headline_numbers >= least;
+    if (has_figures && pair->new_numbers + pair->new_headline_numbers >= rule->one_figure) return true;
+    bool is_reworded = pair->covered < rule->same_wording && pair->tokens < rule->form_tokens;
+    if (is_reworded && pair->apart > rule->next_day) return true;
+    bool has_form = pair->same_source && pair->same_form;
+    return has_form && pair->new_numbers_anywhere + pair->new_headline_numbers >= rule->one_figure;
 }
 
 /* Whether the new item of a pair is another day's item of a series: a bulletin, or the same headline over a text of its
  * own, as the name of a section ("Latest news"). */
-static bool is_series(const similarity *s, const thresholds *t) {
-    bool is_section = s->same_source && s->headline >= t->same_headline && s->containment < t->another_text;
-    return is_bulletin(s, t) || (is_section && s->apart >= t->bulletin_hours);
+static bool is_series(const similarity *pair, const thresholds *rule) {
+    bool has_headline = pair->same_source && pair->headline >= rule->same_headline;
+    bool is_section = has_headline && pair->containment < rule->another_text;
+    return is_bulletin(pair, rule) || (is_section && pair->apart >= rule->bulletin_hours);
 }
 
-/* Whether a few words at most are new or lost: more are boilerplate, in which figures come and go. */
-static bool has_others(const similarity *s, const thresholds *t) {
-    return s->new_words > t->few_new || s->lost_words > t->few_lost;
+/* Whether more than a few words are new or lost: these are boilerplate, in which figures come and go. */
+static bool has_others(const similarity *pair, const thresholds *rule) {
+    return pair->new_words > rule->few_new || pair->lost_words > rule->few_lost;
 }
 
-static bool is_reordered(const similarity *s, const thresholds *t) {
-    return s->reordered && s->article_coverage < t->same_order && !has_others(s, t);
+static bool is_reordered(const similarity *pair, const thresholds *rule) {
+    return pair->other_order && pair->covered < rule->same_order && !has_others(pair, rule);
 }
 
 /* Whether it is a new version of its id, with a new sentence or a few new words. */
-static bool is_new_version(const similarity *s, const thresholds *t) {
-    return s->same_id && (s->new_sentences > 0 || s->new_words >= t->new_to_version);
+static bool is_new_version(const similarity *pair, const thresholds *rule) {
+    return pair->same_id && (pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
 }
 
 /* Whether the new item has a fact that is new beyond doubt, however small it is beside the rest: a whole sentence, or a
  * figure in the place of another one. */
-static bool has_fact(const similarity *s, const thresholds *t) {
-    bool is_changed = s->new_numbers >= t->one_figure && s->lost_numbers >= 1;
-    bool is_alone = s->new_words <= t->few_new && s->lost_words <= t->few_lost;
-    return s->new_sentences > 0 || (is_changed && is_alone);
+static bool has_fact(const similarity *pair, const thresholds *rule) {
+    bool is_changed = pair->new_numbers >= rule->one_figure && pair->lost_numbers >= 1;
+    return pair->new_sentences > 0 || (is_changed && !has_others(pair, rule));
 }
 
 #define NOVELTY(FEATURE)                                                                                               \
-    FEATURE(same_source, s->same_source)                                                                               \
-    FEATURE(headline, or_minus_one(s->headline))                                                                       \
-    FEATURE(covered, or_zero(s->article_coverage))                                                                     \
-    FEATURE(new_sentences, or_zero(s->new_sentences))                                                                  \
-    FEATURE(new_share, min_f32(or_zero(s->new_words) / max_f32(or_zero(s->words), 1), 1))                              \
-    FEATURE(new_words, or_zero(s->new_words))                                                                          \
-    FEATURE(new_numbers, or_zero(s->new_numbers))                                                                      \
-    FEATURE(lost_words, or_zero(s->lost_words))                                                                        \
-    FEATURE(lost_numbers, or_zero(s->lost_numbers))                                                                    \
-    FEATURE(headline_gains, or_zero(s->headline_gains))                                                                \
-    FEATURE(headline_losses, or_zero(s->headline_losses))                                                              \
-    FEATURE(headline_figures, or_zero(s->headline_figures))                                                            \
-    FEATURE(new_headline, or_zero(s->new_headline_words))                                                              \
-    FEATURE(grounded, or_one(s->grounded))                                                                             \
-    FEATURE(larger, larger(s, t))                                                                                      \
-    FEATURE(spread, or_zero(s->spread))                                                                                \
-    FEATURE(tokens, or_zero(s->article_tokens))                                                                        \
-    FEATURE(article_share, or_zero(s->article_share))
+    FEATURE(same_source, pair->same_source)                                                                            \
+    FEATURE(headline, or_minus_one(pair->headline))                                                                    \
+    FEATURE(covered, or_zero(pair->covered))                                                                           \
+    FEATURE(new_sentences, or_zero(pair->new_sentences))                                                               \
+    FEATURE(new_share, min_f32(or_zero(pair->new_words) / max_f32(or_zero(pair->words), 1), 1))                        \
+    FEATURE(new_words, or_zero(pair->new_words))                                                                       \
+    FEATURE(new_numbers, or_zero(pair->new_numbers))                                                                   \
+    FEATURE(lost_words, or_zero(pair->lost_words))                                                                     \
+    FEATURE(lost_numbers, or_zero(pair->lost_numbers))                                                                 \
+    FEATURE(headline_gains, or_zero(pair->headline_gains))                                                             \
+    FEATURE(headline_losses, or_zero(pair->headline_losses))                                                           \
+    FEATURE(headline_figures, or_zero(pair->headline_figures))                                                         \
+    FEATURE(new_headline, or_zero(pair->new_headline))                                                                 \
+    FEATURE(grounded, or_one(pair->grounded))                                                                          \
+    FEATURE(larger, larger(pair, rule))                                                                                \
+    FEATURE(spread, or_zero(pair->spread))                                                                             \
+    FEATURE(tokens, or_zero(pair->tokens))                                                                             \
+    FEATURE(article_share, or_zero(pair->article_share))
 
 #define KINSHIP(FEATURE)                                                                                               \
-    FEATURE(same_source, s->same_source)                                                                               \
-    FEATURE(headline, or_minus_one(s->headline))                                                                       \
-    FEATURE(body, or_minus_one(s->body))                                                                               \
-    FEATURE(containment, or_zero(s->containment))                                                                      \
-    FEATURE(swapped, s->swapped)                                                                                       \
-    FEATURE(headline_losses, or_zero(s->headline_losses))                                                              \
-    FEATURE(grounded, or_one(s->grounded))                                                                             \
-    FEATURE(series, is_series(s, t))                                                                                   \
-    FEATURE(replaced, least_exchanged(s) / max_f32(or_zero(s->fewer_words), 1))                                        \
-    FEATURE(replaced_numbers, min_f32(or_zero(s->lost_numbers), or_zero(s->gained_numbers)))                           \
-    FEATURE(smaller_size, (float)s->smaller_size)                                                                      \
-    FEATURE(larger, larger(s, t))
+    FEATURE(same_source, pair->same_source)                                                                            \
+    FEATURE(headline, or_minus_one(pair->headline))                                                                    \
+    FEATURE(body, or_minus_one(pair->body))                                                                            \
+    FEATURE(containment, or_zero(pair->containment))                                                                   \
+    FEATURE(swapped, pair->swapped)                                                                                    \
+    FEATURE(headline_losses, or_zero(pair->headline_losses))                                                           \
+    FEATURE(grounded, or_one(pair->grounded))                                                                          \
+    FEATURE(series, is_series(pair, rule))                                                                             \
+    FEATURE(replaced, least_exchanged(pair) / max_f32(or_zero(pair->fewer_words), 1))                                  \
+    FEATURE(replaced_numbers, min_f32(or_zero(pair->lost_numbers), or_zero(pair->gained_numbers)))                     \
+    FEATURE(smaller_size, (float)pair->smaller_size)                                                                   \
+    FEATURE(larger, larger(pair, rule))
 
-/* What the trees are not asked. */
+/* What the trees do not see. */
 #define FIXED(FEATURE)                                                                                                 \
-    FEATURE(bulletin, is_bulletin(s, t))                                                                               \
-    FEATURE(corrects, s->corrects)                                                                                     \
-    FEATURE(reordered, is_reordered(s, t))                                                                             \
-    FEATURE(version, is_new_version(s, t))
+    FEATURE(bulletin, is_bulletin(pair, rule))                                                                         \
+    FEATURE(corrects, pair->corrects)                                                                                  \
+    FEATURE(reordered, is_reordered(pair, rule))                                                                       \
+    FEATURE(version, is_new_version(pair, rule))
 
 #define VALUE(name, value) (float)(value),
 #define COUNTED(name, value) +1
 #define NAME(name, value) #name ","
 
-enum { NOVELTY_FEATURES = 0 NOVELTY(COUNTED), KINSHIP_FEATURES = 0 KINSHIP(COUNTED) };
+/* How many features each kind has. */
+static const int64_t COUNTS[] = {0 NOVELTY(COUNTED), 0 KINSHIP(COUNTED), 0 FIXED(COUNTED)};
+enum { MOST_FEATURES = 0 NOVELTY(COUNTED) };
 _Static_assert(FIXED_TERMS == 0 FIXED(COUNTED), "a weight for each term");
+_Static_assert(MOST_FEATURES >= 0 KINSHIP(COUNTED), "room for each kind");
 
-static inline float least_exchanged(const similarity *s) {
-    return min_f32(or_zero(s->lost_words), or_zero(s->gained_words));
+static inline float least_exchanged(const similarity *pair) {
+    return min_f32(or_zero(pair->lost_words), or_zero(pair->gained_words));
 }
 
-static void novelty_features(const similarity *s, const thresholds *t, float *x) {
-    const float values[NOVELTY_FEATURES] = {NOVELTY(VALUE)};
-    memcpy(x, values, sizeof values);
-}
-
-static void kinship_features(const similarity *s, const thresholds *t, float *x) {
-    const float values[KINSHIP_FEATURES] = {KINSHIP(VALUE)};
-    memcpy(x, values, sizeof values);
-}
-
-static void fixed_features(const similarity *s, const thresholds *t, float *x) {
-    const float values[FIXED_TERMS] = {FIXED(VALUE)};
-    memcpy(x, values, sizeof values);
+/* Write the features of one kind of a pair. */
+static void write_features(const similarity *pair, const thresholds *rule, int64_t kind, float *x) {
+    if (kind == OF_NOVELTY) {
+        const float values[] = {NOVELTY(VALUE)};
+        memcpy(x, values, sizeof values);
+    } else if (kind == OF_KINSHIP) {
+        const float values[] = {KINSHIP(VALUE)};
+        memcpy(x, values, sizeof values);
+    } else {
+        const float values[] = {FIXED(VALUE)};
+        memcpy(x, values, sizeof values);
+    }
 }
 
 /* The log-odds of a pair with features x: the sum of the leaves. A known number of questions and no branch, so the
@@ -154,75 +159,72 @@ static float sum_of(const trees *all, const float *x) {
     return total;
 }
 
-float novelty_logit(const similarity *s, const thresholds *t) {
-    if (isnan(s->words)) return NAN;
-    float x[NOVELTY_FEATURES], terms[FIXED_TERMS], of_terms = 0;
-    novelty_features(s, t, x);
-    fixed_features(s, t, terms);
-    for (int k = 0; k < FIXED_TERMS; k++) of_terms += t->fixed_weights[k] * terms[k];
-    float log_odds = sum_of(&t->novelty, x) + of_terms;
-    return has_fact(s, t) ? max_f32(log_odds, t->fact) : log_odds;
+float novelty_logit(const similarity *pair, const thresholds *rule) {
+    if (isnan(pair->words)) return NAN;
+    float x[MOST_FEATURES], terms[FIXED_TERMS], fixed = 0;
+    write_features(pair, rule, OF_NOVELTY, x);
+    write_features(pair, rule, OF_FIXED, terms);
+    for (int k = 0; k < FIXED_TERMS; k++) fixed += rule->fixed_weights[k] * terms[k];
+    float log_odds = sum_of(&rule->novelty, x) + fixed;
+    return has_fact(pair, rule) ? max_f32(log_odds, rule->fact) : log_odds;
 }
 
-float kinship_logit(const similarity *s, const thresholds *t) {
-    float x[KINSHIP_FEATURES];
-    kinship_features(s, t, x);
-    return sum_of(&t->kinship, x);
+float kinship_logit(const similarity *pair, const thresholds *rule) {
+    float x[MOST_FEATURES];
+    write_features(pair, rule, OF_KINSHIP, x);
+    return sum_of(&rule->kinship, x);
 }
 
-bool is_same_article(const similarity *s, const thresholds *t) {
-    return kinship_logit(s, t) >= t->same_article && !is_another_event(s, t);
+bool is_same_article(const similarity *pair, const thresholds *rule) {
+    return kinship_logit(pair, rule) >= rule->same_article && !is_another_event(pair, rule);
 }
 
 /* The view in which a pair is most alike, for people: 0 the body, 1 the headline, 2 none, which is the prose. */
-static int64_t strongest_view(const similarity *s, const thresholds *t) {
-    float body = max_f32(or_zero(s->containment), or_zero(s->body)), headline = or_zero(s->headline);
-    if (max_f32(body, headline) < t->another_headline) return 2;
+static int64_t strongest_view(const similarity *pair, const thresholds *rule) {
+    float body = max_f32(or_zero(pair->containment), or_zero(pair->body)), headline = or_zero(pair->headline);
+    if (max_f32(body, headline) < rule->another_headline) return 2;
     return body >= headline ? 0 : 1;
 }
 
 /* ---- for many pairs ---- */
 
-/* Write the names of features, each with a comma behind it; return their length. */
-CORE_API int64_t feature_names(int64_t of, char *out, int64_t room) {
+/* Write the names of the features of one kind, each with a comma behind it; return their length. */
+CORE_API int64_t feature_names(int64_t kind, char *out, int64_t room) {
     static const char *const names[] = {NOVELTY(NAME), KINSHIP(NAME), FIXED(NAME)};
-    if (of < OF_NOVELTY || of > OF_FIXED) return CORE_BAD_SIZE;
-    int64_t size = (int64_t)strlen(names[of]);
+    if (kind < OF_NOVELTY || kind > OF_FIXED) return CORE_BAD_SIZE;
+    int64_t size = (int64_t)strlen(names[kind]);
     if (size > room) return CORE_BAD_SIZE;
-    memcpy(out, names[of], (size_t)size);
+    memcpy(out, names[kind], (size_t)size);
     return size;
 }
 
-/* The features of n pairs, row by row. */
-CORE_API int64_t feature_columns(const similarity *similar, int64_t n, const thresholds *t, int64_t of, float *out) {
-    for (int64_t p = 0; p < n; p++) {
-        if (of == OF_NOVELTY) novelty_features(similar + p, t, out + p * NOVELTY_FEATURES);
-        else if (of == OF_KINSHIP) kinship_features(similar + p, t, out + p * KINSHIP_FEATURES);
-        else fixed_features(similar + p, t, out + p * FIXED_TERMS);
-    }
-    return n;
+/* The features of pairs, row by row. */
+CORE_API int64_t feature_columns(const similarity *pairs, int64_t count, const thresholds *rule, int64_t kind,
+                                 float *out) {
+    for (int64_t p = 0; p < count; p++) write_features(pairs + p, rule, kind, out + p * COUNTS[kind]);
+    return count;
 }
 
-/* `strongest_view` of n pairs. */
-CORE_API int64_t strongest_views(const similarity *similar, int64_t n, const thresholds *t, uint8_t *out) {
-    for (int64_t p = 0; p < n; p++) out[p] = (uint8_t)strongest_view(similar + p, t);
-    return n;
+/* `strongest_view` of pairs. */
+CORE_API int64_t strongest_views(const similarity *pairs, int64_t count, const thresholds *rule, uint8_t *out) {
+    for (int64_t p = 0; p < count; p++) out[p] = (uint8_t)strongest_view(pairs + p, rule);
+    return count;
 }
 
-CORE_API int64_t judge_pairs(const similarity *similar, int64_t n, const thresholds *t, judged *out) {
-    for (int64_t p = 0; p < n; p++) {
-        const similarity *s = similar + p;
-        judged one = {NAN, NAN, .is_repeat = is_repeat(s, t), .has_fact = has_fact(s, t)};
-        if (t->is_plain) {
-            one.is_same = is_alike(s, t);
+CORE_API int64_t judge_pairs(const similarity *pairs, int64_t count, const thresholds *rule, judged *out) {
+    for (int64_t p = 0; p < count; p++) {
+        const similarity *pair = pairs + p;
+        judged one = {NAN, NAN, .is_repeat = is_repeat(pair, rule), .has_fact = has_fact(pair, rule)};
+        if (rule->is_plain) {
+            one.is_same = is_alike(pair, rule);
             one.is_held = one.is_repeat || one.is_same;
         } else {
-            one.logit = novelty_logit(s, t);
-            one.kinship = kinship_logit(s, t);
-            one.is_same = one.kinship >= t->same_article && !is_another_event(s, t);
-            one.is_held = one.is_repeat || one.logit < t->hold_below;
+            one.logit = novelty_logit(pair, rule);
+            one.kinship = kinship_logit(pair, rule);
+            one.is_same = one.kinship >= rule->same_article && !is_another_event(pair, rule);
+            one.is_held = one.is_repeat || one.logit < rule->hold_below;
         }
         out[p] = one;
     }
-    return n;
+    return count;
 }

@@ -1,16 +1,16 @@
 /* Cut a text into sentences and lines, and these into passages; tell prose from menus and lists.
  *
- * A page is an article among menus, link lists, forms, captions and share panels, and only the article can bring news.
- * A sentence of prose ends in a sentence mark and is at least eight words long (or fifteen characters of a script
- * without spaces); menus and lists do not. The rule needs no word list and no list of sites, and therefore holds for
- * every script. boilerplate.c later recognises passages that recur on many pages (subscribe, copyright), by their
- * hashes. Lines of equal length are wrapped: there a line break ends a sentence only before a blank or an empty line,
- * as in texts of news wires.
+ * A page is an article among menus, link lists, forms, captions and share panels. Only the article can bring news. A
+ * sentence of prose ends in a sentence mark and is at least eight words long (or fifteen characters of a script
+ * without spaces); menus and lists do not. The rule needs no list of words or sites, so it holds for every script.
+ * boilerplate.c later recognises passages that recur on many pages (subscribe, copyright), by their hashes. Lines of
+ * equal length are wrapped, as in texts of news wires: there a line break ends a sentence only before a blank or an
+ * empty line.
  */
 #include "core.h"
 
-/* Of 40 held-back items in which readers found something new, the two lengths of prose find 33. Fewer words let in
- * captions and menu lines with a full stop; more words lose short quotes. */
+/* With these two lengths of prose, 33 of 40 held-back items are found in which readers saw something new. Fewer words
+ * let in captions and menu lines with a full stop; more words lose short quotes. */
 enum {
     LEAST_SENTENCE = 15, /* length of the shortest sentence of prose: two units a word, one a character */
     LEAST_LINE = 80,     /* and of a line where no line has a sentence mark: Thai has none, and menus are shorter */
@@ -20,7 +20,7 @@ enum {
 enum { WRAPPED_LINES = 3, LONGEST_LINE = 80, FULL_LINE = 50 };
 /* A full stop after a word or number of fewer bytes ends no sentence: "Mr.", "Gov.", "p.m."; "17. November". */
 enum { ABBREVIATION = 4, ORDINAL = 3 };
-/* Tokens skipped at once in the search for a mark's token; marks are some twenty words apart. */
+/* Tokens that the search for a mark's token skips at once; marks are some twenty words apart. */
 enum { STRIDE = 8 };
 /* A sentence mark may follow the last word and its quotes and brackets. */
 enum { MARK_DISTANCE = 4 };

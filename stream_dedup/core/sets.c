@@ -1,6 +1,35 @@
 /* Packed sets: the shingles of a body, whole, for an exact Jaccard; fingerprint/packed_sets.py describes the code. */
 #include "core.h"
 
+/* k of the Golomb-Rice code of a set: 2^k is at most ln 2 times the mean difference, the optimum for such gaps. */
+static int64_t rice_bits(int64_t count) {
+    int64_t gap = (11ll << HASH_BITS) / (16 * max_i64(count, 1)), bits = 0;
+    while (gap >> (bits + 1) > 0) bits++;
+    return bits;
+}
+
+int64_t pack_members(uint64_t *shingles, int64_t count, uint64_t *other, uint8_t *out) {
+    uint8_t *at = out;
+    int64_t low = rice_bits(count);
+    uint64_t mask = (1ull << low) - 1, buffer = 0, bits = 0, previous = 0;
+    const uint64_t *sorted = sort_words(shingles, other, count, SET_FIRST_BYTE, 8);
+    for (int64_t i = 0; i < min_i64(count, MAX_MEMBERS); i++) {
+        uint64_t member = member_of(sorted[i]), gap = member - previous;
+        previous = member;
+        for (bits += gap >> low; bits >= 8; bits -= 8) { /* zeros */
+            *at++ = (uint8_t)buffer;
+            buffer >>= 8;
+        }
+        buffer |= (1 | (gap & mask) << 1) << bits;
+        bits += (uint64_t)low + 1;
+    }
+    for (; bits; bits -= bits < 8 ? bits : 8) {
+        *at++ = (uint8_t)buffer;
+        buffer >>= 8;
+    }
+    return at - out;
+}
+
 /* Bits that are read from data[at:end], lowest first; `count` of them are in `word`. */
 typedef struct bit_reader {
     const uint8_t *data;
@@ -8,7 +37,7 @@ typedef struct bit_reader {
     uint64_t word, count;
 } bit_reader;
 
-/* Read on until there are at least 32 bits, or the data ends; before, there are at most 32. */
+/* Given at most 32 bits, read on until there are more, or the data ends. */
 static inline void refill(bit_reader *bits) {
     if (bits->at + 4 <= bits->end) {
         uint32_t four;
@@ -23,7 +52,7 @@ static inline void refill(bit_reader *bits) {
 
 int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members) {
     uint64_t k = (uint64_t)rice_bits(count), mask = (1ull << k) - 1, value = 0;
-    int64_t stored = min_i64(count, SET_MOST_MEMBERS);
+    int64_t stored = min_i64(count, MAX_MEMBERS);
     bit_reader bits = {data, 0, size, 0, 0};
     for (int64_t i = 0; i < stored; i++) {
         uint64_t zeros = 0;
@@ -47,33 +76,29 @@ int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *m
     return stored;
 }
 
-/* How many of the ascending members lie below `end`. */
-static int64_t below(const uint32_t *members, int64_t count, uint32_t end) {
-    int64_t low = 0;
-    while (low < count) {
-        int64_t middle = low + (count - low) / 2;
-        if (members[middle] < end) low = middle + 1;
-        else count = middle;
+int64_t count_equal(const uint32_t *left, int64_t left_count, const uint32_t *right, int64_t right_count) {
+    const uint32_t *left_end = left + left_count, *right_end = right + right_count;
+    int64_t equal = 0;
+    while (left < left_end && right < right_end) {
+        uint32_t a = *left, b = *right;
+        equal += a == b;
+        left += a <= b;
+        right += b <= a;
     }
-    return low;
+    return equal;
 }
 
-/* Of a set that is not stored whole only the range of hashes counts that both have stored: bottom-k, Broder 1997. */
-int64_t count_shared(const stored_set *left, const stored_set *right, shared_members *found) {
-    int64_t n = left->count, m = right->count, both = 0;
-    if (n < left->size || m < right->size) {
+shared_members compare_members(const stored_set *left, const stored_set *right) {
+    shared_members found = {.of_left = left->count, .of_right = right->count};
+    bool is_left_cut = left->count < left->size, is_right_cut = right->count < right->size;
+    if (is_left_cut || is_right_cut) { /* of a cut set, the smallest hashes are stored: bottom-k, Broder 1997 */
         uint32_t end = UINT32_MAX;
-        if (n > 0 && n < left->size) end = left->members[n - 1];
-        if (m > 0 && m < right->size && right->members[m - 1] < end) end = right->members[m - 1];
-        n = below(left->members, n, end);
-        m = below(right->members, m, end);
+        if (found.of_left && is_left_cut) end = left->members[found.of_left - 1];
+        if (found.of_right && is_right_cut && right->members[found.of_right - 1] < end)
+            end = right->members[found.of_right - 1];
+        while (found.of_left && left->members[found.of_left - 1] >= end) found.of_left--;
+        while (found.of_right && right->members[found.of_right - 1] >= end) found.of_right--;
     }
-    for (int64_t x = 0, y = 0; x < n && y < m;) {
-        uint32_t a = left->members[x], b = right->members[y];
-        both += a == b;
-        x += a <= b;
-        y += b <= a;
-    }
-    *found = (shared_members){both, n, m};
-    return both;
+    found.both = count_equal(left->members, found.of_left, right->members, found.of_right);
+    return found;
 }

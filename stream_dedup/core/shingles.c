@@ -1,7 +1,7 @@
 /* Shingles, the hashes of each few adjacent words, letters or characters of a text, and what is made of a set of them:
- * a MinHash sketch, keys of bands, anchors, a SimHash (simhash.py), a packed set (packed_sets.py). No hash is 0, which
- * marks a free slot. A typing error changes n shingles of n letters, but three shingles of three words, which is all
- * that a short post has around it.
+ * a MinHash sketch, keys of bands, anchors, a SimHash (simhash.py). No hash is 0, which marks a free slot. A typing
+ * error changes n shingles of n letters, but three shingles of three words, which is all that a short post has around
+ * it.
  *
  * Band keys are index keys that two sets share with a probability that rises with their Jaccard. Anchors are index keys
  * that two texts share if one contains part of the other: the k smallest hashes of the runs of eight words (ten
@@ -22,15 +22,6 @@
 int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *restrict out) {
     const uint64_t *hashes = units->hashes;
     int64_t count = units->count, size = 0;
-    if (widths.words <= count && !units->has_characters) { /* all have one width: the loops have no branch */
-        size = count - widths.words + 1;
-        memcpy(out, hashes, (size_t)size * sizeof *out);
-        for (int64_t j = 1; j < widths.words; j++) {
-            for (int64_t i = 0; i < size; i++) out[i] = rolled(out[i], hashes[i + j]);
-        }
-        for (int64_t i = 0; i < size; i++) out[i] = mix(out[i]) | 1;
-        return size;
-    }
     for (int64_t i = 0; i < count; i++) {
         int64_t width = units->kinds[i] ? widths.characters : widths.words;
         if (i + width > count) {
@@ -195,55 +186,4 @@ void simhash(const uint64_t *features, int64_t count, const simhash_recipe *reci
         out[word] = 0;
         for (int bit = 0; bit < 64; bit++) out[word] |= (uint64_t)(2 * votes[word][bit] > total) << bit;
     }
-}
-
-/* ---- packed sets ---- */
-
-enum { RADIX_BITS = 12, RADIX = 1 << RADIX_BITS }; /* two passes of 4,096 counters sort 24 bits */
-
-/* Sort members of 24 bits by radix, with scratch memory as long: a third of the time of a sort by comparisons. */
-void sort_members(uint32_t *members, int64_t count, uint32_t *other) {
-    for (int shift = 0; shift < SET_HASH_BITS; shift += RADIX_BITS) {
-        int32_t places[RADIX] = {0};
-        for (int64_t i = 0; i < count; i++) places[members[i] >> shift & (RADIX - 1)]++;
-        int32_t total = 0;
-        for (int digit = 0; digit < RADIX; digit++) {
-            int32_t size = places[digit];
-            places[digit] = total;
-            total += size;
-        }
-        for (int64_t i = 0; i < count; i++) other[places[members[i] >> shift & (RADIX - 1)]++] = members[i];
-        memcpy(members, other, (size_t)count * sizeof *members);
-    }
-}
-
-/* k of the Golomb-Rice code of a set: 2^k is at most ln 2 times the mean difference, the optimum for such gaps. */
-int64_t rice_bits(int64_t count) {
-    int64_t gap = (11ll << SET_HASH_BITS) / (16 * max_i64(count, 1)), bits = 0;
-    while (gap >> (bits + 1) > 0) bits++;
-    return bits;
-}
-
-/* Write the packed set of distinct shingles and return its bytes, at most `most_set_bytes`. scratch: two a shingle. */
-int64_t pack_members(const uint64_t *shingles, int64_t count, uint32_t *scratch, uint8_t *out) {
-    uint8_t *at = out;
-    int64_t low = rice_bits(count);
-    uint64_t mask = (1ull << low) - 1, buffer = 0, bits = 0, previous = 0;
-    for (int64_t i = 0; i < count; i++) scratch[i] = (uint32_t)(shingles[i] >> (64 - SET_HASH_BITS));
-    sort_members(scratch, count, scratch + count);
-    for (int64_t i = 0; i < min_i64(count, SET_MOST_MEMBERS); i++) {
-        uint64_t gap = scratch[i] - previous;
-        previous = scratch[i];
-        for (bits += gap >> low; bits >= 8; bits -= 8) { /* zeros */
-            *at++ = (uint8_t)buffer;
-            buffer >>= 8;
-        }
-        buffer |= (1 | (gap & mask) << 1) << bits;
-        bits += (uint64_t)low + 1;
-    }
-    for (; bits; bits -= bits < 8 ? bits : 8) {
-        *at++ = (uint8_t)buffer;
-        buffer >>= 8;
-    }
-    return at - out;
 }

@@ -1,18 +1,15 @@
-/* The UTF-8 bytes of a text to a 64-bit hash for each token. A word is a token, and so is each character of a script
- * without spaces.
+/* Turn the UTF-8 bytes of a text into tokens, each with a 64-bit hash. A word is a token, and so is each character of a
+ * script without spaces.
  *
- * Two passes over bytes that stay in the first-level cache. The first folds the text (ASCII in blocks, the rest by
- * table, see characters.py), drops ignored characters and writes a space for each separator beyond ASCII ("!" for one
- * that ends a sentence). So the second can find words with one bit a byte; it reads only texts of scripts without
- * spaces character by character. Measured on 3.7 KB of English news: 4 us a text, against 30 character by character.
+ * There are two passes over bytes that stay in the first-level cache. The first folds the text (ASCII in blocks, the
+ * rest by table, see characters.py), drops ignored characters and writes a space for each separator beyond ASCII ("!"
+ * for one that ends a sentence). So the second can find words with one bit a byte; it reads only texts of scripts
+ * without spaces character by character. Measured on 3.7 KB of English news: 4 us a text, against 30 character by
+ * character.
  */
 #include "core.h"
 
-enum { SEPARATOR, WORD, CHARACTER, IGNORED };        /* classes of characters */
-enum { INERT, DECOMPOSABLE, MARK, CONTEXT };         /* how a character interacts with its neighbours */
-enum { CODE_MASK = 0x1FFFFF, EXPANDS = 0x200000 };   /* fields of an entry: characters.py */
-enum { CLASS_SHIFT = 22, BEHAVIOUR_SHIFT = 24 };
-enum { NON_JOINER = 0x200C, FOLDED = 32, MASKED = 64 }; /* FOLDED, MASKED: bytes of a block of either pass */
+enum { FOLDED = 32, MASKED = 64 }; /* bytes of a block of either pass */
 
 static inline uint32_t class_of(uint32_t entry) { return entry >> CLASS_SHIFT & 3; }
 
@@ -38,35 +35,26 @@ static inline uint64_t word_mask(const uint8_t *text) {
     return mask;
 }
 
-/* Append the character of an entry to `out` and return the new end. */
-static inline uint8_t *write_entry(uint32_t entry, uint8_t *out) {
-    uint32_t code = entry & CODE_MASK;
-    if (class_of(entry) == IGNORED) return out;
-    if (code < 0x80) {
-        *out++ = (uint8_t)code;
-        return out;
-    }
-    if (code < 0x800) {
-        *out++ = (uint8_t)(0xC0 | code >> 6);
-    } else {
-        if (code < 0x10000) {
-            *out++ = (uint8_t)(0xE0 | code >> 12);
-        } else {
-            *out++ = (uint8_t)(0xF0 | code >> 18);
-            *out++ = (uint8_t)(0x80 | (code >> 12 & 0x3F));
-        }
-        *out++ = (uint8_t)(0x80 | (code >> 6 & 0x3F));
-    }
-    *out++ = (uint8_t)(0x80 | (code & 0x3F));
-    return out;
-}
-
 /* The text that is folded, and how far. */
 typedef struct {
     const uint8_t *start, *at, *end;
     uint8_t *out;
     bool has_characters;
 } folding;
+
+/* Append the character of an entry. */
+static inline void write_entry(folding *text, uint32_t entry) {
+    uint32_t code = entry & CODE_MASK;
+    if (class_of(entry) == IGNORED) return;
+    text->has_characters |= class_of(entry) == CHARACTER;
+    if (code < 0x80) {
+        *text->out++ = (uint8_t)code;
+        return;
+    }
+    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes behind the first one */
+    *text->out++ = (uint8_t)(0xFF00 >> (more + 1) | code >> 6 * more);
+    for (int shift = 6 * more - 6; shift >= 0; shift -= 6) *text->out++ = (uint8_t)(0x80 | (code >> shift & 0x3F));
+}
 
 /* Fold characters beyond ASCII and drop apostrophes, up to the next other byte; false if the tables cannot. */
 static bool fold_by_table(folding *text, const token_tables *tables) {
@@ -84,22 +72,18 @@ static bool fold_by_table(folding *text, const token_tables *tables) {
         uint32_t code = decode_character(at, &width);
         text->at += width;
         uint32_t entry = tables->folds[min_i64(code, tables->fold_count - 1)];
-        uint32_t behaviour = entry >> BEHAVIOUR_SHIFT & 3;
+        uint32_t behaviour = entry >> KIND_SHIFT & 3;
         /* Normalisation may swap two marks, or move a mark in front of an accent that is part of its letter. */
         if (behaviour == CONTEXT || (behaviour == MARK && before != INERT)) return false;
         before = behaviour;
         if (entry & EXPANDS) {
-            const uint32_t *part = tables->longer_folds + ((entry & CODE_MASK) >> 4), *stop = part + (entry & 15);
-            for (; part < stop; part++) {
-                text->has_characters |= class_of(*part) == CHARACTER;
-                text->out = write_entry(*part, text->out);
-            }
+            const uint32_t *parts = tables->longer_folds + ((entry & CODE_MASK) >> 4);
+            for (uint32_t k = 0; k < (entry & 15); k++) write_entry(text, parts[k]);
             continue;
         }
         /* A non-joiner is a space behind an Arabic letter, whose two bytes begin with 0xD8 to 0xDB. */
         if (code == NON_JOINER && at - text->start >= 2 && at[-2] >= 0xD8 && at[-2] <= 0xDB) *text->out++ = ' ';
-        text->has_characters |= class_of(entry) == CHARACTER;
-        text->out = write_entry(entry, text->out);
+        write_entry(text, entry);
     }
     return true;
 }
@@ -177,8 +161,8 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
     }
 }
 
-/* Tokenise valid UTF-8. False if the tables cannot fold the text: it is then folded by characters.fold_with_python, and
- * tokenised with an identity table. */
+/* Tokenise valid UTF-8. False if the tables cannot fold the text: then characters.fold_with_python folds it, and
+ * another call tokenises it with an identity table. */
 bool tokenise(const uint8_t *text, int64_t size, const token_tables *tables, token_list *tokens) {
     bool has_characters = false;
     tokens->count = 0;
@@ -217,9 +201,9 @@ void spell(const token_list *tokens, uint64_t seed, unit_list *letters) {
     letters->has_characters = tokens->has_characters;
 }
 
-/* Where the UTF-8 of Python's strings lies, and how many bytes it has: no copy of an ASCII string. read: Python's
+/* Find the UTF-8 of Python's strings and its size, without a copy of ASCII strings. read: Python's
  * PyUnicode_AsUTF8AndSize, which keeps the UTF-8 as long as the string lives. Returns how many were read: fewer than
- * `count` if one has no UTF-8 (and Python's error is set). Python's lock must be held. */
+ * `count` if one has no UTF-8; then Python's error is set. The caller holds Python's lock. */
 CORE_API int64_t utf8_of_strings(void *const *strings, int64_t count, const char *(*read)(void *, ptrdiff_t *),
                                  const uint8_t **texts, int64_t *sizes) {
     for (int64_t k = 0; k < count; k++) {
@@ -231,14 +215,14 @@ CORE_API int64_t utf8_of_strings(void *const *strings, int64_t count, const char
     return count;
 }
 
-/* The tokens of one text, for who asks for them alone: `tokens` has room for `most_tokens` and for the folded text with
- * SLACK. Returns 1 if the tables can fold the text, else 0. */
+/* Find the tokens of one text and nothing else. `tokens` has room for `most_tokens` and for the folded text with SLACK.
+ * Returns 1 if the tables can fold the text, else 0. */
 CORE_API int64_t tokens_of_text(const uint8_t *text, int64_t size, const token_tables *tables, token_list *tokens) {
     return size > MOST_TEXT_BYTES ? CORE_BAD_SIZE : tokenise(text, size, tables, tokens);
 }
 
-/* Start and end of each word, or character of a script without spaces, among code points: (count, 2) at most. Returns
- * how many there are. A word is split as for the fingerprint. */
+/* Find the start and end of each word, or character of a script without spaces, among code points: (count, 2) at most.
+ * Returns how many there are. They are the tokens of the fingerprint. */
 CORE_API int64_t word_spans(const uint32_t *codes, int64_t count, const uint8_t *classes, int64_t class_count,
                             int64_t *spans) {
     int64_t found = 0;

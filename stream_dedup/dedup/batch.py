@@ -1,42 +1,65 @@
-"""What goes into `Deduplicator.judge` (`Prepared`) and comes out: a `Batch` of verdicts, with the `Delta` of the index.
+"""The input of `Deduplicator.judge`, `Prepared`, and its result: a `Batch` of verdicts, with the `Delta` of the index.
 
-Preparing is the part of the decision that depends on the items alone, mostly their fingerprints. It is most of the work
-and needs no index, so another thread can do it while the previous batch is judged and committed. The caller of `judge`
-acts on the verdicts, writes the delta to the changelog, and passes the batch to `Deduplicator.apply`.
+To prepare a batch is the part of the decision that depends on the items alone, mostly their fingerprints. It is most of
+the work and needs no index, so another thread can do it while the previous batch is judged and committed. The caller of
+`judge` acts on the verdicts, writes the delta to the changelog, and passes the batch to `Deduplicator.apply`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.dedup.clocks import CLOCK, Odd, newest_clocks
-from stream_dedup.dedup.sources import IGNORE, SourceRules, count_rules
+from stream_dedup.dedup.clocks import CLOCK, Odd
+from stream_dedup.dedup.source_rules import IGNORE, SourceRules, count_rules
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
 from stream_dedup.news.item import Item, Tombstone
 
+T = TypeVar("T")
+
 EMPTY, ITEM, TOMBSTONE = range(3)
-"""Kinds of subjects. EMPTY: an item without anything to judge it by, or of an ignored source."""
+"""Kinds of subjects. EMPTY: an item that has nothing to judge it by, or whose source is ignored."""
 
 FORGOTTEN = np.dtype([("before", "<u4"), ("row_id", "<u8")])
-"""Originals to forget: `row_id` is the hash of their id, or the name of one version of it (`candidates.version_of`);
-before: the number of additions of the delta that come before."""
+"""Originals to forget. row_id: the hash of their id, or the name of one version of it (`candidates.versions_of`);
+before: how many additions of the delta come before."""
 ARRIVAL = np.dtype([("watermark", "<i8"), ("elapsed", "<i8"), ("doubted", "u1")])
-"""The arrival of an added row: the watermark and its elapsed event time then (clocks.py), ms; 1 if its time is
-doubted."""
+"""The arrival of an added row: the watermark and the elapsed event time (clocks.py), ms; 1 if its time is doubted."""
+
+
+def batches(values: Iterable[T], size_of: Callable[[T], int], most: int, most_bytes: int) -> Iterator[list[T]]:
+    """Yield the values in order, in batches that end once they reach `most` values or `most_bytes` bytes.
+
+    `size_of` gives the bytes of a value. A batch is yielded before the next value is read.
+
+    >>> list(batches(["a", "b", "long", "c"], len, most=2, most_bytes=4))
+    [['a', 'b'], ['long'], ['c']]
+    """
+    batch: list[T] = []
+    size = 0
+    for value in values:
+        batch.append(value)
+        size += size_of(value)
+        if len(batch) >= most or size >= most_bytes:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A fingerprinted batch.
 
-    items: all, in order; subjects: the m items that are no BadItem, with their fingerprints (`prints`) and kinds, (m,)
-    int8. Nothing else is judged by, but for the marks of corrections (corrections.py), and the m rules of their sources
-    (sources.py).
+    items: all, in order; subjects: the m items that are not a BadItem, with their fingerprints (`prints`), kinds, (m,)
+    int8, and the rules of their sources (source_rules.py). The decision uses nothing else, except the marks of
+    corrections (corrections.py).
     """
 
     items: Sequence[Item | Tombstone | BadItem]
@@ -52,7 +75,10 @@ class Prepared:
 def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprinter, rules_of: SourceRules) -> Prepared:
     """Fingerprint the items; a pure function. O(bytes)."""
     readable = [item for item in items if not isinstance(item, BadItem)]
-    subjects = [_as_item(item) for item in readable]
+    subjects = [
+        item if isinstance(item, Item) else Item(item.id, "", "", "", item.time, item.partition, item.offset)
+        for item in readable
+    ]
     prints, rules = fingerprint(subjects), rules_of.of(subjects)
     is_tombstone = np.array([isinstance(item, Tombstone) for item in readable], np.bool_)
     is_empty = prints.is_empty | np.array([rule == IGNORE for rule in rules], np.bool_)
@@ -60,12 +86,6 @@ def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprin
     prints.keys[kinds == TOMBSTONE, :-1] = 0  # only the id is looked up
     prints.keys[kinds == EMPTY] = 0
     return Prepared(items, subjects, prints, kinds, rules)
-
-
-def _as_item(item: Item | Tombstone) -> Item:
-    if isinstance(item, Item):
-        return item
-    return Item(item.id, "", "", "", item.time, item.partition, item.offset)
 
 
 Name = tuple[str, str]
@@ -84,16 +104,16 @@ def stories_of(names: Iterable[Name]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The changes that a batch makes to the index: n rows to add and m ids to forget.
+    """The changes of a batch to the index: n rows to add and m ids to forget.
 
-    - signatures: (n,) structured, the scheme's `signature_dtype`; keys: (n, T) uint32; ids: n strings.
+    - signatures: (n,) of the scheme's `signature_dtype`; keys: (n, T) uint32; ids: n strings.
     - forgotten: (m,) FORGOTTEN.
     - bodies: n packed bodies for exact comparison, else empty.
-    - passages: uint32, hashes of the passages of the added originals; passage_counts: (n,) uint8, passages per row; or
-      both empty if unknown.
-    - arrivals: (n,) ARRIVAL; clocks: CLOCK, the new states of the partitions that had items; or both empty.
+    - passages: uint32, hashes of the passages of the added originals; passage_counts: (n,) uint8, passages per row.
+      Both are empty if unknown.
+    - arrivals: (n,) ARRIVAL; clocks: CLOCK, the new states of the partitions that had items. Both may be empty.
     - watermark, elapsed: after the batch, ms.
-    - stories: n ids of stories (`Verdict.story`), "" for a row's own id; or empty if all are, or none is known.
+    - stories: n ids of stories (`Verdict.story`), "" for a row's own id. Empty if all are "", or none is known.
     """
 
     signatures: NDArray[np.void]
@@ -117,21 +137,12 @@ class Delta:
         return [(name, story or name) for name, story in zip(self.ids, self.stories or repeat(""), strict=False)]
 
 
-def merge_arrivals(deltas: Sequence[Delta]) -> tuple[NDArray[np.void], NDArray[np.void], int]:
-    """Merge the arrivals, clocks and elapsed times of consecutive deltas, for one delta that replaces them.
-
-    The last clock of each partition counts.
-    """
-    arrivals = np.concatenate([delta.arrivals for delta in deltas])
-    return arrivals, newest_clocks([delta.clocks for delta in deltas]), deltas[-1].elapsed
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The verdicts of a batch, in the order of its items, and the delta to apply.
 
-    odd: (n,) int8, `Odd`, what is unusual about the items' times; judged_at: script.py marks here the state of the
-    index against which it judged the batch.
+    odd: (n,) int8, `Odd`, what is unusual about the items' times; judged_at: for script.py, the state of the index
+    against which it judged the batch.
     """
 
     verdicts: list[Verdict]
@@ -150,7 +161,5 @@ class Batch:
 
     def counts(self) -> dict[Kind, int]:
         """The number of verdicts of each kind."""
-        counts = dict.fromkeys(Kind, 0)
-        for verdict in self.verdicts:
-            counts[verdict.kind] += 1
-        return counts
+        counts = Counter(verdict.kind for verdict in self.verdicts)
+        return {kind: counts[kind] for kind in Kind}

@@ -1,16 +1,16 @@
 """Recognise boilerplate: passages (16 words of a line) that recur in several originals, counted in fixed memory.
 
-In: hashes of the passages of each original, and its time. Out: `recur`: whether a passage does. Copyright
-notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that are not
-copies of each other. Counting them is the document frequency of the literature (Spärck Jones 1972), on a stream.
+Copyright notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that
+are not copies of each other. Counting them is the document frequency of the literature (Spärck Jones 1972), on a
+stream.
 
 An entry holds the hash of a passage and the times of its last three sightings. The passage is boilerplate while all
 three lie within the window. So a notice that a site drops is forgotten with the window, and a new one is known after
-three originals. The table depends only on the originals within the window: after a restart, the changelog restores the
-same knowledge.
+three originals. The table depends only on the originals within the window, so after a restart the changelog restores
+the same table.
 
-A bucket has four entries, one cache line. In a full bucket a new passage replaces the one that was seen least recently;
-this, too, depends only on the last sightings.
+A bucket has four entries, one cache line. In a full bucket a new passage replaces the one that was seen least recently.
+This, too, depends only on the last sightings.
 """
 
 import numpy as np
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from stream_dedup.core import INT64, POINTER, Struct, call, record
 
 SIGHTINGS = 3
-"""Originals that must share a passage to make it boilerplate. Two may be an article and another that quotes it."""
-# 2^20 entries of 16 bytes: 16 MiB, for some 15,000 originals of 70 passages. The boilerplate of a site that publishes
-# three items among these is recognised.
+"""A passage of this many originals is boilerplate. Of two, one may be an article that quotes the other."""
+# 2^20 entries of 16 bytes: 16 MiB, for some 15,000 originals of 70 passages. The boilerplate of a site with three items
+# among these is recognised.
 _BITS = 20
 _CACHE_LINE = 64
 MOST_PASSAGES = 128
-"""Passages of an original that count. A page of comments has thousands; more than these tell nothing about its site."""
+"""Passages of an original that count. A page of comments has thousands; more than this tell nothing about its site."""
 _MS_PER_SECOND = 1000
 
 
@@ -36,13 +36,13 @@ CHANGE = record("change", [("entry", "<i8"), ("before", SIGHTED)])
 
 
 class Log(Struct, name="changes"):
-    """What is noted while passages are counted, for `Boilerplate.undo`."""
+    """The changes while passages are counted, for `Boilerplate.undo`."""
 
     _fields_ = (("list", POINTER), ("count", INT64), ("room", INT64))
 
 
 def log_for(passages: int) -> Log:
-    """Room for the changes by these many passages."""
+    """Room for the changes by this many passages."""
     return Log(list=np.empty(passages, CHANGE), count=0, room=passages)
 
 
@@ -91,7 +91,7 @@ class Boilerplate:
         call("add_originals", self.table, hashes, len(hashes), sizes, in_seconds(times), len(sizes), log)
 
     def undo(self, log: Log) -> None:
-        """Restore the entries that were noted, the last one first."""
+        """Restore the entries of the log, the last one first."""
         call("undo_changes", self.table, log)
 
 

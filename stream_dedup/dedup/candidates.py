@@ -1,15 +1,15 @@
-"""Find the candidates of a batch, earlier items that share a key with an item, and choose the twelve to compare.
+"""Find the candidates of each item of a batch: earlier items that share a key with it. Compare twelve at most.
 
-One rule holds wherever a batch begins; core/judge.c applies it, item by item:
+One rule holds wherever a batch begins; core/candidates.c applies it, item by item:
 
-1. A key gives an item the newest `index.bucket_limit` of the remembered items that have it and lie within the item's
-   window. Remembered are the originals among all earlier items, those of this batch included.
-2. Of these, the `MAX_CANDIDATES` with the highest score are compared, of equals the newest ones. The score is the sum
-   over the shared keys of 1 / (items that the key gave), since a rare key says more than one of a form or a menu. An
-   item with the same id comes first, unless more than four have it: then it names no article, and is a key like others.
+1. A key gives the newest `index.bucket_limit` remembered items that have it and lie within the item's window. The
+   originals among all earlier items are remembered, those of this batch included.
+2. The `MAX_CANDIDATES` with the highest scores are compared; ties go to the newest. The score is the sum of 1 / (items
+   that the key gave) over the shared keys, since a rare key says more than one of a form or a menu. An item with the
+   same id comes first. If more than four have the id, it names no article, and counts like any other key.
 
-What this batch remembers is known only as its items are judged. So the index is asked for all items at once, and the
-items of the batch are linked by their keys; judge.c passes over links to items that are not remembered.
+Which items of this batch are remembered is known only as they are judged. So one lookup in the index serves all items,
+and the items of the batch are linked by their keys; the core skips links to items that are not remembered.
 """
 
 import numpy as np
@@ -19,24 +19,24 @@ from stream_dedup import core
 from stream_dedup.index.probe import ITEM_SHIFT, Nearness
 
 MAX_CANDIDATES = core.call("max_candidates")
-"""Candidates that are compared with an item: 12. This bounds the cost of a burst of copies. On the labelled streams 12,
-16 and 24 give the same rates."""
+"""Most candidates that an item is compared with: 12. This bounds the cost of a burst of copies. On the labelled streams
+12, 16 and 24 give the same rates."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def versions_of(signatures: NDArray[np.void]) -> NDArray[np.uint64]:
-    """The names of versions of an id, 64 bits: of the hashes of the ids and the digests of the words. (n,) for (n,).
+    """The names of versions of an id, (n,): 64 bits, made of the hash of the id and the digest of the words.
 
-    The upper half is that of the id, so the same key of the index finds both. A deletion of the id deletes all that
-    have it, a deletion of a version those with its words.
+    The upper half is that of the id, so one key of the index finds both. A deletion of the id deletes all items with
+    it, a deletion of a version those with its words.
     """
     names: NDArray[np.uint64] = signatures["row_id"] ^ (signatures["digest"] * _GOLDEN >> np.uint64(32))
     return names
 
 
 def links_of(keys: NDArray[np.uint32], nearness: Nearness) -> NDArray[np.int32]:
-    """Where the newest earlier item has the same key in the same table, (m, C) int32 for keys (m, C): item << ROW_SHIFT
-    | column, or -1. Raises InputError for 2^19 items or more.
+    """The newest earlier item with the same key in the same table, (m, C) int32 for keys (m, C): item << ROW_SHIFT |
+    column, or -1. Raises InputError for 2^19 items or more.
 
     >>> from stream_dedup.index.probe import nearness_of
     >>> links_of(np.array([[7, 1], [7, 2], [0, 2], [7, 0]], np.uint32), nearness_of([], [0, 1], 0)).tolist()

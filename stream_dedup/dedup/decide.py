@@ -1,27 +1,18 @@
 """Decide a batch, item by item, each against what all items before it left behind; rule.py decides a single pair.
 
-In: a prepared batch, its times, what the Deduplicator remembers, and the earlier batches that are judged, but not yet
-final. Out: for each item its `OUTCOME`, with the candidate that decided it; what to remember and forget. findings.py
-makes verdicts of the outcomes. core/judge.c asks an item these questions, in `judge_item`:
+core/judge.c asks an item the questions, in `judge_item`, and says how one text under two headlines gets its verdict.
+`decide` gathers what it needs: the prepared batch, the times of its items, what the Deduplicator remembers, and the
+earlier batches that are judged, but not yet final. It returns an `OUTCOME` for each item, with the candidate that
+decided it, and what to remember and forget. findings.py makes verdicts of the outcomes.
 
-1. If an original has the item's id and words, the item is a redelivery: a duplicate.
-2. If a candidate has the same words, headline included, and it is no new event, the item is a duplicate.
-3. If the item has nothing new for a reader of a candidate, it is a duplicate of the one that it lacks least of.
-4. If a candidate is an earlier version of it, the item is an update (`policy.updates`): of that one; else, if a
-   candidate is the same article, of the one that most likely is.
-5. Otherwise the item is another article.
-
-An item of a preferred source that is held back by this is an update instead, unless its article has come from its own
-source or from a preferred one (`has_come`).
-
-An earlier **version** has the same id, and the same source or a text that is the same article. Ids of two sources may
-be equal by chance, or by malice: such an item is a candidate like any other. With `policy.updates = "forward"`
-questions 2 and 3 are not asked of a new version.
+An earlier **version** has the same id, and the same source or a text that is the same article. Two sources may have
+equal ids by chance, or by malice: such an item is a candidate like any other. With `policy.updates = "forward"` a new
+version is let through even if it says nothing new.
 
 The fate of an item decides what later ones find: what the index remembers, which passages recur. So the loop is
 sequential, and `remember` in judge.c is all that an item leaves behind. A new version that is let through deletes the
-version that it replaces, and a tombstone every original with its id, because it names nothing else, whatever their
-times.
+version that it replaces. A tombstone deletes every original with its id, whatever their times, because it names nothing
+else.
 
 The originals of batches that are not yet final come first, as if they were earlier items of this batch: settled ones.
 So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
@@ -39,11 +30,12 @@ from stream_dedup.dedup.additions import CoreTexts, news_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
 from stream_dedup.dedup.candidates import bounds_of, links_of, versions_of
-from stream_dedup.dedup.clocks import Arrivals, BatchTimes, Scope, scope_of, sightings
+from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.rule import Thresholds
 from stream_dedup.dedup.similarity import SIMILARITY, Signatures, signatures_of
-from stream_dedup.dedup.sources import PREFER
+from stream_dedup.dedup.source_rules import PREFER
+from stream_dedup.dedup.window import Arrivals, Scope, scope_of, sightings
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore, as_bytes
 from stream_dedup.index.times import ANY_TIME
@@ -55,16 +47,11 @@ has no candidate; PREFERRED: it would be held back, but for its source."""
 SUBJECT = core.record(
     "subject",
     [
-        *(("row_id", "<u8"), ("version", "<u8"), ("time", "<i8"), ("stated", "<i8"), ("elapsed", "<i8")),
-        *(("step", "<i8"), ("index_time", "<i8"), ("window", "<i8", (5,))),
-        *(
-            ("first_word", "<i8"),
-            ("last_word", "<i8"),
-            ("limit", "<i8"),
-            ("seen_at", "<u4"),
-            ("kind", "u1"),
-            ("is_preferred", "?"),
-        ),
+        *((name, "<u8") for name in ("row_id", "version")),
+        *((name, "<i8") for name in ("time", "stated", "elapsed", "step", "index_time")),
+        ("window", "<i8", (5,)),
+        *((name, "<i8") for name in ("first_word", "last_word", "limit")),
+        *(("seen_at", "<u4"), ("kind", "u1"), ("is_preferred", "?")),
     ],
 )
 """An item to judge, or a settled one, of which only row_id, version, step and index_time are known.
@@ -83,7 +70,7 @@ OUTCOME = core.record(
 """What became of an item.
 
 row: of the candidate that decided (row -1-i: item i), if the finding is SAME_ID or later; row_number: the item's own in
-the index, if `is_added`; similar: of that pair; logit: of novelty (NaN: unknown, or not asked); candidates: their
+the index, if `is_added`; similar: of that pair; logit: of novelty, NaN if unknown or not computed; candidates: their
 number."""
 DELETION = core.record("deletion", [("before", "<i8"), ("name", "<u8")])
 """Originals to forget. before: the deletion comes before this addition; name: an id or a version."""
@@ -121,7 +108,7 @@ class Decided(NamedTuple):
 
     outcomes: (n,) OUTCOME, in whose rows items are counted from the first of the earlier batches; signatures: (n,) with
     effective times; originals: (c,) signatures of the candidates that decided; deletions: DELETION; texts: of the
-    items, None if novelty is not asked.
+    items, None if novelty is not computed.
     """
 
     outcomes: NDArray[np.void]
@@ -155,7 +142,7 @@ def decide(
     keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     scope = scope_of(times, arrivals)
     subjects = _subjects(ready, times, scope, signatures, memory)
-    # The index is asked for all items at once; which items of the batch it will remember shows as they are judged.
+    # One lookup for all items. Which items of the batch will be remembered shows as they are judged.
     found, links = index.find(keys[settled:], scope.windows), links_of(keys, index.nearness)
     bounds, words = bounds_of(found.words, len(ready.subjects)), found.words
     subjects["first_word"][settled:], subjects["last_word"][settled:] = bounds[:-1], bounds[1:]
@@ -179,16 +166,17 @@ def decide(
     )  # fmt: skip
     news = news_of(prints, _marked(ready, is_compared), (memory.boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
-    log, j = log_for(passages + sum(len(delta.passages) for delta in earlier)), settled
+    log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), settled
     try:
         for delta in earlier:
             count_passages(memory.boilerplate, delta, arrivals.window, log)
-        while (j := core.call("judge_items", core.arena(), batch, news, rule, log, j)) < len(subjects):
+        while (item := core.call("judge_items", core.arena(), batch, news, rule, log, item)) < len(subjects):
             # This batch has deleted rows of a key that has more.
-            subjects["limit"][j] *= 2
-            more = index.find(keys[j : j + 1], scope.windows[j - settled : j - settled + 1], int(subjects["limit"][j]))
-            words = np.concatenate([words, more.words])
-            subjects["first_word"][j], subjects["last_word"][j] = len(words) - len(more.words), len(words)
+            subjects["limit"][item] *= 2
+            window = scope.windows[item - settled : item - settled + 1]
+            more = index.find(keys[item : item + 1], window, int(subjects["limit"][item])).words
+            words = np.concatenate([words, more])
+            subjects["first_word"][item], subjects["last_word"][item] = len(words) - len(more), len(words)
             batch.set(words=words, word_count=len(words))
     finally:
         memory.boilerplate.undo(log)

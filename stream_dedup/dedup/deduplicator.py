@@ -1,24 +1,24 @@
-"""The core of the package: `Deduplicator` holds what is remembered; its calls judge, apply, confirm and restore.
+"""The core of the package: a `Deduplicator` remembers the originals; its calls judge, apply, confirm and restore.
 
 `judge(items)` returns a `Batch`: the verdicts, and a `Delta` with the changes to the index. It changes nothing.
 `apply(batch)` updates the index, in one of two ways:
 
-- A caller that first makes the verdicts durable applies the batch afterwards.
-- A caller that judges the next batch meanwhile, as the worker does, applies it as pending: later items are judged as if
-  they stood behind it in one batch, but the index does not have it. `confirm` adds the oldest pending batch to the
-  index once it is durable; after a failure, `rollback` drops all pending batches, and there is nothing else to undo.
-  So no verdict ever depends on a batch that was lost.
+- A caller that makes the verdicts durable first applies the batch afterwards.
+- A caller that judges the next batch meanwhile, as the worker does, applies the batch as pending: later items are
+  judged as if they followed in the same batch, but the index does not have it yet. `confirm` adds the oldest pending
+  batch to the index once it is durable. After a failure `rollback` drops all pending batches; nothing else must be
+  undone. So no verdict ever depends on a batch that was lost.
 
 `restore(delta)` applies a delta from the changelog. A batch is judged in four steps:
 
-1. clocks.py chooses the time that counts for each item, since no date is trusted alone, and says where its window ends.
+1. clocks.py chooses each item's effective time, since no date is trusted alone; window.py says where its window ends.
 2. candidates.py finds the earlier items within that window that share a key of any view (or the id) with each item.
-3. decide.py judges the items in order, each against what all items before it left behind. For each candidate it asks
-   how similar the fingerprints are (similarity.py), what the item has that the candidate lacks (core/novelty.c), and
-   rule.py: how likely has it something new, and is it the same article?
-4. findings.py makes the verdicts; the changes to the index are collected here.
+3. decide.py judges the items in order, each against all that the items before it have changed. For each candidate it
+   measures how similar the fingerprints are (similarity.py) and what the item has that the candidate lacks
+   (core/novelty.c); rule.py estimates the novelty, and whether both are the same article.
+4. findings.py makes the verdicts. The changes to the index are collected here.
 
-So nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
+Nothing depends on where a batch begins: the same items in the same order get the same verdicts and evidence.
 """
 
 import threading
@@ -35,12 +35,13 @@ from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare, s
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import versions_of
-from stream_dedup.dedup.clocks import FAR_FUTURE, START, Arrivals, BatchTimes, Clocks
-from stream_dedup.dedup.decide import DIFFERENT, NEW, Decided, Memory, count_passages, decide
+from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
+from stream_dedup.dedup.decide import DELETION, DIFFERENT, NEW, Decided, Memory, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.rule import thresholds
-from stream_dedup.dedup.sources import SourceRules
+from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.window import Arrivals, first_held, may_be_held
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
 from stream_dedup.fingerprint.fingerprint import Fingerprinter, key_of
 from stream_dedup.fingerprint.scheme import Scheme
@@ -51,18 +52,17 @@ from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 
-# Expiry scans all rows; 64 times per window keep memory within 2 % of what the window needs.
+# Expiry scans all rows. 64 times per window keep memory within 2 % of what the window needs.
 _EXPIRIES_PER_WINDOW = 64
 _NO_LIMIT = 2**31 - 1
-_DELETION = np.dtype([("before", "<i8"), ("row_id", "<u8")])  # as FORGOTTEN, but `before` is a row number
 
 
 class Deduplicator:
     """Decides which items are near-duplicates of earlier ones.
 
-    Each original within the window takes a signature, its id, and 8 bytes per table. For one thread at a time: a call
-    beside that of another thread raises UsageError. `prepare` is free, and so are the properties and `len`, which
-    metrics read. Use it in a `with` statement, or call `close`.
+    Each original within the window takes a signature, its id, and 8 bytes per table. For one thread at a time: a second
+    call at the same time raises UsageError. Any thread may call `prepare` and `len` and read the properties, as metrics
+    do. Use it in a `with` statement, or call `close`.
 
     >>> text = "The bridge over the Elm opened on Monday after two years of work, the mayor said."
     >>> with Deduplicator() as dedup:
@@ -96,18 +96,18 @@ class Deduplicator:
         self.boilerplate = Boilerplate()
         self._window = self.settings.window.length_ms
         self.max_originals = most_originals(self.settings, self.scheme)
-        """Most originals remembered: `window.max_originals`, or what `worker.memory` has room for."""
+        """Most originals to remember: `window.max_originals`, or as many as fit into `worker.memory`."""
         self.evicted = 0
-        """Originals forgotten within the window because there were more than that."""
+        """Originals forgotten within the window because there were more."""
         self._clocks = Clocks(self._window)
         self._arrivals = Arrivals(self._window)
-        self._deletions: list[NDArray[np.void]] = []  # of restored blocks, _DELETION each, not yet done
+        self._deletions: list[NDArray[np.void]] = []  # not done yet, DELETION each; `before` is a row number
         self._expired_at = 0
         self._pending: deque[Delta] = deque()  # oldest first
 
     @property
     def scheme_id(self) -> int:
-        """Id of the fingerprint scheme; every changelog block contains it."""
+        """The id of the fingerprint scheme, which every changelog block contains."""
         return self.scheme.id
 
     @property
@@ -117,17 +117,16 @@ class Deduplicator:
 
     @property
     def elapsed(self) -> int:
-        """Event time elapsed on the watermark, ms; a leap counts as a quarter of a window (clocks.py)."""
+        """The event time elapsed on the watermark, ms; a leap counts as a quarter of a window (clocks.py)."""
         return self._clocks.elapsed
 
     def may_hold(self, newest: float, elapsed: int) -> bool:
-        """Whether rows that arrived by `elapsed` (ms on the watermark), none with a time after `newest`, may count."""
-        horizon = self._clocks.watermark - self._window
-        return newest >= horizon or self._arrivals.is_recent(elapsed, self._clocks.elapsed)
+        """Whether rows that arrived by `elapsed`, with times of at most `newest`, may still count; both ms."""
+        return may_be_held(newest, elapsed, self._clocks.watermark, self._clocks.elapsed, self._arrivals)
 
     def __len__(self) -> int:
-        """Rows in memory and pending, including those that expired since the last clean-up. Any thread may ask."""
-        return len(self.rows) + sum(map(len, tuple(self._pending)))  # a copy: the owner may add or drop one meanwhile
+        """Rows in memory and pending, with those that have expired since the last clean-up."""
+        return len(self.rows) + sum(map(len, tuple(self._pending)))  # a copy, since the owner may change it meanwhile
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +140,7 @@ class Deduplicator:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Refuse a second thread, at once: waiting would hide that verdicts depend on which thread comes first."""
+        """Refuse a second thread at once. To wait would hide that verdicts depend on which thread comes first."""
         if not self._lock.acquire(blocking=False):
             raise UsageError(
                 "another thread is using this Deduplicator; only `prepare` may run beside other calls. Hold a lock "
@@ -157,8 +156,8 @@ class Deduplicator:
     def prepare(self, items: Sequence[Item | Tombstone | BadItem]) -> Prepared:
         """Fingerprint the items: the part of `judge` that depends on the items alone, and most of its work.
 
-        Any thread may call it at any time, so the next batch is fingerprinted while this one is judged, sent and
-        committed. It mostly runs without the interpreter lock. O(bytes).
+        Any thread may call it at any time, so the next batch can be fingerprinted while this one is judged, sent and
+        committed. It runs mostly without the interpreter lock. O(bytes).
 
         >>> dedup = Deduplicator()
         >>> item = Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "post.example", 0)
@@ -178,11 +177,11 @@ class Deduplicator:
     ) -> Batch:
         """Return the verdicts of the items, in order, and the changes to the index; change nothing.
 
-        `items` may be the result of `prepare`, by a Deduplicator of the same settings; it can be judged repeatedly.
+        `items` may be the result of `prepare` of a Deduplicator with the same settings; it can be judged repeatedly.
 
-        An item without an event time (negative), with one after `latest` (ms), or with one far from the others of its
-        partition gets the current time of its partition instead. `one_clock`: treat all partitions as one, because
-        times are not in order within them.
+        An item gets the current time of its partition if its own event time is missing (negative), after `latest` (ms),
+        or far from the others of its partition. `one_clock`: treat all partitions as one, because times are not in
+        order within them.
         """
         ready = items if isinstance(items, Prepared) else self.prepare(items)
         with self._alone():
@@ -210,9 +209,9 @@ class Deduplicator:
     # -- apply -------------------------------------------------------------------------------------------
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
-        """Add a judged batch to the index; call it once per batch. Without `pending`, its verdicts must be durable.
+        """Add a judged batch to the index, whose verdicts are durable. Call it once per batch.
 
-        With `pending`, they need not be durable yet: the batch waits beside the index, and counts for the next one.
+        With `pending` they need not be durable yet: the batch waits beside the index, and counts for the next one.
         Raises UsageError without `pending` while other batches are pending.
         """
         with self._alone():
@@ -223,7 +222,7 @@ class Deduplicator:
                 self._finish(batch.delta)
 
     def confirm(self) -> None:
-        """Add the oldest pending batch to the index: its verdicts are durable now."""
+        """Add the oldest pending batch to the index, whose verdicts are durable now."""
         with self._alone():
             self._finish(self._pending.popleft())
 
@@ -240,9 +239,9 @@ class Deduplicator:
     def restore(self, delta: Delta) -> None:
         """Apply a delta from the changelog. Deltas must come in the order in which they were made.
 
-        Sorting and deletions are deferred to the next `judge` or `catch_up`: done block by block they would take
-        half of a restore. Raises UsageError while a batch is pending, and CorruptBlock for another number of keys or
-        arrivals and for impossible times, before anything is added.
+        Sorting and deletions wait for the next `judge` or `catch_up`: block by block they would take half of a restore.
+        Raises UsageError while a batch is pending, and CorruptBlock for a wrong number of keys or arrivals and for
+        impossible times, before anything is added.
         """
         with self._alone():
             self._require_none_pending("restore")
@@ -261,27 +260,27 @@ class Deduplicator:
     def forget(self, item_id: str) -> bool:
         """Forget all originals with this id, so that their next copy is let through; return whether any was known.
 
-        It is for an item that should not have been let through, and that nothing withdraws by a `Tombstone`. A caller
-        that keeps a changelog judges a tombstone in its place, because the changelog learns nothing of this call.
-        Raises UsageError while a batch is pending.
+        It is for an item that should not have been let through, and that no `Tombstone` withdraws. A caller with a
+        changelog judges a tombstone instead, because this call does not reach the changelog. Raises UsageError while a
+        batch is pending.
         """
         with self._alone():
             self._require_none_pending("forget")
             self._forget()
-            row_id = self.scheme.identity(item_id)
-            self._deletions.append(np.array([(self.rows.next_row, row_id)], _DELETION))
+            self._deletions.append(np.array([(self.rows.next_row, self.scheme.identity(item_id))], DELETION))
             return self._forget() > 0
 
     def export(self, rows: int) -> Iterator[Delta]:
         """Export the whole index as deltas of at most `rows` rows, to `restore` into a new Deduplicator.
 
-        If `Boilerplate.entries` are restored, too, every later verdict is the same. Dead rows that still count towards
-        `window.max_originals` have no keys. Do not use the Deduplicator while iterating. O(bytes); needs 4 bytes per
-        row and table meanwhile. Raises UsageError while a batch is pending.
+        If `Boilerplate.entries` are copied, too, every later verdict is the same. Dead rows that still count towards
+        `window.max_originals` have no keys. Do not use the Deduplicator while iterating. O(bytes), and 4 bytes per row
+        and table meanwhile. Raises UsageError while a batch is pending.
         """
         self._require_none_pending("export")
         self.catch_up()
         first, keys, times = self.index.export()
+        nothing = np.zeros(0, FORGOTTEN_ORIGINAL)
         for start in range(0, len(keys), rows):
             chunk = slice(start, start + rows)
             chunk_rows = first + np.arange(start, min(start + rows, len(keys)))
@@ -289,30 +288,16 @@ class Deduplicator:
             arrivals["elapsed"] = self._arrivals.before_or_at(chunk_rows)
             # Without a trusted time, a dead row is freed as soon as it is no longer recent, and so are those before it.
             arrivals["doubted"] = (times[chunk] == ANY_TIME) | (times[chunk] == FORGOTTEN)
-            bodies = self.rows.bodies(chunk_rows) if self.scheme.is_exact else []
+            bodies = list(self.rows.bodies(chunk_rows)) if self.scheme.is_exact else []
             names = [self.rows.name(row) for row in chunk_rows.tolist()]
-            yield Delta(
-                self.rows.take(chunk_rows),
-                keys[chunk],
-                [name for name, _ in names],
-                np.zeros(0, FORGOTTEN_ORIGINAL),
-                START,
-                list(bodies),
-                arrivals=arrivals,
-                stories=stories_of(names),
-            )
-        yield Delta(
-            np.zeros(0, self.scheme.signature_dtype),
-            np.zeros((0, self.scheme.key_columns), np.uint32),
-            [],
-            np.zeros(0, FORGOTTEN_ORIGINAL),
-            self._clocks.watermark,
-            clocks=self._clocks.states,
-            elapsed=self._clocks.elapsed,
-        )
+            ids, stories, signatures = [name for name, _ in names], stories_of(names), self.rows.take(chunk_rows)
+            yield Delta(signatures, keys[chunk], ids, nothing, START, bodies, arrivals=arrivals, stories=stories)
+        signatures, no_keys = np.zeros(0, self.scheme.signature_dtype), np.zeros((0, keys.shape[1]), np.uint32)
+        clocks = self._clocks
+        yield Delta(signatures, no_keys, [], nothing, clocks.watermark, clocks=clocks.states, elapsed=clocks.elapsed)
 
     def catch_up(self) -> None:
-        """Do now the work that `restore` deferred, so that the next `judge` need not."""
+        """Do the work that `restore` has deferred, so that the next `judge` need not."""
         with self._alone():
             self._forget()
             self.index.catch_up()
@@ -325,7 +310,7 @@ class Deduplicator:
         count_passages(self.boilerplate, delta, self._window)
         self._clocks.set(delta.clocks, delta.watermark, delta.elapsed)
         if len(delta.forgotten):
-            deletions = delta.forgotten.astype(_DELETION)
+            deletions = delta.forgotten.astype(DELETION)
             deletions["before"] += first
             self._deletions.append(deletions)
 
@@ -334,13 +319,13 @@ class Deduplicator:
             raise UsageError(f"{operation}: {len(self._pending)} pending batches; confirm them or roll back first")
 
     def _expire_and_evict(self) -> None:
-        """Free the rows that no later item can be compared with. Lookups do not depend on when this happens."""
+        """Free the rows that no later item can be compared with. Look-ups do not depend on when this happens."""
         elapsed = self._clocks.elapsed
         if elapsed - self._expired_at > self._window // _EXPIRIES_PER_WINDOW:
             self._expired_at = elapsed
             self._arrivals.forget(elapsed)
-            recent = min(int(self._arrivals.first_recent(np.array([elapsed]))[0]), self.rows.next_row)
-            self.rows.trim(self.index.expire(self._clocks.watermark - self._window, recent))
+            earliest, recent = first_held(self._clocks.watermark, elapsed, self._arrivals)
+            self.rows.trim(self.index.expire(earliest, min(recent, self.rows.next_row)))
         evicted = self.rows.next_row - self.max_originals - self.index.first_row
         if evicted > 0:
             self.evicted += evicted
@@ -354,12 +339,12 @@ class Deduplicator:
         deletions = np.concatenate(self._deletions)
         self._deletions.clear()
         keys = np.zeros((len(deletions), self.scheme.key_columns), np.uint32)
-        keys[:, -1] = key_of(deletions["row_id"])
+        keys[:, -1] = key_of(deletions["name"])
         for start in range(0, len(keys), MAX_ITEMS):
-            part, asked = deletions[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
-            deletion, rows = self.index.lookup(asked, np.full(len(asked), FORGOTTEN), limit=_NO_LIMIT)
-            found, gone = self.rows.take(rows), part["row_id"][deletion]
-            is_meant = (found["row_id"] == gone) | (versions_of(found) == gone)
+            part, request = deletions[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
+            deletion, rows = self.index.lookup(request, np.full(len(request), FORGOTTEN), limit=_NO_LIMIT)
+            known, name = self.rows.take(rows), part["name"][deletion]
+            is_meant = (known["row_id"] == name) | (versions_of(known) == name)
             for row in rows[is_meant & (rows < part["before"][deletion])].tolist():
                 self.index.forget(row)
                 count += 1
@@ -370,16 +355,14 @@ def _delta_of(
     ready: Prepared, decided: Decided, verdicts: Sequence[Verdict | None], times: BatchTimes, clocks: Clocks
 ) -> Delta:
     """Collect the changes of a batch to the index. verdicts: of its subjects; clocks: as they were before it."""
-    added = np.flatnonzero(decided.outcomes["is_added"])
-    names = ((one.id, one.story) for j in added.tolist() if (one := verdicts[j]))
-    deletions = np.empty(len(decided.deletions), FORGOTTEN_ORIGINAL)
-    deletions["before"], deletions["row_id"] = decided.deletions["before"], decided.deletions["name"]
+    added, prints = np.flatnonzero(decided.outcomes["is_added"]), ready.prints
+    names = [(one.id, one.story) for j in added.tolist() if (one := verdicts[j])]
     arrivals = np.zeros(len(added), ARRIVAL)
     arrivals["watermark"], arrivals["elapsed"] = times.watermarks[added], times.elapsed[added]
     arrivals["doubted"] = times.is_doubted[added]
     counts, hashes = np.zeros(len(added), np.int64), np.zeros(0, np.uint32)
-    if (texts := ready.prints.texts) is not None:
-        # The passages of those that are articles of their own, no updates.
+    if (texts := prints.texts) is not None:
+        # The passages of separate articles, not of updates.
         first, last = texts.firsts[added, 0], texts.lasts[added, 0]
         findings = decided.outcomes["finding"][added]
         is_another = (findings == NEW) | (findings == DIFFERENT)
@@ -391,11 +374,11 @@ def _delta_of(
         watermark, elapsed = int(times.watermarks[-1]), int(times.elapsed[-1])
     return Delta(
         decided.signatures.take(added),
-        ready.prints.keys.take(added, axis=0),
-        [ready.subjects[j].id for j in added.tolist()],
-        deletions,
+        prints.keys.take(added, axis=0),
+        [name for name, _ in names],
+        decided.deletions.astype(FORGOTTEN_ORIGINAL),
         watermark,
-        [ready.prints.bodies[j] for j in added.tolist()] if ready.prints.bodies else [],
+        [prints.bodies[j] for j in added.tolist()] if prints.bodies else [],
         hashes,
         counts.astype(np.uint8),
         arrivals,

@@ -1,7 +1,4 @@
-"""Say in verdicts what was found about the items of a batch.
-
-In: a batch that decide.py has judged. Out: a `Verdict` of each item, with its evidence. Nothing is decided here.
-"""
+"""Make a `Verdict`, with its evidence, of each outcome of decide.py. Nothing is decided here."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -25,18 +22,18 @@ from stream_dedup.dedup.decide import (
     Decided,
 )
 from stream_dedup.dedup.rule import probability, strongest
-from stream_dedup.dedup.sources import IGNORE, PASS, PREFER, REASONS
+from stream_dedup.dedup.source_rules import IGNORE, PASS, PREFER, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.settings import PolicySettings
 
-# A body is a cut of a longer one if that contains this share of it: 17 of 24 pairs that readers called cuts, and 28 of
-# 183 copies, inside boilerplate. Longer: by this ratio.
+# A body is a cut of a longer one that contains this share of it: so are 17 of 24 pairs that readers called cuts, and 28
+# of 183 copies, which stand inside boilerplate. It is longer by this ratio.
 _CUT, _CUT_RATIO = 0.75, 4 / 3
 _CUTS = (None, "longer", "shorter")
 
 
 class Ruling(NamedTuple):
-    """What a verdict says of a finding. stage: None stands for the view in which the two are most alike."""
+    """What a verdict says of a finding. stage: None stands for the most similar view."""
 
     kind: Kind
     stage: Stage | None
@@ -44,7 +41,7 @@ class Ruling(NamedTuple):
     reason: str = ""
 
 
-# What becomes of an item that a candidate settles.
+# The ruling on an item that a candidate settles.
 _RULINGS = {
     SAME_ID: Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
     SAME_TEXT: Ruling(Kind.DUPLICATE, Stage.EXACT, False),
@@ -71,11 +68,11 @@ def verdicts_of(
 ) -> list[Verdict | None]:
     """Return a verdict per subject (None for an empty one). O(items).
 
-    settled: of the settled items; name_of: returns that of a row of the index.
+    settled: the names of the settled items; name_of: returns the name of a row of the index.
     """
     items, texts, originals = ready.subjects, decided.texts, decided.originals
     names, rulings = [*settled], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
-    unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # a member of an enum takes 100 ns to look up
+    unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # it takes 100 ns to look up a member of an enum
     parts = _verdict_parts(decided) if len(originals) else iter(())
     verdicts: list[Verdict | None] = []
     findings = decided.outcomes["finding"].tolist()
@@ -116,37 +113,37 @@ def verdicts_of(
 
 def _verdict_parts(decided: Decided) -> Iterator[Any]:
     """For each item that a candidate settled: its number among these; row, time, partition and offset of the candidate;
-    and parts of the verdict.
+    stage and evidence.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """
     is_settled, originals = decided.outcomes["finding"] > NEW, decided.originals
     outcomes, size = decided.outcomes[is_settled], decided.signatures["body_size"][is_settled]
-    s, of_original = outcomes["similar"], originals["body_size"]
-    is_cut = s["containment"] >= _CUT
+    pairs, of_original = outcomes["similar"], originals["body_size"]
+    is_cut = pairs["containment"] >= _CUT
     is_cut &= np.maximum(size, of_original) >= _CUT_RATIO * np.minimum(size, of_original)
     cuts = np.where(is_cut, np.where(size > of_original, 1, 2), 0)
     with np.errstate(invalid="ignore"):
-        new_words = np.minimum(s["new_words"], s["words"])  # a filter estimates, and may estimate more
-        share = new_words / np.maximum(s["words"], 1)
+        new_words = np.minimum(pairs["new_words"], pairs["words"])  # a filter may estimate more than there are
+        share = new_words / np.maximum(pairs["words"], 1)
     evidence = map(
         Evidence,
-        _or_none(s["body"]),
-        _or_none(s["containment"]),
-        _or_none(s["headline"]),
-        _or_none(s["article_coverage"]),
-        s["same_source"].tolist(),
+        _or_none(pairs["body"]),
+        _or_none(pairs["containment"]),
+        _or_none(pairs["headline"]),
+        _or_none(pairs["covered"]),
+        pairs["same_source"].tolist(),
         map(_CUTS.__getitem__, cuts.tolist()),
         outcomes["candidates"].tolist(),
-        (None if bits is None else int(bits) for bits in _or_none(s["distance"])),
+        (None if bits is None else int(bits) for bits in _or_none(pairs["distance"])),
         _or_none(probability(outcomes["logit"])),
         _or_none(new_words),
         _or_none(share),
-        (None if count is None else round(count) for count in _or_none(s["new_numbers"])),
+        (None if count is None else round(count) for count in _or_none(pairs["new_numbers"])),
     )
     places = (originals[name].tolist() for name in ("time", "partition", "offset"))
     numbers = range(len(outcomes))
-    return zip(numbers, outcomes["row"].tolist(), *places, strongest(s), evidence, strict=True)
+    return zip(numbers, outcomes["row"].tolist(), *places, strongest(pairs), evidence, strict=True)
 
 
 def _or_none(values: NDArray[np.floating[Any]]) -> list[float | None]:

@@ -1,9 +1,8 @@
 """Align two texts: the passages that both contain, those in only one of them, and the edit distances.
 
-In: two strings. Out: a `Comparison`, for people who check a decision: similarities say how much two texts share, this
-shows what differs. It takes no part in the decision. Words are split and normalised as for the fingerprint: case,
-full-width forms, joiners and forms of one letter do not count; Chinese, Japanese and Thai are compared by character.
-Pure, in bounded time.
+A `Comparison` is for people who check a decision: similarities say how much two texts share, this shows what differs.
+It takes no part in the decision. Words are split and normalised as for the fingerprint: case, full-width forms, joiners
+and forms of one letter do not count; Chinese, Japanese and Thai are compared by character. Pure, in bounded time.
 """
 
 from collections.abc import Iterator
@@ -17,19 +16,14 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
 from stream_dedup.core import call
-from stream_dedup.fingerprint.characters import (
-    IGNORED,
-    TABLE_SIZE,
-    character_classes,
-    fold,
-)
+from stream_dedup.fingerprint.characters import IGNORED, TABLE_SIZE, character_classes, fold
 
-# Most words to align, which is quadratic: a bit per pair of words, 50 MB, .1 s. Longer items are extraction errors.
+# Most words to align. It takes a bit per pair of words: 50 MB, .1 s. Longer items are extraction errors.
 _WORDS = 20_000
-# The same for characters: .3 s.
+# Most characters: .3 s.
 _CHARACTERS = 100_000
 # Fewest words of a common passage between larger differences. The longest common subsequence of two unrelated texts
-# consists of "of the" and the like, which would only split the differences.
+# consists of "of the" and the like, which would split the differences.
 _MIN_COMMON = 3
 
 
@@ -43,7 +37,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A run of words as written in each text ("" if missing), up to the next word; `where`: which texts contain it."""
+    """A run of words as written in each text ("" if absent), up to the next word; `where`: which texts contain it."""
 
     where: Side
     words: int
@@ -55,8 +49,8 @@ class Passage:
 class Comparison:
     """The passages of two texts in reading order, and the edits that turn the first into the second.
 
-    The `first` of all passages, joined, are the first text, unless it has no words or was cut; likewise `second`. The
-    shares are 1 - edits / length of the longer text; None if both texts are empty.
+    The `first` of all passages, joined, are the first text, unless it has no words or was cut; the same holds for
+    `second`. The shares are 1 - edits / length of the longer text; None if both texts are empty.
     """
 
     passages: list[Passage]
@@ -92,7 +86,7 @@ def compare_texts(first: str, second: str) -> Comparison:
 
 
 class _Words:
-    """The words of a text: their keys for comparison, and where each starts."""
+    """The words of a text: their keys for comparison, and their starts."""
 
     def __init__(self, text: str) -> None:
         spans = word_spans(text)
@@ -108,7 +102,7 @@ class _Words:
 
 
 def word_spans(text: str) -> NDArray[np.int64]:
-    """Start and end of each word, or each character in scripts without spaces, split as for the fingerprint: (n, 2).
+    """The start and end of each word, or character in scripts without spaces, split as for the fingerprint: (n, 2).
 
     >>> text = "Don't, 新闻!"
     >>> [text[i:j] for i, j in word_spans(text)]

@@ -1,25 +1,24 @@
-"""The rule for one pair of items, two models: anything new? the same article? decide.py asks it.
+"""The rule for one pair of items. Two models answer: is anything new? is it the same article? decide.py applies it.
 
-In: `SIMILARITY` records of pairs. Out: log-odds. The core computes them (core/rule.c, a line for each feature), with
-the names, weights and thresholds of this module. Every number comes from pages that people read, and from articles that
-were changed on purpose.
+A pair is a `SIMILARITY` record; an answer is a log-odds. The core computes it (core/rule.c, a line per feature) from
+the names, weights and constants of this module. Every number was fitted to pairs that people read, and to articles that
+were edited on purpose.
 
 **Is anything new?** Would a reader of the earlier item miss something if the new one were never shown? `novelty_logit`
-estimates how likely that is, from what the new item's article has that the earlier one lacks (words, sentences,
-figures, words of the headline that its text proves), from what it has lost, from what the two have in common, and from
-how clean both pages are. An item is held back if its novelty against any candidate is below `decision.novelty`.
+estimates the probability from what the article of the new item has and the earlier one lacks (words, sentences,
+figures, words of the headline that its text confirms), from what it lost, from what the two share, and from how clean
+both pages are. An item is held back if its novelty against any candidate is below `decision.novelty`.
 
-Boosted trees answer it (trees.py), because a straight line pays for each kind of news with repeats: a new figure means
-little in a page full of new words, and much in one that is the same otherwise. More words, sentences or figures that
-are new never lower the novelty: the trees are monotone in them.
+The model is boosted trees (trees.py). A linear model pays for each kind of news with repeats: a new figure means little
+in a page full of new words, and much in a page that is otherwise the same. More new words, sentences or figures never
+lower the novelty, because the trees are monotone in them.
 
-**Is it the same article?** `kinship_logit` names an item that is let through: `update`, or `unique`.
+**Is it the same article?** `kinship_logit` names an item that is let through: `update` or `unique`.
 
-An item with the very same words is held back before (`is_repeat`). The families without prose (SimHash, given), and
-`decision.rule = "jaccard"`, know plain similarity only (`is_alike`): the Hamming distance or the Jaccard of the bodies.
+An item with exactly the same words is held back before (`is_repeat`). The families without words (SimHash, given) and
+`decision.rule = "jaccard"` use plain similarity alone (`is_alike`): the Hamming distance or the Jaccard of the bodies.
 
-Sources: gradient boosting, Friedman 2001, with monotone constraints; ridge logistic regression, Hoerl, Kennard 1970; le
-Cessie, van Houwelingen 1992. Fitted by tests/labels/fit.py.
+Sources: gradient boosting, Friedman 2001, with monotone constraints. Fitted by tests/labels/fit.py.
 """
 
 import math
@@ -38,38 +37,35 @@ from stream_dedup.settings import DecisionSettings
 from stream_dedup.settings.judging import NOVELTY_NAMES
 
 NEXT_DAY_HOURS = 16
-"""A text that one site publishes this many hours later is the next bulletin; copies come within 13 hours."""
+"""A text that one site publishes again this many hours later is the next bulletin; copies come within 13 hours."""
 SAME_ARTICLE = 0.0
-"""Least log-odds of the same article."""
-# Log-odds that a new fact has at least: those of `cautious`.
-_FACT_NOVELTY = NOVELTY_NAMES["cautious"]
+"""Lowest log-odds of the same article."""
 _CONSTANTS = {
-    # Jaccard from which readers take headlines for the same, and below which one site's headlines are different.
+    # Headlines: readers call them the same from this Jaccard on, and of one site different below the other.
     **{"same_headline": 0.8, "another_headline": 0.5},
     # Shingles of a short notice: two changed numbers in 40 shingles reduce the Jaccard to .8 or less.
     "shortest": 40,
-    # Longer and shorter than these ratios say no more.
+    # Log ratios of sizes beyond these say no more.
     **{"least_ratio": -1.5, "most_ratio": 2.0},
     # A bulletin comes every day, perhaps in the evening instead of the morning.
     **{"next_day": NEXT_DAY_HOURS, "bulletin_hours": 12},
-    # Figures make up this share of a bulletin's words; in an article of eight words or fewer, any figure.
+    # Share of figures among the words of a bulletin; in an article of eight words or fewer, any figure counts.
     **{"figures": 0.05, "fewest_words": 8},
-    # Texts of which one holds less of the other than this are two articles.
+    # Two texts are two articles if neither contains this share of the other.
     "another_text": 0.4,
-    # A forecast of another day without figures: much of it is worded otherwise, although all its words are known. Of
-    # the labelled pairs beyond both, 62 have something new and 15 do not.
+    # A forecast of another day has no figures, but it is worded differently, although all its words are known. Of the
+    # labelled pairs beyond both limits, 62 have something new and 15 do not.
     **{"same_wording": 0.75, "form_tokens": 300},
-    # Words that a new version has and the earlier one lacks, as an added sentence of known words does: 4.5 or more of
-    # 100 updates of the made-up feed (demo/sample.py). "Read more here", a changed figure and "twenty" for "20" have
-    # three.
+    # Words that a new version adds. An added sentence of known words has 4.5 or more in 100 updates of the made-up feed
+    # (demo/sample.py); "Read more here", a changed figure, and "twenty" for "20" have three.
     "new_to_version": 4,
-    # "A beats B" and "B beats A": the words of headline and text are the same, and their order is not. Of copies under
-    # a headline that is reworded in its own words, whose text is the same, .92 or more are covered.
+    # "A beats B" and "B beats A": headline and text have the same words in another order. A copy under a headline that
+    # is reworded in its own words has the same text: .92 or more of it is covered.
     "same_order": 0.93,
-    # A figure has changed, and nothing else: more new or lost words are boilerplate, in which figures come and go.
+    # A figure has changed, and nothing else. More new or lost words are boilerplate, in which figures come and go.
     **{"few_new": 4, "few_lost": 8, "one_figure": 0.9},
 }
-"""What core/rule.c asks of a pair beside the trees."""
+"""What core/rule.c uses besides the trees."""
 
 
 def logit(share: float) -> float:
@@ -78,17 +74,18 @@ def logit(share: float) -> float:
 
 
 class Feature(NamedTuple):
-    """A feature: its weight in the log-odds, and an explanation for users."""
+    """A feature: its weight in the log-odds, and its meaning for users."""
 
     weight: float
     meaning: str
 
 
-# `python -m tests.labels.fit FOLDER` fits the trees and weights again, and measures what each feature contributes.
-# A change of a feature, tree or weight must increase verdict.RULE_VERSION, which every evidence contains.
+# `python -m tests.labels.fit FOLDER` fits the trees again, and measures what each feature contributes. A changed
+# feature, tree or weight must raise verdict.RULE_VERSION, which every evidence contains. A feature has the name of the
+# field of SIMILARITY that it is, and of the evidence that shows it.
 NOVELTY = {
     "same_source": "one source, which seldom tells a story twice",
-    "headline": "how alike the headlines are",
+    "headline": "how similar the headlines are",
     "covered": "share of its article that the original holds, as far as that is certain",
     "new_sentences": "words in sentences that are new",
     "new_share": "share of its words that the original lacks",
@@ -100,28 +97,18 @@ NOVELTY = {
     "headline_losses": "words of the original's headline that it lacks",
     "headline_figures": "figures of its headline that its text has and the original lacks",
     "new_headline": "words of its headline that the original lacks",
-    "grounded": "how much of their headlines the texts speak of",
+    "grounded": "how much of their headlines the texts mention",
     "larger": "how much longer its page is",
     "spread": "share of its sentences that have a new word",
     "tokens": "words of its article",
     "article_share": "share of its page that is article",
 }
-"""The features of novelty that the trees ask for, and what each means."""
+"""The features of novelty that the trees ask for, and the meaning of each."""
 MONOTONE = (
-    (
-        *(
-            "new_sentences",
-            "new_share",
-            "new_words",
-            "new_numbers",
-            "lost_numbers",
-            "headline_gains",
-            "headline_losses",
-        ),
-        *("headline_figures", "new_headline", "larger"),
-    ),
+    ("new_sentences", "new_share", "new_words", "new_numbers", "lost_numbers", "headline_gains", "headline_losses",
+     "headline_figures", "new_headline", "larger"),
     ("covered", "grounded"),
-)
+)  # fmt: skip
 """Features of which more never lowers, and never raises, the novelty."""
 FIXED = {
     "bulletin": Feature(6.0, "another day's bulletin: figures, a table or a form"),
@@ -129,14 +116,18 @@ FIXED = {
     "reordered": Feature(8.0, "names that have changed places in headline and text"),
     "version": Feature(3.0, "a new version of its id, with a new sentence or a few new words"),
 }
-"""What the trees are not asked. `bulletin`: a list of another day is news to those who need it, although readers of
-labelled pairs call many of them alike. `corrects`: readers of a wrong number must see the right one; no labelled pair
-is a correction, and two articles that differ in one number can have log-odds down to -6. `reordered`: no labelled pair
-is, and four of five real articles whose two names change places are. `version`: an editor who adds a sentence to a
-published article does so for its readers; no labelled pair has one id, and without it nine of ten updates of the
-made-up feed (demo/sample.py), which add one sentence each, would be held back."""
+"""Features with fixed weights, which the trees do not ask for. Labelled pairs hardly show them.
+
+- `bulletin`: a list of another day is news to those who need it, although readers call many such pairs the same.
+- `corrects`: readers of a wrong number must see the right one. No labelled pair is a correction, and two articles that
+  differ in one number can have log-odds down to -6.
+- `reordered`: in four of five real pairs of articles whose two names change places, this is news. No labelled pair is
+  one.
+- `version`: an editor who adds a sentence to a published article does so for its readers. No labelled pair has one id,
+  and without this nine of ten updates of the made-up feed (demo/sample.py), each of one added sentence, would be held
+  back."""
 FACT = "fact"
-"""What raises the novelty to that of `cautious` where `has_fact` holds: there nothing with a new fact is held back."""
+"""What raises the novelty to that of `cautious` where `has_fact` holds: `cautious` holds back no new fact."""
 KINSHIP_MONOTONE = (
     ("headline", "body", "containment", "grounded"),
     ("swapped", "headline_losses", "replaced", "replaced_numbers", "series"),
@@ -144,32 +135,31 @@ KINSHIP_MONOTONE = (
 """Features of which more never lowers, and never raises, the kinship."""
 MEANINGS = NOVELTY | {name: feature.meaning for name, feature in FIXED.items()}
 MEANINGS[FACT] = "a whole sentence or a figure that is new"
-"""What adds to the novelty of a pair, for people; `KINSHIP` says the same of kinship."""
+"""What adds to the novelty of a pair, for people. `KINSHIP` has the same for kinship."""
 TABLE, KINSHIP_TABLE = Path(__file__).with_name("novelty.json"), Path(__file__).with_name("kinship.json")
 KINSHIP = {
     "same_source": "one source",
-    "headline": "how alike the headlines are",
-    "body": "how alike the bodies are",
+    "headline": "how similar the headlines are",
+    "body": "how similar the bodies are",
     "containment": "share of the shorter text that the other holds",
     "swapped": "words swapped in headline and text",
     "headline_losses": "words of the original's headline that it lacks",
-    "grounded": "how much of their headlines the texts speak of",
+    "grounded": "how much of their headlines the texts mention",
     "series": "one source, and another day's item of a series",
-    "replaced": "share of the words that stand in the place of others",
-    "replaced_numbers": "figures that stand in the place of others",
+    "replaced": "share of the words that replace others",
+    "replaced_numbers": "figures that replace others",
     "smaller_size": "length of the shorter text",
     "larger": "how much longer its page is",
 }
-"""The features of kinship. They need signatures only, so `pairs` asks nothing else."""
-FACT_LOGIT = np.float32(logit(_FACT_NOVELTY))
-"""Least log-odds of a new fact."""
-_NOVELTY, _KINSHIP, _FIXED = range(3)  # features, as core.h numbers them
-_NAMES = [*NOVELTY], [*KINSHIP], [*FIXED]
+"""The features of kinship. They need signatures alone, so `pairs` needs no texts."""
+FACT_LOGIT = np.float32(logit(NOVELTY_NAMES["cautious"]))
+"""Lowest log-odds of a new fact."""
+_FEATURES = {"novelty": [*NOVELTY], "kinship": [*KINSHIP], "fixed": [*FIXED]}  # in the order of core.h
 
 
 def _check_names() -> None:
     """Raises ConfigError if the core has other features than this module."""
-    for of, names in enumerate(_NAMES):
+    for of, names in enumerate(_FEATURES.values()):
         buffer = np.zeros(4096, np.uint8)
         found = buffer[: call("feature_names", of, buffer, len(buffer))].tobytes().decode().split(",")[:-1]
         if found != names:
@@ -183,7 +173,7 @@ _check_names()
 
 
 class Thresholds(Struct, name="thresholds"):
-    """The settings of a decision with the trees, weights and constants of the rule, as the core takes them.
+    """The rule as the core takes it: the settings of a decision, the trees, weights and constants.
 
     hold_below: log-odds of `decision.novelty`; is_plain: plain similarity decides alone.
     """
@@ -196,24 +186,24 @@ class Thresholds(Struct, name="thresholds"):
     )
 
 
-def thresholds(d: DecisionSettings, *, has_words: bool) -> Thresholds:
-    """The `Thresholds` of settings. has_words: novelty can be asked, as in the family MinHash."""
+def thresholds(decision: DecisionSettings, *, has_words: bool) -> Thresholds:
+    """The `Thresholds` of settings. has_words: fingerprints have the words that novelty needs, as those of MinHash."""
     return Thresholds(
         novelty=core_trees(novelty_trees(), len(NOVELTY)),
         kinship=core_trees(kinship_trees(), len(KINSHIP)),
         fixed_weights=tuple(feature.weight for feature in FIXED.values()),
-        body=d.body,
-        hold_below=logit(d.threshold),
+        body=decision.body,
+        hold_below=logit(decision.threshold),
         fact=float(FACT_LOGIT),
         same_article=SAME_ARTICLE,
         **_CONSTANTS,
-        is_plain=d.rule == "jaccard" or not has_words,
+        is_plain=decision.rule == "jaccard" or not has_words,
     )
 
 
 @cache
-def _rule() -> Thresholds:
-    """The rule with the settings as they come, for what does not depend on them."""
+def _default_rule() -> Thresholds:
+    """The rule of the default settings, for what does not depend on them."""
     return thresholds(DecisionSettings(), has_words=True)
 
 
@@ -232,10 +222,10 @@ def kinship_trees() -> Trees:
 _VIEWS = Stage.BODY, Stage.HEADLINE, Stage.PROSE
 
 
-def strongest(similar: NDArray[np.void]) -> list[Stage]:
-    """The view in which each pair is most alike, for people; PROSE if none is alike."""
-    views = np.empty(len(similar), np.uint8)
-    call("strongest_views", np.ascontiguousarray(similar), len(similar), _rule(), views)
+def strongest(pairs: NDArray[np.void]) -> list[Stage]:
+    """The most similar view of each pair, for people; PROSE if no view is similar."""
+    views = np.empty(len(pairs), np.uint8)
+    call("strongest_views", np.ascontiguousarray(pairs), len(pairs), _default_rule(), views)
     return [_VIEWS[view] for view in views.tolist()]
 
 
@@ -245,7 +235,7 @@ def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     return share
 
 
-# -- for many pairs ---------------------------------------------------------------------------------------------------
+# -- many pairs -------------------------------------------------------------------------------------------------------
 
 
 JUDGED = record(
@@ -255,46 +245,37 @@ JUDGED = record(
         *((name, "?") for name in ("is_repeat", "is_same", "is_held", "has_fact")),
     ],
 )
-"""What the decision says of a pair alone.
+"""What the rule says of a pair alone.
 
-logit, kinship: log-odds of something new, and of the same article, NaN where not asked; is_repeat: the same words, held
-back before anything else is asked; is_same: the same article; is_held: the new item is held back; has_fact: it has a
-whole sentence, or a figure in the place of another one, that is new."""
+logit, kinship: log-odds of something new, and of the same article; NaN if not computed. is_repeat: the same words, held
+back before any model is used; is_same: the same article; is_held: the new item is held back; has_fact: a whole sentence
+is new, or a figure that replaces another one."""
 
 
-def judge_pairs(similar: NDArray[np.void], t: Thresholds) -> "np.recarray[Any, Any]":
-    """Judge pairs, (pairs,) SIMILARITY, as the stream judges an item with this candidate: (pairs,) JUDGED."""
-    judged = np.empty(len(similar), JUDGED).view(np.recarray)
-    call("judge_pairs", np.ascontiguousarray(similar), len(similar), t, judged)
+def judge_pairs(pairs: NDArray[np.void], rule: Thresholds) -> "np.recarray[Any, Any]":
+    """Judge pairs, (n,) SIMILARITY, as the stream judges an item with this one candidate: (n,) JUDGED."""
+    judged = np.empty(len(pairs), JUDGED).view(np.recarray)
+    call("judge_pairs", np.ascontiguousarray(pairs), len(pairs), rule, judged)
     return judged
 
 
-def columns(similar: NDArray[np.void], of_kinship: bool = False) -> NDArray[np.float32]:
-    """The features of pairs, (pairs, features): those of `NOVELTY`, or of `KINSHIP`, in that order."""
-    return _columns(similar, _KINSHIP if of_kinship else _NOVELTY)
+def columns(pairs: NDArray[np.void], of: str = "novelty") -> NDArray[np.float32]:
+    """The features of pairs, (n, features), of `NOVELTY`, `KINSHIP` or `FIXED` ("fixed": 1 where one holds, else 0)."""
+    values, number = np.empty((len(pairs), len(_FEATURES[of])), np.float32), list(_FEATURES).index(of)
+    call("feature_columns", np.ascontiguousarray(pairs), len(pairs), _default_rule(), number, values)
+    return values
 
 
-def fixed_columns(similar: NDArray[np.void]) -> NDArray[np.float32]:
-    """What no tree is asked, (pairs, features): 1 where a feature of `FIXED` holds, else 0."""
-    return _columns(similar, _FIXED)
-
-
-def _columns(similar: NDArray[np.void], of: int) -> NDArray[np.float32]:
-    found = np.empty((len(similar), len(_NAMES[of])), np.float32)
-    call("feature_columns", np.ascontiguousarray(similar), len(similar), _rule(), of, found)
-    return found
-
-
-def contributions(similar: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
-    """What each feature adds to the novelty (or kinship) of pair p, log-odds; above 0 it speaks for yes."""
-    pair = similar[p : p + 1]
-    values, names = columns(pair, of_kinship)[0], list(KINSHIP if of_kinship else NOVELTY)
-    expected, adds = parts_of(kinship_trees() if of_kinship else novelty_trees(), values)
-    found = dict(zip(names, adds.tolist(), strict=True))
+def contributions(pairs: NDArray[np.void], p: int, of_kinship: bool = False) -> dict[str, float]:
+    """What each feature adds to the novelty (or kinship) of pair p, log-odds; a positive number speaks for yes."""
+    pair = pairs[p : p + 1]
+    names, trees = (KINSHIP, kinship_trees()) if of_kinship else (NOVELTY, novelty_trees())
+    expected, adds = parts_of(trees, columns(pair, "kinship" if of_kinship else "novelty")[0])
+    parts = dict(zip(names, adds.tolist(), strict=True))
     if of_kinship:
-        return found
-    for (name, feature), value in zip(FIXED.items(), fixed_columns(pair)[0].tolist(), strict=True):
-        found[name] = feature.weight * value
-    lacks = float(FACT_LOGIT) - expected - sum(found.values())
-    has_fact = judge_pairs(pair, _rule()).has_fact[0]
-    return found | {FACT: max(lacks, 0.0) if has_fact else 0.0}
+        return parts
+    for (name, feature), value in zip(FIXED.items(), columns(pair, "fixed")[0].tolist(), strict=True):
+        parts[name] = feature.weight * value
+    missing = float(FACT_LOGIT) - expected - sum(parts.values())
+    has_fact = judge_pairs(pair, _default_rule()).has_fact[0]
+    return parts | {FACT: max(missing, 0.0) if has_fact else 0.0}

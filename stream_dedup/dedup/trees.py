@@ -1,11 +1,11 @@
 """Boosted regression trees as a table: their sum for a pair, and what each feature adds to it.
 
-In: the features of a pair. Out: log-odds. A tree asks `DEPTH` questions, each whether one feature exceeds a threshold,
-and ends at a leaf; the log-odds are the sum of the leaves. A full binary tree needs no pointers: the children of node k
-are 2k+1 and 2k+2 (Williams 1964). The table is a file of numbers, read once; nothing in it is code.
+A tree compares one feature with a threshold, `DEPTH` times in a row, and ends at a leaf; the log-odds are the sum of
+the leaves. A full binary tree needs no pointers: the children of node k are 2k+1 and 2k+2 (Williams 1964). The table is
+a file of numbers, read once; nothing in it is code.
 
-What a feature adds is exact: at each question the expectation moves from that of the node to that of the child, and
-the feature asked gets the difference (Saabas 2014). With the expectation of all roots the differences sum to the
+What a feature adds is exact: at each node the expectation moves from that of the node to that of the child, and the
+feature of the node gets the difference (Saabas 2014). The differences and the expectation of all roots sum to the
 log-odds.
 
 Source: Friedman, "Greedy function approximation: a gradient boosting machine", 2001.
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from stream_dedup.core import INT64, POINTER, Struct
 
 DEPTH = 4
-"""Questions of a tree. With three, the same number of trees repeats .02 more at the same missed."""
+"""Comparisons of a tree. With three, the same number of trees repeats .02 more at the same missed."""
 
-_AT_ONCE = 6  # the core walks as many trees at once
+_AT_ONCE = 6  # trees that the core walks together
 
 
 class Trees(NamedTuple):
-    """T trees. features: (T, 15) uint8, the feature that each node asks for; thresholds: float32, of the same shape: a
-    greater value goes to the right; values: (T, 31) float32, the expected log-odds at each node, the leaves last.
+    """T trees. features: (T, 15) uint8, the feature of each node; thresholds: (T, 15) float32, a greater value goes to
+    the right; values: (T, 31) float32, the expected log-odds at each node, the leaves last.
     """
 
     features: NDArray[np.uint8]
@@ -37,16 +37,16 @@ class Trees(NamedTuple):
 
 
 def read_trees(path: Path, names: list[str]) -> Trees:
-    """Read a table that `tests/labels/fit.py` wrote. Raises ValueError if it asks for other features than `names`."""
-    found = msgspec.json.decode(path.read_bytes())
-    if found["names"] != names:
-        raise ValueError(f"{path.name} was fitted to the features {found['names']}, not {names}: fit it again")
+    """Read a table that `tests/labels/fit.py` wrote. Raises ValueError if its features are not `names`."""
+    table = msgspec.json.decode(path.read_bytes())
+    if table["names"] != names:
+        raise ValueError(f"{path.name} was fitted to the features {table['names']}, not {names}: fit it again")
     kinds = np.uint8, np.float32, np.float32
-    return Trees(*(np.array(found[name], kind) for name, kind in zip(Trees._fields, kinds, strict=True)))
+    return Trees(*(np.array(table[name], kind) for name, kind in zip(Trees._fields, kinds, strict=True)))
 
 
 def write_trees(path: Path, trees: Trees, names: list[str]) -> None:
-    """Write a table, a tree a line, with four digits behind the point."""
+    """Write a table, one tree per line, with four digits after the point."""
     rounded = [np.round(part.astype(float), 4).tolist() for part in trees[1:]]
     lines = [",\n".join(msgspec.json.encode(row).decode() for row in part) for part in (trees[0].tolist(), *rounded)]
     parts = ",\n".join(f'"{name}": [\n{text}\n]' for name, text in zip(Trees._fields, lines, strict=True))
@@ -54,7 +54,7 @@ def write_trees(path: Path, trees: Trees, names: list[str]) -> None:
 
 
 class CoreTrees(Struct, name="trees"):
-    """`Trees` as the core takes them; of the values the leaves alone, so that both models fit into the first cache."""
+    """`Trees` as the core reads them: of the values only the leaves, so that both models fit into the first cache."""
 
     _fields_ = (
         *((name, POINTER) for name in ("features", "thresholds", "leaves")),
@@ -63,18 +63,14 @@ class CoreTrees(Struct, name="trees"):
 
 
 def core_trees(trees: Trees, features: int) -> CoreTrees:
-    """Hand trees that ask for these many features to the core. Raises ValueError if a tree asks for another."""
+    """Pass trees of this many features to the core. Raises ValueError if a tree has another feature or depth."""
     nodes = (len(trees.values), 2**DEPTH - 1)
     if trees.features.max(initial=0) >= features or {trees.features.shape, trees.thresholds.shape} != {nodes}:
         raise ValueError(f"trees of depth {DEPTH} for {features} features are needed: fit them again")
     rest = -len(trees.values) % _AT_ONCE  # trees that add 0
-    arrays: dict[str, NDArray[Any]] = {
-        "features": trees.features,
-        "thresholds": trees.thresholds,
-        "leaves": trees.values[:, 2**DEPTH - 1 :],
-    }
-    padded = {name: np.pad(part, ((0, rest), (0, 0))) for name, part in arrays.items()}
-    return CoreTrees(**padded, count=len(trees.values) + rest)
+    parts: tuple[NDArray[Any], ...] = trees.features, trees.thresholds, trees.values[:, 2**DEPTH - 1 :]
+    features_, thresholds, leaves = (np.pad(part, ((0, rest), (0, 0))) for part in parts)
+    return CoreTrees(features=features_, thresholds=thresholds, leaves=leaves, count=len(trees.values) + rest)
 
 
 def parts_of(trees: Trees, x: NDArray[np.float32]) -> tuple[float, NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""The verdict about an item: `Verdict`, with its `Evidence` and the `Original` that it names.
+"""The verdict on an item: `Verdict`, with its `Evidence` and the `Original` that it names.
 
 `as_json()` is the only form in which a verdict leaves the process: headers of the duplicates topic, rows of the
 duplicates file, `explain --json`. `describe_verdict` explains it to people, on the status page and in samples.
@@ -14,8 +14,8 @@ from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
 RULE_VERSION = 6
-"""Version of the features and weights in rule.py. It increases with each change and is part of the evidence."""
-# One bit of a distance corresponds to one step of a threshold.
+"""The version of the features and weights in rule.py. Each change raises it; it is part of the evidence."""
+# The margin of one bit of a distance.
 _BIT = 0.05
 
 
@@ -25,24 +25,24 @@ class Kind(StrEnum):
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
     UPDATE = "update"  # the same article with something new, or a new version of an id
-    BAD = "bad"  # cannot be judged: dead letter
-    TOMBSTONE = "tombstone"  # null value: forwarded, and the original is forgotten
+    BAD = "bad"  # it cannot be judged: a dead letter
+    TOMBSTONE = "tombstone"  # a null value: forwarded, and the original is forgotten
 
 
 class Stage(StrEnum):
-    """The stage of the decision that settled the item."""
+    """The stage of the decision that determined the verdict."""
 
     NONE = "none"  # no candidate was close
     ID = "id"  # the same id as an original
     EXACT = "exact"  # the same normalised text as an original
-    HEADLINE = "headline"  # nothing new; what is most alike are the headlines,
+    HEADLINE = "headline"  # nothing new; the headlines are the most similar view,
     BODY = "body"  # or the bodies
-    PROSE = "prose"  # nothing new, although no view is alike
+    PROSE = "prose"  # nothing new, although no view is similar
     POLICY = "policy"  # the policy on updates or tombstones
 
 
 NOT_ASKED = (Stage.ID, Stage.EXACT, Stage.POLICY)
-"""These stages decide without asking for novelty."""
+"""The stages that decide without novelty."""
 
 
 class Original(msgspec.Struct, frozen=True, gc=False):
@@ -55,7 +55,10 @@ class Original(msgspec.Struct, frozen=True, gc=False):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply."""
+    """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply.
+
+    The names are published, and those of the same features in rule.py and of the similarities in similarity.py.
+    """
 
     body: float | None = None
     containment: float | None = None
@@ -67,13 +70,13 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     distance: int | None = None  # Hamming distance, bits, if the body is a SimHash
     novelty: float | None = None  # probability that the item has something new against its original
     new_words: float | None = None  # words of the item's article that the original lacks
-    new_share: float | None = None  # the same as a share of its words
+    new_share: float | None = None  # their share of its words
     new_numbers: int | None = None  # figures of its prose that the original lacks
     adds: str | None = None  # of an update: what it adds, in a few words
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """The verdict about one record; `forward`: it goes to the output.
+    """The verdict on one record; `forward`: it goes to the output.
 
     `similarity` is the Jaccard of the bodies, or the cosine that the distance of SimHashes estimates; `containment` is
     the share of the smaller body that the other contains, None with SimHashes.
@@ -86,8 +89,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     original: Original | None = None
     evidence: Evidence | None = None
     reason: str = ""  # for users and dead letters
-    nearest: Original | None = None  # of an item that is unique: the most similar one, with which the evidence compares
-    story: str = ""  # the id of the first original of its lineage; "" of bad items and tombstones
+    nearest: Original | None = None  # of a unique item: the most similar one, with which the evidence compares it
+    story: str = ""  # the id of the first original of its lineage; "" for bad items and tombstones
 
     @property
     def compared(self) -> Original | None:
@@ -104,32 +107,32 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
     def as_json(self) -> dict[str, Any]:
         """The row as documented in docs/files.md; similarities rounded to four digits."""
-
-        def rounded(x: float | None) -> float | None:
-            return None if x is None else round(x, 4)
-
-        e = self.evidence
         row: dict[str, Any] = {"id": self.id, "verdict": str(self.kind), "story": self.story or None}
-        for name, o in (("original", self.original), ("nearest", self.nearest)):
-            row[name] = o and {"id": o.id, "time": o.time, "partition": o.partition, "offset": o.offset}
-        row |= {"similarity": rounded(self.similarity), "containment": rounded(self.containment)}
-        row["stage"] = str(self.stage)
-        row["evidence"] = e and {
-            "headline": rounded(e.headline), "body": rounded(e.body), "covered": rounded(e.covered),
-            "same_source": e.same_source, "cut": e.cut, "candidates": e.candidates,
-            "distance": e.distance,
-            "novelty": rounded(e.novelty), "new_words": None if e.new_words is None else round(e.new_words),
-            "new_share": rounded(e.new_share), "new_numbers": e.new_numbers,
-            "adds": e.adds,
-            "rule": RULE_VERSION,
-        }  # fmt: skip
-        if self.reason:
-            row["reason"] = self.reason
-        return row
+        for name, one in (("original", self.original), ("nearest", self.nearest)):
+            row[name] = one and {"id": one.id, "time": one.time, "partition": one.partition, "offset": one.offset}
+        row |= {"similarity": _rounded(self.similarity), "containment": _rounded(self.containment)}
+        row["stage"], row["evidence"] = str(self.stage), None
+        if self.evidence is not None:
+            evidence = {name: _rounded(getattr(self.evidence, name)) for name in _SHOWN}
+            words = self.evidence.new_words
+            evidence["new_words"] = None if words is None else round(words)
+            row["evidence"] = evidence | {"rule": RULE_VERSION}
+        return row | ({"reason": self.reason} if self.reason else {})
+
+
+_SHOWN = (
+    *("headline", "body", "covered", "same_source", "cut", "candidates", "distance", "novelty", "new_words"),
+    *("new_share", "new_numbers", "adds"),
+)
+"""The evidence, in the order of its JSON."""
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def margin_of(decision: Mapping[str, Any], settings: Settings) -> float | None:
-    """How far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None if none decides.
+    """How far the deciding number of a decision (`Verdict.as_json`) is above its threshold; None if no number decides.
 
     >>> margin_of({"stage": "exact"}, Settings()) is None
     True
@@ -155,14 +158,14 @@ STAGES = {
     Stage.PROSE: "nothing new",
     Stage.POLICY: 'an update ([policy] updates = "drop")',  # [sources] only lets through
 }
-"""Why items are held back, in a few words, by the deciding stage."""
+"""Why an item is held back, in a few words, by the deciding stage."""
 _LET_THROUGH = "Let through: "
 _HELD_BACK = "Held back: "
 _HELD_BY_POLICY = "Held back by policy.updates = drop: "
 
 
 def describe_verdict(verdict: Verdict) -> str:
-    """Explain in sentences for news readers why the item was let through or held back; all numbers are in the evidence.
+    """Explain to news readers, in sentences, why the item was let through or held back; the evidence has all numbers.
 
     >>> evidence = Evidence(covered=0.97, novelty=0.1, new_words=7, new_share=0.02, new_numbers=0)
     >>> describe_verdict(Verdict("2", Kind.DUPLICATE, Stage.BODY, False, Original("1", 0, 0, 0), evidence))
@@ -173,10 +176,8 @@ def describe_verdict(verdict: Verdict) -> str:
     if verdict.kind is Kind.BAD:
         return f"Dead letter: it cannot be judged ({verdict.reason})."
     if verdict.kind is Kind.TOMBSTONE:
-        forgotten = (
-            "and its original is forgotten" if verdict.original else "and no original of this id was in its window"
-        )
-        return f"{_LET_THROUGH}it withdraws the item of this id, {forgotten}."
+        original = "its original is forgotten" if verdict.original else "no original of this id was in its window"
+        return f"{_LET_THROUGH}it withdraws the item of this id, and {original}."
     start, evidence = _LET_THROUGH if verdict.forward else _HELD_BACK, verdict.evidence or Evidence()
     if verdict.stage in (Stage.ID, Stage.POLICY):
         return f"{start}{verdict.reason or 'the id of an original'}."
@@ -199,7 +200,7 @@ def describe_verdict(verdict: Verdict) -> str:
 
 
 def _new(evidence: Evidence, other: str) -> list[str]:
-    """What the other item holds and lacks; nothing if novelty was not asked."""
+    """What the other item holds and lacks; nothing without novelty."""
     if evidence.novelty is None or evidence.new_words is None:
         return []
     holds = [] if evidence.covered is None else [f"{other} holds {_percent(evidence.covered)} of its article"]
@@ -210,7 +211,7 @@ def _new(evidence: Evidence, other: str) -> list[str]:
 
 
 def _alike(evidence: Evidence) -> list[str]:
-    """How alike headlines and texts are, and whether both come from one site."""
+    """How similar headlines and texts are, and whether both are from one site."""
     if evidence.distance is not None:
         return [f"The texts' fingerprints differ in {counted(evidence.distance, 'bit')}"]
     shares = [] if evidence.headline is None else [f"{_percent(evidence.headline)} of the words of their headlines"]

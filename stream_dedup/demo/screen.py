@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.dedup.sources import rule_of
+from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.demo.sample import MEANT
 from stream_dedup.errors import StreamDedupError

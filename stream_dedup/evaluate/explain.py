@@ -26,7 +26,7 @@ from stream_dedup.dedup.rule import (
     thresholds,
 )
 from stream_dedup.dedup.similarity import compare
-from stream_dedup.dedup.sources import SourceRules
+from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Verdict
 from stream_dedup.fingerprint.fingerprint import ExactViews, Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme

@@ -32,7 +32,7 @@ import msgspec
 
 from stream_dedup.batch.filter import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
-from stream_dedup.changelog.files import replace_file
+from stream_dedup.changelog.journal import replace_file
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError

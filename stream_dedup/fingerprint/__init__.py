@@ -1,7 +1,7 @@
 """Fingerprints of items under one scheme: signatures to compare and store, and keys to look up candidates.
 
-fingerprint passes items to the core (kernel: its structs and calls); scheme says what is made; characters and letters
-have the tables that fold a text, simhash the weights and keys of SimHashes, packed_sets what the index stores of exact
-sets. By the path of a text, the core has core/text.c, sentences.c, words.c, shingles.c
-and, for all of it, fingerprint.c.
+fingerprint.py passes items to the core; kernel.py has the core's structs and calls. scheme.py says what a fingerprint
+consists of. characters.py and letters.py have the tables that fold a text, simhash.py the weights and keys of
+SimHashes, packed_sets.py the form in which the index stores exact sets. The core follows the path of a text: text.c,
+sentences.c, words.c and shingles.c, all called by fingerprint.c.
 """

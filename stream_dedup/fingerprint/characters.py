@@ -1,15 +1,15 @@
-"""Characters: their classes, their folding, and the words of Chinese; all that the tokeniser knows about scripts.
+"""What the tokeniser knows about scripts: the classes of characters, their folding, and the words of Chinese.
 
 In scripts that separate words with spaces, a token is a word. In scripts that do not (Chinese, Japanese, Thai, Lao,
 Khmer, Burmese, Tibetan), each character is a token, so that no script is dropped, as ASCII tokenisers do. With
 `chinese = "words"`, Chinese is segmented into words first.
 
-Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters), with one letter in
-place of those that stand for one another (letters.py), and after full case folding. With `folding_table()`, the core
-folds a text to exactly the characters of `fold`, or reports that the table cannot fold it. News is ASCII except for
-some quotes, dashes and accents, and Python's passes over such a text cost more than its whole fingerprint. The table
-folds characters that no neighbour can change (Unicode Standard Annex 15, "stable code points"), or whose neighbours are
-left out; `fold` folds a text with others, such as a separate accent or conjoining Hangul.
+Texts are compared after NFKC normalisation (full-width forms, ligatures, compatibility characters), replacement of
+letters that stand for one another (letters.py), and full case folding. With `folding_table()`, the core folds a text to
+exactly the characters of `fold`, or reports that the table cannot fold it. News is ASCII except for some quotes, dashes
+and accents, and Python's passes over such a text cost more than its whole fingerprint. The table folds characters that
+no neighbour can change (Unicode Standard Annex 15, "stable code points"), or whose neighbours are left out. `fold`
+folds a text with others, such as a separate accent or conjoining Hangul.
 """
 
 import importlib
@@ -50,8 +50,8 @@ _WITHOUT_SPACES = (
     (0xAA60, 0xAA7F),  # Myanmar, extended
     (0x1B000, 0x1B16F),  # Kana, extended
 )
-# Those of other scripts that NFKC does not fold to ASCII: Arabic question mark and full stop, danda and double danda,
-# ideographic full stop (also as a half-width form).
+# Sentence marks of other scripts that NFKC does not fold to ASCII: Arabic question mark and full stop, danda and double
+# danda, ideographic full stop (also as a half-width form).
 _SENTENCE_MARKS = (0x061F, 0x06D4, 0x0964, 0x0965, 0x3002)
 # Marks that do not split a word: don't = don’t = dont; geresh.
 _JOINERS = "'’‘ʼ＇׳"
@@ -91,17 +91,17 @@ def character_classes() -> NDArray[np.uint8]:
 # How a character interacts with its neighbours under normalisation.
 INERT, DECOMPOSABLE, MARK, CONTEXT = 0, 1, 2, 3
 Folds = tuple[NDArray[np.uint32], NDArray[np.uint32]]
-"""How the tokeniser writes each character that is not ASCII: (entries by code point, those of longer folds).
+"""How to fold each character that is not ASCII: (entries by code point, entries of longer folds).
 
 The last entry stands for every code point from TABLE_SIZE on.
 """
 GROWTH = 3
-"""Most folded bytes for each byte of a character ("½" grows from 2 to 5); the table cannot fold what grows more."""
+"""Most folded bytes per byte of a character ("½" grows from 2 to 5); the table cannot fold what grows more."""
 
 CODE_MASK, EXPANDS, CLASS_SHIFT, KIND_SHIFT = 0x1FFFFF, 0x200000, 22, 24
-"""Fields of an entry: 21 bits for the folded code point, or with EXPANDS for offset << 4 | length among the longer
+"""The fields of an entry: 21 bits for the folded code point, or with EXPANDS for offset << 4 | length among the longer
 folds; 2 bits for the folded character's class; 2 bits for its interaction with neighbours."""
-# Han, Hangul syllables and private use fold to themselves; skipping them halves the time to build the table.
+# Han, Hangul syllables and private use fold to themselves; to skip them halves the time to build the table.
 _HANGUL = (0xAC00, 0xD7A3)
 _UNCHANGED = ((0x3400, 0x9FFF), _HANGUL, (0xE000, 0xF8FF), (0x20000, 0x2F7FF), (0x2FA20, TABLE_SIZE - 1))
 NO_TABLE: Folds = np.frombuffer(b"", np.uint32), np.frombuffer(b"", np.uint32)
@@ -109,7 +109,7 @@ NO_TABLE: Folds = np.frombuffer(b"", np.uint32), np.frombuffer(b"", np.uint32)
 
 
 def identity_table(classes: NDArray[np.uint8]) -> Folds:
-    """For texts that are folded already: each character stays, with its class."""
+    """The table for folded texts: each character stays, with its class."""
     table = _entries(np.arange(TABLE_SIZE + 1, dtype=np.uint32), classes)
     table.setflags(write=False)
     return table, NO_TABLE[1]
@@ -126,7 +126,7 @@ def _entries(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> NDArray[n
 
 @cache
 def folding_table() -> Folds:
-    """For all other texts. Built once in a process, in some .2 s, for the first text that is not ASCII.
+    """The table for all other texts. Built once in a process, in some .2 s, for the first text that is not ASCII.
 
     >>> chr(int(folding_table()[0][ord("É")]) & CODE_MASK)
     'é'
@@ -146,7 +146,7 @@ def folding_table() -> Folds:
         marks = [unicodedata.combining(c) for c in decomposed]
         fold = _folded(composed, same)
         if not fold:
-            # A mark that is left out says nothing of the order of those on its two sides.
+            # A mark that is left out does not tell the order of those on its two sides.
             kinds[code] = DECOMPOSABLE if marks[0] else INERT
             folded[code] = NON_JOINER
             continue
@@ -186,7 +186,7 @@ def _composing(codes: list[int]) -> frozenset[str]:
 
 
 def fold(text: str) -> str:
-    """Fold a text with Python's Unicode functions; the reference for folding by table. O(characters).
+    """Fold a text with Python's Unicode functions, the reference for folding by table. O(characters).
 
     >>> fold("Cafe\u0301"), fold("می\u200cبندد")
     ('café', 'مي بندد')
@@ -203,20 +203,20 @@ def _folded(composed: str, same: dict[int, str]) -> str:
     return composed.translate(same).casefold()
 
 
-def fold_with_python(text: str) -> bytes:
-    """`fold` a text and encode it as UTF-8."""
-    return fold(text).encode("utf-8", "replace")
+def encoded(text: str) -> bytes:
+    """UTF-8; lone surrogates, which have none, become "?"."""
+    return text.encode("utf-8", "replace")
 
 
 _SPLITS_WORD = re.compile(f"(?<=[{chr(ARABIC[0])}-{chr(ARABIC[1])}]){chr(NON_JOINER)}")
-# Unicode's Stream-Safe Text Format (UAX 15): in a longer run of marks a joiner stands behind each 30 of them. Sorting a
-# run takes quadratic time: 600 KB of marks took minutes.
+# Unicode's Stream-Safe Text Format (UAX 15): in a longer run of marks a joiner follows each 30 of them. To sort a run
+# takes quadratic time: 600 KB of marks took minutes.
 _MOST_MARKS = 30
 
 
 @cache
 def _long_runs() -> re.Pattern[str]:
-    """Finds the first marks of each run that is too long. Built once in a process, in some .1 s."""
+    """Finds the first marks of each run that is too long; built once in a process, in some .1 s."""
     characters = map(chr, range(0x20000))
     marks = "".join(c for c in characters if unicodedata.combining(unicodedata.normalize("NFKD", c)[0]))
     return re.compile(f"([{marks}]{{{_MOST_MARKS}}})(?=[{marks}])")
@@ -247,13 +247,12 @@ def segment(text: str) -> bytes:
     'ferry  渡轮 今天 停运 。'
     """
     cut = _rjieba().cut
-    folded = fold_with_python(text).decode()
-    return _HAN_RUN.sub(lambda run: f" {' '.join(cut(run.group()))} ", folded).encode()
+    return _HAN_RUN.sub(lambda run: f" {' '.join(cut(run.group()))} ", encoded(fold(text)).decode()).encode()
 
 
 @cache
 def segmenter_id() -> str:
-    """Name and version of the segmenter: another dictionary makes other words, and so another scheme.
+    """The name and version of the segmenter. Another dictionary makes other words, and so another scheme.
 
     Raises ConfigError if the extra is not installed.
     """

@@ -1,9 +1,9 @@
 """Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index.
 
-`Fingerprinter` passes items to the compiled kernel in batches and returns `Fingerprints`. The columns of keys are, in
-order: body (anchors and MinHash bands, or the tables of a SimHash layout), headline bands, exact text, id. The last two
-work like the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match. Headlines
-lose the site's name at their end first.
+`Fingerprinter` passes items to the core in batches and returns `Fingerprints`. The columns of keys are, in order: body
+(anchors and MinHash bands, or the tables of a SimHash layout), headline bands, exact text, id. The last two work like
+the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match. The site's name at the
+end of a headline is cut off first.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from stream_dedup.fingerprint.characters import (
     NO_TABLE,
     Folds,
     character_classes,
-    fold_with_python,
+    encoded,
+    fold,
     folding_table,
     identity_table,
     segment,
@@ -29,11 +30,9 @@ from stream_dedup.fingerprint.characters import (
 from stream_dedup.fingerprint.kernel import (
     MOST_HEADLINE_NUMBERS,
     Recipe,
-    Rows,
     Tables,
+    Texts,
     TokenList,
-    Tokens,
-    encoded,
     fingerprint_batch,
     headline_features_of,
     offsets_in,
@@ -46,7 +45,7 @@ from stream_dedup.news.item import Item
 _WEIGHTINGS = {"uniform": 0, "tf": 1, "idf": 2}  # as core.h numbers them
 WORD_SET_BYTES = 4096
 """Bytes of a bit set of 15-bit word hashes; a text of 500 distinct words fills 1.5 % of it."""
-# Separators in front of a site's name: "Headline - Site", "Headline | Section | Site", "标题_网站".
+# Separators before a site's name: "Headline - Site", "Headline | Section | Site", "标题_网站".
 # Space is bounded, because the search would scan a megabyte of it again from each of its characters.
 _SEPARATOR = re.compile(r"\s{1,8}[-–—|·•»:]{1,2}\s{1,8}|\s{0,8}[|｜_]\s{0,8}")
 # The first mark of a separator. Searching for one character costs a tenth of trying a separator at every position. Four
@@ -54,7 +53,7 @@ _SEPARATOR = re.compile(r"\s{1,8}[-–—|·•»:]{1,2}\s{1,8}|\s{0,8}[|｜_]\s
 _ANY_MARK = re.compile(r"[|｜_–—·•»:-]")
 _MARK = re.compile(r"[|｜_]|(?<=\s)[-–—·•»:]")
 _DIGIT = re.compile(r"\d")
-# Forms of a text, in the languages of Latin script that most news is in: with a colon behind, they are all that is cut.
+# Forms of a text, in the most frequent languages of Latin script. Before a colon only these are cut.
 _FORMS = (
     "op|ed|opinions?|editorials?|comment|commentary|column|columnist|contributor|guest|essay|analysis|explainer|feature|"
     "exclusive|watch|video|photos?|podcast|interview|meinung|kommentar|analyse|leitartikel|kolumne|gastbeitrag|"
@@ -67,30 +66,11 @@ _LABEL = re.compile(
 # A site's name is short; a longer last part belongs to the headline.
 _SUFFIX_WORDS = 5
 _SUFFIX_CHARACTERS = 10  # the same in scripts without spaces
-# Pages append up to five parts, sections and site. Without a limit, a megabyte of "x | y - " would take 12 s.
+# Pages append up to five parts: sections and site. Without a limit, a megabyte of "x | y - " would take 12 s.
 _MAX_SUFFIXES = 16
 # The rest must still be a headline.
 _HEADLINE_WORDS = 4
 _HEADLINE_CHARACTERS = 8
-
-
-class Texts(NamedTuple):
-    """What n texts consist of. New items are compared by it; it is not stored.
-
-    words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or 768.
-    shingles: uint64, in order, with repeats. passages: PASSAGE; those of text i are firsts[i, 0] to lasts[i, 0]
-    (exclusive). numbers: NUMBER; those of text i are firsts[i, 1] to lasts[i, 1].
-    headline_words, headline_numbers: (n, 24) and (n, 8) uint32, ended by 0.
-    """
-
-    firsts: NDArray[np.int64]
-    lasts: NDArray[np.int64]
-    headline_words: NDArray[np.uint32]
-    headline_numbers: NDArray[np.uint32]
-    words: NDArray[np.uint16]
-    shingles: NDArray[np.uint64]
-    numbers: NDArray[np.void]
-    passages: NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +78,9 @@ class Fingerprints:
     """Fingerprints of n items.
 
     signatures: (n,) of the scheme's signature_dtype; keys: (n, columns) uint32, 0 = no key; words: (n, 4096) uint8, bit
-    sets of the texts' words; hamming: the largest Hamming distance at which the SimHashes of two
-    bodies count as similar; bodies: the n packed bodies (packed_sets.py) if bodies are compared exactly, else empty;
-    texts: None if novelty is not asked. The comparison of new items uses words and texts; they are not stored.
+    sets of the texts' words; hamming: the largest Hamming distance of two similar bodies; bodies: n packed bodies
+    (packed_sets.py) for exact comparison, else empty; texts: None in a family without novelty. The comparison of new
+    items uses words and texts; they are not stored.
     """
 
     signatures: NDArray[np.void]
@@ -112,13 +92,13 @@ class Fingerprints:
 
     @property
     def is_empty(self) -> NDArray[np.bool_]:
-        """Which items have neither a headline nor a body to judge by, (n,)."""
+        """Which items have neither a headline nor a body, (n,)."""
         empty: NDArray[np.bool_] = (self.signatures["headline_size"] == 0) & (self.signatures["body_size"] == 0)
         return empty
 
 
 def key_of(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The index keys of ids or digests: their upper 32 bits, never 0."""
+    """The index keys of ids or digests: the upper 32 bits, never 0."""
     keys: NDArray[np.uint64] = np.maximum(hashes >> np.uint64(32), 1)
     return keys
 
@@ -169,75 +149,59 @@ class Fingerprinter:
 
     def __call__(self, items: Sequence[Item]) -> Fingerprints:
         """Fingerprints of the items, in their order. O(bytes · tables) with a small constant."""
-        scheme, out = self.scheme, self._rows(items)
-        parts, bodies = list[NDArray[Any]](), list[bytes]()
+        scheme, columns, layout = self.scheme, self.scheme.columns, self.scheme.layout
+        signatures = np.zeros(len(items), scheme.signature_dtype)
+        signatures["row_id"] = [scheme.identity(item.id) for item in items]
+        signatures["source"] = [scheme.identity(item.source) if item.source else 0 for item in items]
+        for name in ("time", "partition", "offset"):
+            signatures[name] = [getattr(item, name) for item in items]
+        keys = np.zeros((len(items), scheme.key_columns), np.uint32)
+        words = np.empty((len(items), 0 if layout else WORD_SET_BYTES), np.uint8)
+        texts, bodies = None, list[bytes]()
         if scheme.is_given:
-            _take_given(items, out.signatures)
+            _take_given(items, signatures)
         else:
             views = _views_of(items, scheme)
             tries = [self._of_folded] if scheme.has_chinese_words else [self._tables_for(views), self._of_folded]
-            parts, bodies = fingerprint_batch(views, tries, self._recipe, out, scheme.is_exact)
-        columns = scheme.columns
-        if scheme.layout:
-            body_keys = scheme.layout.keys(out.signatures["simhash"])
-            out.keys[:, columns["body"]] = np.where(out.signatures["body_size"][:, None] == 0, 0, body_keys)
+            rows = signatures, keys, words
+            texts, bodies = fingerprint_batch(views, tries, self._recipe, rows, scheme.is_exact)
+        if layout:
+            keys[:, columns["body"]] = np.where(
+                signatures["body_size"][:, None] == 0, 0, layout.keys(signatures["simhash"])
+            )
         if "text" in columns:
-            out.keys[:, columns["text"].start] = key_of(out.signatures["digest"])
-        out.keys[:, -1] = key_of(out.signatures["row_id"])
-        known = out.firsts, out.lasts, out.headline_words, out.headline_numbers
-        texts = None if scheme.layout else Texts(*known, *parts)
-        return Fingerprints(out.signatures, out.keys, out.word_sets, scheme.settings.hamming, bodies, texts)
-
-    def _rows(self, items: Sequence[Item]) -> Rows:
-        """Rows of the items with what needs no text; the core fills the rest."""
-        n, identity = len(items), self.scheme.identity
-        signatures = np.zeros(n, self.scheme.signature_dtype)
-        signatures["row_id"] = [identity(item.id) for item in items]
-        signatures["source"] = [identity(item.source) if item.source else 0 for item in items]
-        signatures["time"] = [item.time for item in items]
-        signatures["partition"] = [item.partition for item in items]
-        signatures["offset"] = [item.offset for item in items]
-        return Rows(
-            signatures,
-            keys=np.zeros((n, self.scheme.key_columns), np.uint32),
-            word_sets=np.empty((n, 0 if self.scheme.layout else WORD_SET_BYTES), np.uint8),
-            headline_words=np.zeros((n, HEADLINE_FEATURES), np.uint32),
-            headline_numbers=np.zeros((n, MOST_HEADLINE_NUMBERS), np.uint32),
-            firsts=np.zeros((n, 2), np.int64),
-            lasts=np.zeros((n, 2), np.int64),
-        )
+            keys[:, columns["text"].start] = key_of(signatures["digest"])
+        keys[:, -1] = key_of(signatures["row_id"])
+        return Fingerprints(signatures, keys, words, scheme.settings.hamming, bodies, None if layout else texts)
 
     def features(self, text: str) -> NDArray[np.uint64]:
-        """Hashes of the features of a text's SimHash, with repeats; a table of weights counts them."""
+        """Hashes of the features of a text's SimHash, with repeats, as a table of weights counts them."""
         widths, of_letters = self.scheme.feature_widths, self.scheme.has_letter_features
-        return shingles_of(self._tokens(text), self.scheme.token_seed, widths, of_letters)
+        return shingles_of(self.tokens(text), self.scheme.token_seed, widths, of_letters)
 
     def exact(self, item: Item) -> "ExactViews":
         """The whole sets that the sketches represent, for an exact comparison. O(bytes)."""
         seed, widths = self.scheme.token_seed, self.scheme.shingle_widths
-        headline = frozenset(headline_features_of(self._tokens(_headline_of(item)), seed).tolist())
-        tokens = self._tokens(_text_of(item, self.scheme))
+        headline = frozenset(headline_features_of(self.tokens(_headline_of(item)), seed).tolist())
+        tokens = self.tokens(_text_of(item, self.scheme))
         body = shingles_of(tokens, seed, widths, self.scheme.has_letters)
         return ExactViews(headline, frozenset(body.tolist()), tokens.count)
 
-    def tokens(self, text: str) -> Tokens:
+    def tokens(self, text: str) -> TokenList:
         """The tokens of a text. O(bytes)."""
-        return self._tokens(text).tokens
-
-    def _tokens(self, text: str) -> TokenList:
-        tries = [(segment, self._of_folded)] if self.scheme.has_chinese_words else []
-        tries = tries or [(encoded, self._tables_for([text])), (fold_with_python, self._of_folded)]
-        for encode, tables in tries:
-            tokens = tokens_of(encode(text), tables)
-            if tokens.is_folded:
-                break
-        return tokens
+        if self.scheme.has_chinese_words:
+            return tokens_of(segment(text), self._of_folded)
+        tokens = tokens_of(encoded(text), self._tables_for([text]))
+        return tokens if tokens.is_folded else tokens_of(encoded(fold(text)), self._of_folded)
 
     def _tables(self, folds: Folds) -> Tables:
-        return Tables.of(self._classes, folds, self.scheme.token_seed)
+        entries, longer = folds
+        counts = {"class_count": len(self._classes), "fold_count": len(entries)}
+        seed = self.scheme.token_seed
+        return Tables(classes=self._classes, folds=entries, longer_folds=longer, seed=seed, **counts)
 
     def _tables_for(self, views: Sequence[str]) -> Tables:
-        """The tables that fold these texts; those beyond ASCII are built for the first text that needs them."""
+        """The tables that fold these texts. Those for more than ASCII are built for the first text that needs them."""
         if self._of_all is None:
             if all(map(str.isascii, views)):
                 return self._of_ascii
@@ -247,7 +211,7 @@ class Fingerprinter:
 
 @dataclass(frozen=True, slots=True)
 class ExactViews:
-    """Hashes of an item's distinct headline features and body shingles; number of tokens of its text."""
+    """Hashes of an item's distinct headline features and body shingles, and the number of tokens of its text."""
 
     headline: frozenset[int]
     body: frozenset[int]
@@ -255,7 +219,7 @@ class ExactViews:
 
 
 def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
-    """Write the items' own fingerprints to the signatures; as digests they make equal fingerprints the same text."""
+    """Write the items' own fingerprints to the signatures; as digests, too, so that equal ones are the same text."""
     given = [item.fingerprint is not None for item in items]
     values = np.array([item.fingerprint or 0 for item in items], np.uint64)
     signatures["simhash"][:, 0] = values
@@ -264,27 +228,27 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
 
 
 def _views_of(items: Sequence[Item], scheme: Scheme) -> list[str]:
-    """Headline and text of each item, folded if segmented."""
+    """Headline and text of each item; segmented texts are folded."""
     views = [view for item in items for view in (_headline_of(item), _text_of(item, scheme))]
     return [segment(view).decode() for view in views] if scheme.has_chinese_words else views
 
 
 def _text_of(item: Item, scheme: Scheme) -> str:
-    """The text that shingles are made of."""
+    """The text of the shingles."""
     return item.text or (_headline_of(item) if scheme.has_letters else "")
 
 
 def _headline_of(item: Item) -> str:
-    """The headline of an item without the site's name at its end, for comparison; one alone also without its label."""
+    """The headline of an item without the site's name at its end; without a text, also without its label."""
     if item.text:
         return cut_site_suffix(item.title)
     return cut_label(cut_site_suffix(item.title, with_numbers=False))
 
 
 def cut_label(headline: str) -> str:
-    """Cut what stands in front of a headline: the section before a "|", the form of the text before a colon.
+    """Cut the label of a headline: a section before "|", or the form of the text before a colon.
 
-    A part before a colon is else news: "Elm: bridge closed" and "Oak: bridge closed" are two headlines.
+    Any other part before a colon is news: "Elm: bridge closed" and "Oak: bridge closed" are two headlines.
 
     >>> cut_label("Opinion | Who owns the new bridge?"), cut_label("Op-Ed Columnist: Who owns the new bridge?")
     ('Who owns the new bridge?', 'Who owns the new bridge?')
@@ -301,8 +265,8 @@ def cut_label(headline: str) -> str:
 def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
     """Cut the site's name off the end of a headline, by structure and without a list of sites.
 
-    with_numbers: False keeps a last part with a digit. In an item without text, it may be the news ("London gold fix -
-    464.30 dollars") and not a channel's name.
+    with_numbers: if False, keep a last part with a digit. In an item without text, it may be the news ("London gold fix
+    - 464.30 dollars") and not a channel's name.
 
     >>> cut_site_suffix("Mayor opens new bridge over the Elm - The Harbor Post")
     'Mayor opens new bridge over the Elm'
@@ -313,7 +277,7 @@ def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
     mark = candidate and _MARK.search(headline, candidate.start())
     if mark is None:
         return headline
-    # The last ones only: a list of all would have 250,000 of a headline of a megabyte.
+    # Only the last ones: a headline of a megabyte may have 250,000.
     separators = deque(_SEPARATOR.finditer(headline, len(headline[: mark.start()].rstrip())), _MAX_SUFFIXES)
     for separator in reversed(separators):
         start, end = separator.span()

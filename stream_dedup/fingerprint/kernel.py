@@ -1,8 +1,8 @@
-"""Fingerprints of a batch of texts in one call of the core: how it gets texts and settings, and what it gives back.
+"""Fingerprint a batch of texts in one call of the core: its inputs, settings and results.
 
-The core (core/fingerprint.c) tokenises each headline and each text once. From the tokens it makes everything that
-represents an item: a digest, sketches, a filter of its words, index keys, passages and, on request, SimHashes and
-packed sets. It reads the strings' own UTF-8 and fills the signatures in place.
+The core (core/fingerprint.c) tokenises each headline and each text once. From the tokens it makes all that represents
+an item: a digest, sketches, a filter of its words, index keys, passages and, on request, SimHashes and packed sets. It
+reads the strings' own UTF-8 and fills the signatures in place.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import BOOL, INT64, POINTER, UINT64, Struct, arena, call, copied, record, utf8_of
-from stream_dedup.fingerprint.characters import Folds, fold
+from stream_dedup.fingerprint.characters import encoded, fold
 
 VERSION = 4
-"""Part of the scheme id: raise it when any hash changes, because the new fingerprints cannot match the old ones."""
+"""Part of the scheme id: raise it when any hash changes, because new fingerprints cannot match old ones then."""
 MOST_HEADLINE_NUMBERS = 8
-"""Figures of a headline that are compared; a headline of more is a table."""
+"""Most figures of a headline that are compared; a headline with more is a table."""
 _SLACK, _GROWTH = 128, 3  # of core.h
 
 NUMBER = record("number", [("value", "<u4"), ("token", "<i4")])
-"""A number of a text: its hash, never 0, and its first token."""
+"""A number in a text: its hash, never 0, and its first token."""
 PASSAGE = record(
     "passage",
     [
@@ -29,45 +29,39 @@ PASSAGE = record(
         *(("hash", "<u4"), ("is_prose", "?"), ("is_last", "?")),
     ],
 )
-"""A passage, a sentence or line or 16 tokens of it: the token after it; the shingles that begin in it and end in its
-sentence; a hash of its tokens; whether it is part of a sentence of prose, and ends its sentence or line."""
+"""A passage, which is a sentence, a line, or 16 tokens of one. end: the token after it; first_shingle, last_shingle: of
+those that begin in it and end in its sentence; hash: of its tokens; is_prose: part of a sentence of prose; is_last: it
+ends its sentence or line."""
 
 
 _OFFSETS = {
     "form": "form", "headline_at": "headline", "filter": "words", "figures": "figures", "body_at": "body",
     "simhash_at": "simhash",
 }  # fmt: skip
-"""The fields of a signature that the core fills, by their name in core.h."""
+"""The fields of a signature that the core fills, by their names in core.h."""
 
 
 def offsets_in(signature: "np.dtype[np.void]") -> dict[str, int]:
-    """Where the fields of a signature are, 0 for one that it lacks, and its size: a part of a `Recipe`."""
+    """The offsets of the fields of a signature, 0 for a missing one, and its size: a part of a `Recipe`."""
     fields: Any = signature.fields
     offsets = {ours: fields[theirs][1] if theirs in fields else 0 for ours, theirs in _OFFSETS.items()}
     return {"signature_bytes": signature.itemsize} | offsets
 
 
 class Tables(Struct, name="token_tables"):
-    """Constant inputs of the tokeniser: classes and folds of characters, the seed of token hashes."""
+    """Constant inputs of the tokeniser: the classes and folds of characters, and the seed of token hashes."""
 
     _fields_ = (
         ("classes", POINTER), ("class_count", INT64), ("folds", POINTER), ("fold_count", INT64),
         ("longer_folds", POINTER), ("seed", UINT64),
     )  # fmt: skip
-    seed: int
-
-    @classmethod
-    def of(cls, classes: NDArray[np.uint8], folds: Folds, seed: int) -> "Tables":
-        entries, longer = folds
-        counts = {"class_count": len(classes), "fold_count": len(entries)}
-        return cls(classes=classes, folds=entries, longer_folds=longer, seed=seed, **counts)
 
 
 class Recipe(Struct, name="fingerprint_recipe"):
-    """What is made of each item, and where its signature has it; a dot leads into a struct within the struct.
+    """What to make of each item, and where its signature has it. A dot leads into a struct within the struct.
 
     widths: of features of a SimHash, or of shingles; headline, body: MinHash functions, permutations (2, bands·rows)
-    uint32, and the column of the first band; anchors: how many, and their runs, `Scheme.anchor_runs`; simhash: its
+    uint32, and the column of the first band; anchors: their number, and their runs, `Scheme.anchor_runs`; simhash: its
     words of 64 bits (0: none), and the weights of features, `Weights.table`.
     """
 
@@ -105,64 +99,73 @@ class _Outputs(Struct, name="fingerprint_outputs"):
     )  # fmt: skip
 
 
-class Rows(NamedTuple):
-    """The arrays that the core fills, one row for each item; zeros before, but word_sets.
+class Texts(NamedTuple):
+    """The parts of n texts. New items are compared by them; they are not stored.
 
-    signatures: `Scheme.signature_dtype`; keys: (n, columns) uint32; word_sets: (n, 4096) uint8, of the words
-    of each text by 15 bits of their hashes; headline_words: (n, features) and headline_numbers: (n, 8) uint32, ended by
-    0; firsts, lasts: (n, 2) int64, the passages and the numbers of each text.
+    words: uint16, the bit in a word filter of the word (or pair of characters) that begins with each token, or 768.
+    shingles: uint64, in order, with repeats. passages: PASSAGE; those of text i are firsts[i, 0] to lasts[i, 0]
+    (exclusive). numbers: NUMBER; those of text i are firsts[i, 1] to lasts[i, 1]. headline_words, headline_numbers: (n,
+    24) and (n, 8) uint32, ended by 0.
     """
 
-    signatures: NDArray[np.void]
-    keys: NDArray[np.uint32]
-    word_sets: NDArray[np.uint8]
-    headline_words: NDArray[np.uint32]
-    headline_numbers: NDArray[np.uint32]
     firsts: NDArray[np.int64]
     lasts: NDArray[np.int64]
+    headline_words: NDArray[np.uint32]
+    headline_numbers: NDArray[np.uint32]
+    words: NDArray[np.uint16]
+    shingles: NDArray[np.uint64]
+    numbers: NDArray[np.void]
+    passages: NDArray[np.void]
 
 
 def fingerprint_batch(
-    views: Sequence[str], tries: Sequence[Tables], recipe: Recipe, out: Rows, is_exact: bool
-) -> tuple[list[NDArray[Any]], list[bytes]]:
-    """Fingerprint items, whose headlines and texts are the views. O(bytes · tables).
+    views: Sequence[str],
+    tries: Sequence[Tables],
+    recipe: Recipe,
+    rows: tuple[NDArray[np.void], NDArray[np.uint32], NDArray[np.uint8]],
+    is_exact: bool,
+) -> tuple[Texts, list[bytes]]:
+    """Fingerprint items. The views are headline and text of each. O(bytes · tables).
 
-    tries: the tables to fold them by, the last ones those of folded texts: what other tables cannot fold, Python folds.
-    Returns what all texts consist of (words, shingles, numbers and passages, see `fingerprint.Texts`; none of families
-    with a SimHash), and the packed set of each, if they are compared exactly.
+    tries: the tables that fold a text, in this order; Python folds what the first cannot, for the last, the table of
+    folded texts. rows: the signatures, keys and word sets to fill, see `Fingerprints`; zeros before, but for word sets.
+    Returns the parts of all texts, empty in a family with a SimHash, and the packed set of each for exact comparison.
     """
-    rows = np.arange(len(out.signatures))
-    bounds, unfolded = np.zeros((len(rows), 2), np.int64), np.empty(len(rows), np.int64)
-    sets = bounds if is_exact else None
-    outputs = _Outputs(**out._asdict(), key_columns=out.keys.shape[1], set_bounds=sets, unfolded=unfolded)
+    signatures, keys, word_sets = rows
+    n = len(signatures)
+    headline_words, headline_numbers = (
+        np.zeros((n, count), np.uint32) for count in (recipe.headline_features, recipe.headline_numbers)
+    )
+    firsts, lasts = np.zeros((2, n, 2), np.int64)
+    left = np.arange(n)
+    bounds, unfolded = np.zeros((n, 2), np.int64), np.empty(n, np.int64)
+    outputs = _Outputs(
+        signatures=signatures, keys=keys, key_columns=keys.shape[1], word_sets=word_sets, headline_words=headline_words,
+        headline_numbers=headline_numbers, firsts=firsts, lasts=lasts, set_bounds=bounds if is_exact else None,
+        unfolded=unfolded,
+    )  # fmt: skip
     for tables in tries:
         utf8 = utf8_of(views)
-        batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=rows, count=len(rows))
-        left = unfolded[: call("fingerprint_batch", arena(), batch, tables, recipe, outputs)]
-        if not len(left):
+        batch = _Batch(texts=utf8.addresses, sizes=utf8.sizes, rows=left, count=len(left))
+        again = unfolded[: call("fingerprint_batch", arena(), batch, tables, recipe, outputs)]
+        if not len(again):
             break
-        rows = rows[left]
-        views = [fold(encoded(view).decode()) for k in left.tolist() for view in views[2 * k : 2 * k + 2]]
+        left = left[again]
+        views = [fold(encoded(view).decode()) for k in again.tolist() for view in views[2 * k : 2 * k + 2]]
         outputs.set(is_continued=1)
-    parts = [
+    parts = (
         copied(getattr(outputs, f"{name}s"), getattr(outputs, f"{name}_count"), dtype) for name, dtype in _PARTS.items()
-    ]
+    )
     packed = copied(outputs.sets, outputs.set_bytes, np.uint8).tobytes()
-    return parts, [packed[begin:end] for begin, end in bounds.tolist()] if is_exact else []
+    bodies = [packed[begin:end] for begin, end in bounds.tolist()] if is_exact else []
+    return Texts(firsts, lasts, headline_words, headline_numbers, *parts), bodies
 
 
-# -- parts of a fingerprint alone, for who explains or counts them ---------------------------------------------------
-
-
-class Tokens(NamedTuple):
-    """The hash of each token of a text, and 1 for each that is a character of a script without spaces, else 0."""
-
-    hashes: NDArray[np.uint64]
-    kinds: NDArray[np.uint8]
+# -- parts of a fingerprint alone, to explain or count them -----------------------------------------------------------
 
 
 class TokenList(Struct, name="token_list"):
-    """The tokens of one text, as the core reads them."""
+    """The tokens of one text, as the core fills them."""
 
     _fields_ = (
         ("text", POINTER), ("places", POINTER), ("hashes", POINTER), ("kinds", POINTER), ("count", INT64),
@@ -173,17 +176,8 @@ class TokenList(Struct, name="token_list"):
 
     @property
     def is_folded(self) -> bool:
-        """Whether the tables could fold the text."""
+        """Whether the tables can fold the text."""
         return self.size >= 0
-
-    @property
-    def tokens(self) -> Tokens:
-        return Tokens(self.kept["hashes"][: self.count], self.kept["kinds"][: self.count])
-
-
-def encoded(text: str) -> bytes:
-    """UTF-8; lone surrogates, which have none, become "?"."""
-    return text.encode("utf-8", "replace")
 
 
 def tokens_of(text: bytes, tables: Tables) -> TokenList:

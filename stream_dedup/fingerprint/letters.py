@@ -1,10 +1,10 @@
-"""Letters that the writers of a script use for one another: `same_letters` maps each to one that stands for all.
+"""Letters that the writers of a script use for one another: `same_letters` maps each to one of them.
 
-Two newsrooms write one word with other letters, and so do two keyboards. A copy must not look new for that. What is
-folded here is what the normalisers of Apache Lucene fold for a script, as far as it concerns single characters: signs
-of vowels that may be left out (Arabic, Hebrew), forms of a letter (Arabic, Persian, Urdu, Hindi, Romanian, Russian),
-accents that capitals lose (Greek), the dot of the Turkish i, digits, and traditional Chinese. Two different words
-become one at times, which harms nothing: a text is compared by runs of words.
+Two newsrooms write one word with different letters, and so do two keyboards. A copy must not look new for that. This
+module folds what the normalisers of Apache Lucene fold for a script, if it concerns single characters: vowel signs that
+may be left out (Arabic, Hebrew), forms of a letter (Arabic, Persian, Urdu, Hindi, Romanian, Russian), accents that
+capitals lose (Greek), the dot of the Turkish i, digits, and traditional Chinese. Sometimes two different words become
+one. This is harmless, because texts are compared by runs of words.
 """
 
 import unicodedata
@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 
 NON_JOINER = 0x200C
-"""Between Arabic letters it separates the parts of a word, which others separate by a space or not at all."""
+"""Between Arabic letters it separates the parts of a word; other writers use a space or nothing."""
 GRAPHEME_JOINER = "\u034f"
-"""It has no form, and no mark passes it."""
+"""It is invisible, and normalisation moves no mark past it."""
 ARABIC = (0x0600, 0x06FF)
 
 
 def _named(blocks: Iterable[tuple[int, int]], suffix: str = "") -> list[str]:
-    """The non-spacing marks of some blocks whose names end so."""
+    """The non-spacing marks of some blocks whose names end with the suffix."""
     characters = (chr(code) for first, last in blocks for code in range(first, last + 1))
     return [c for c in characters if unicodedata.category(c) == "Mn" and unicodedata.name(c).endswith(suffix)]
 
@@ -35,11 +35,11 @@ DROPPED = frozenset(
         "\u0640",  # tatweel, which stretches a word
     ]
 )
-"""Characters that are left out. All but one are marks."""
+"""Characters to leave out. All but one are marks."""
 _FORMS = {
     "ي": "ىیے",  # of yeh
     "ك": "ک",
-    "ه": "ةھہۃە",  # of heh; teh marbuta is written so, too
+    "ه": "ةھہۃە",  # of heh, which also stands for teh marbuta
     "ا": "ٱ",
     "ं": "ँ",
     "ș": "ş",  # Romanian; the cedilla is Turkish
@@ -48,7 +48,7 @@ _FORMS = {
     "Ț": "Ţ",
     "е": "ё",
     "Е": "Ё",
-    "i": "ı",  # so that Turkish capitals are those of any language, since the language of a text is unknown
+    "i": "ı",  # the language of a text is unknown, so Turkish capitals become those of other languages
     "I": "İ",
     ",": "\u066c",  # within Arabic numbers
     ".": "\u066b",
@@ -59,7 +59,7 @@ _TRADITIONAL = Path(__file__).with_name("traditional.txt")
 
 @cache
 def same_letters() -> dict[int, str]:
-    """The character in place of each, "" if it is left out, for composed text. Built once in a process, in some .1 s.
+    """The replacement of each character of composed text, "" to leave it out. Built once in a process, in some .1 s.
 
     >>> "İstanbul أقدم فیلم ١٩٦٢ ёлка Αθήνα 大橋".translate(same_letters())
     'Istanbul اقدم فيلم 1962 елка Αθηνα 大桥'

@@ -1,7 +1,7 @@
 """Packed sets: the distinct shingles of a body as the short byte string that the index stores, for an exact Jaccard.
 
-With `fingerprint.verify = "exact"`, a packed set is stored for each body in place of its sketch. The module encodes and
-decodes sets, and counts the members that two of them share.
+With `fingerprint.verify = "exact"`, a packed set is stored for each body instead of its sketch. The core encodes and
+decodes sets (core/shingles.c, sets.c), and counts the members that two of them share.
 
 Encoding: truncate the shingle hashes to their upper 24 bits and sort them; encode each difference to the previous one
 with a Golomb-Rice code: the part above k bits in unary (zeros, then a one), then the k bits, lowest bits first. n
@@ -11,7 +11,7 @@ signature.
 The cost of truncation: hashes that become equal remain separate members, and sizes are counted before truncation, so no
 common shingle is missed. Two sets with a and b members that the other lacks seem to share about a·b / 2^24 too many: at
 600 shingles each and a Jaccard of .8, 67·67 / 2^24 = .0003 of a member. It changes the decision only for a pair that is
-a single shingle below the threshold. 16 bits would save half of the bytes and share .07 too many.
+a single shingle below the threshold. 16 bits would save half of the bytes, and share .07 of a member too many.
 
 For a body with more than 65,536 distinct shingles (a book), only the smallest hashes are stored, 78 KB at most, so that
 it fits into the changelog. Two such sets are compared on the range of hashes that both have stored, which is a fair
@@ -56,6 +56,6 @@ def expected_bytes(shingles: float) -> float:
         return 0.0
     low = math.floor(math.log2(max(2.0**HASH_BITS * 11 / (16 * shingles), 1.0)))  # k, see rice_bits
     mean = 2.0**HASH_BITS / shingles
-    # The mean number of whole 2^low in a geometric variable with this mean. On average the end wastes half a byte.
+    # How often 2^low fits into a geometric variable with this mean, on average. The end wastes half a byte on average.
     quotient = 1.0 / math.expm1(2.0**low / mean)
     return min(shingles, MAX_MEMBERS) * (low + 1 + quotient) / 8 + 0.5

@@ -3,8 +3,8 @@
 A `Scheme` derives from the [fingerprint] settings the seeds of the hash functions, the fields of a signature, and the
 index tables of each view. Every changelog block contains the scheme id, so that schemes are never mixed.
 
-The family determines what represents an item: MinHash sketches of headline and body, with a filter of the words,
-found by anchors; a SimHash of the body, found by a layout of blocks; or a fingerprint that the item brings along.
+The family determines what represents an item: MinHash sketches of headline and body with a filter of the words, found
+by anchors; a SimHash of the body, found by a layout of blocks; or a fingerprint that the item brings along.
 """
 
 import hashlib
@@ -23,14 +23,13 @@ from stream_dedup.fingerprint.characters import segmenter_id
 from stream_dedup.news.item import WORDLESS
 from stream_dedup.settings import FingerprintSettings
 
-# 99.9 % of real headlines have at most 24 features. With 15 bits, two headlines of 12 words share a feature by chance
-# once in 230 pairs, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
+# 99.9 % of real headlines have at most 24 features. With 15 bits, one in 230 pairs of headlines of 12 words shares a
+# feature by chance, which changes their Jaccard by .05. The lowest of the 16 bits tells whether the text has it too.
 HEADLINE_FEATURES = 24
 FILTER_BITS = 768
 """Bits of the filter of words and numbers (core/words.c). Fitted with 512, 768, 1,024 bits and with exact sets, the
 decision has a log loss of .254, .249, .250 and .248."""
-# Words and characters of an anchor. Shorter runs are shared by texts that are not alike; longer ones do not survive a
-# word that was changed.
+# Words and characters of an anchor. Dissimilar texts share shorter runs; longer runs do not survive a changed word.
 _RUN_WORDS, _RUN_CHARACTERS = 8, 10
 # The settings of each family that do not change fingerprints, and therefore not the scheme.
 _OF_MINHASH = {"anchors", "body_bins", "body_bands", "body_rows", "headline_bands", "headline_rows"}
@@ -42,12 +41,12 @@ _UNUSED = {
 }
 
 
-# A seed of the settings has 32 bits; the core recognises a salted one by this bit, see `hash_word`.
+# A seed of the settings has 32 bits. The core recognises a salted seed by this bit, see `hash_word`.
 _SALTED = 1 << 63
 
 
 class ShingleWidths(NamedTuple):
-    """Tokens of a shingle that begins with a word (or letters, where it is of letters), and with a character."""
+    """Tokens of a shingle that begins with a word (letters, if shingles are of letters), and with a character."""
 
     words: int
     characters: int
@@ -76,7 +75,7 @@ class Scheme:
 
     @property
     def is_given(self) -> bool:
-        """Whether the items bring their own fingerprints, in place of a text."""
+        """Whether the items bring their own fingerprints instead of texts."""
         return self.settings.family == "given"
 
     @property
@@ -97,7 +96,7 @@ class Scheme:
 
     @cached_property
     def columns(self) -> dict[str, slice]:
-        """The columns of an item's keys, by what they are made of. The last one, of ids, is not among them."""
+        """The columns of an item's keys, by their source, without the last one, the id."""
         s = self.settings
         if self.layout:
             counts = {"body": self.layout.tables}
@@ -123,12 +122,12 @@ class Scheme:
 
     @property
     def dont_care_bits(self) -> tuple[int, ...]:
-        """Don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
+        """The don't-care bits of the layout's tables; the other tables match whole keys. See `index.probe.Nearness`."""
         return self.layout.dont_care_bits if self.layout else ()
 
     @property
     def has_letters(self) -> bool:
-        """Whether shingles are of letters in scripts with spaces, instead of words."""
+        """Whether shingles in scripts with spaces are of letters instead of words."""
         return self.settings.shingle_letters > 0 and not self.is_given
 
     @property
@@ -146,7 +145,9 @@ class Scheme:
     def anchor_runs(self) -> tuple[int, int, int, int]:
         """The second and the last shingle of an anchor's run, in scripts with spaces and without; see `Anchors`."""
         w, c = self.shingle_widths
-        words = max(_RUN_WORDS - w, w)  # of letters the two next to each other: a run between two typing errors
+        words = max(
+            _RUN_WORDS - w, w
+        )  # of letters, the run ends with the next shingle: it is between two typing errors
         return w, w if self.has_letters else words, c, max(_RUN_CHARACTERS - c, c)
 
     @property
@@ -161,12 +162,12 @@ class Scheme:
 
     @cached_property
     def feature_widths(self) -> ShingleWidths:
-        """Width of a feature of the SimHash: that of a shingle, or a single word or character."""
+        """The width of a feature of the SimHash: that of a shingle, or a single word or character."""
         return self.shingle_widths if self.settings.features == "shingles" else ShingleWidths(1, 1)
 
     @cached_property
     def features_id(self) -> int:
-        """64-bit id of the hash function of the SimHash's features; a table of weights is valid for one id."""
+        """The 64-bit id of the hash function of the SimHash's features. A table of weights is valid for one id."""
         segmenter = f" {segmenter_id()}" if self.has_chinese_words else ""
         kind = " letters" if self.has_letter_features else ""
         widths = tuple(self.feature_widths)
@@ -213,12 +214,12 @@ class Scheme:
 
     @property
     def body_bytes(self) -> int:
-        """Bytes of the body in a signature; 0 if the body is stored whole, beside the signature."""
+        """The bytes of the body in a signature; 0 if the body is stored whole, beside the signature."""
         return self.signature_dtype["simhash" if self.layout else "body"].itemsize
 
     @cached_property
     def id(self) -> int:
-        """64-bit id of the scheme: a hash of the family's settings, the signature's fields and the hash versions."""
+        """The 64-bit id of the scheme: a hash of the family's settings, the signature's fields and hash versions."""
         s = self.settings
         unused = _UNUSED[s.family] | {"salt", "salt_file"} | ({"body_bins"} if self.is_exact else set())
         unused |= {"shingle_words" if s.shingle_letters else "shingle_letters"}
@@ -248,7 +249,7 @@ class Scheme:
     def identity(self, text: str) -> int:
         """Hash an id or a source to 64 bits; never 0, which means "unknown".
 
-        With a salt by a keyed cryptographic hash, 1 µs: an id that collides would replace or withdraw another item.
+        With a salt, this is a keyed cryptographic hash, 1 µs: a colliding id would replace or withdraw another item.
 
         >>> from stream_dedup.settings import FingerprintSettings
         >>> scheme = Scheme(FingerprintSettings())
@@ -262,7 +263,7 @@ class Scheme:
 
     @cached_property
     def _key(self) -> bytes:
-        """32 bytes made of the salt; empty without one."""
+        """32 bytes derived from the salt; empty without one."""
         salt = self.settings.secret("salt")
         return hashlib.sha256(salt.encode("utf-8", "surrogatepass")).digest() if salt else b""
 
@@ -273,5 +274,5 @@ class Scheme:
 
     @cached_property
     def _salt_tag(self) -> str:
-        """What the ids show of the salt."""
+        """The part of the ids that depends on the salt."""
         return f" salt {self._derived('id'):016x}" if self._key else ""

@@ -4,7 +4,7 @@ Each feature of a text (a shingle or a token) votes on each bit with its weight,
 of its hash; the majority decides. If the feature vectors of two texts form the angle a, each bit differs with
 probability a / pi.
 
-Weights are integers, so that votes add up to the same sum on every machine: 1 for each distinct feature (uniform), the
+Weights are integers, so that votes have the same sum on every machine: 1 for each distinct feature (uniform), the
 number of its occurrences (tf), or occurrences times rarity (idf).
 
 Sources: Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002; Manku, Jain, Das Sarma,
@@ -13,7 +13,7 @@ Sources: Charikar, "Similarity Estimation Techniques from Rounding Algorithms", 
 The table of idf weights counts the features of a corpus. It is frozen, so that all SimHashes are comparable: a table
 that kept learning would change the fingerprints of unchanged texts. Its digest is part of the scheme id; another table
 is another scheme. `stream-dedup weights build` writes the file. The weight of a feature is 256 · ln(documents /
-documents with the feature), rounded, at least 1; a feature that is missing in the table counts as seen in one document.
+documents with the feature), rounded, at least 1; a feature that is not in the table counts as seen in one document.
 1/256 is finer than the precision of any corpus.
 
 File format, little-endian: magic "SDW1", version u2, 2 zero bytes, id of the features u8, documents u8, entries u8,
@@ -41,7 +41,7 @@ from stream_dedup.settings.judging import MOST_BANDS
 VERSION = 1
 """Part of the scheme id: raise it when a SimHash changes."""
 
-# As core/core.h mixes hashes: others would make keys that never match. Multiples of 2^64 divided by the golden ratio
+# The same numbers as in core/core.h: with others, keys would never match. Multiples of 2^64 divided by the golden ratio
 # are evenly spread.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2, _HALF = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
@@ -66,7 +66,7 @@ WEIGHTS_VERSION = 1
 _HEADER = struct.Struct("<4sHHQQQ")
 _BEGIN = _HEADER.size + 16  # of the entries, after the digest
 _UNIT = 256
-# A feature of one document has the weight of an unseen one, and most features are of this kind.
+# A feature of one document has the weight of an unseen one; most features are such.
 _MIN_DOCUMENTS = 2
 
 
@@ -84,7 +84,7 @@ class Weights:
 
     @property
     def unseen(self) -> int:
-        """The weight of a feature that is missing in the table: that of a feature of one document."""
+        """The weight of a feature that is not in the table: that of a feature of one document."""
         return max(1, round(_UNIT * float(np.log(max(self.documents, 1)))))
 
     @cached_property
@@ -112,7 +112,7 @@ class Weights:
 
 
 def build_weights(features: int, documents: Iterable[NDArray[np.uint64]]) -> Weights:
-    """Build the table of a corpus from the feature hashes of each document. Memory: some 100 bytes a distinct feature.
+    """Build the table of a corpus from the feature hashes of each document. Needs some 100 bytes per distinct feature.
 
     >>> texts = [np.array(features, np.uint64) for features in ([5, 5, 9], [5], [5, 9])]
     >>> weights = build_weights(7, texts)
@@ -166,7 +166,7 @@ def read_weights(path: Path, features: int) -> Weights:
 # the rest may differ in up to the maximum Hamming distance (the index's near tables).
 #
 # Recall is exact by the pigeonhole principle: cut the bits into m blocks; k flipped bits touch at most k blocks, so m -
-# k blocks are intact; with one table for each choice of m - k blocks, one table matches. More blocks in a key mean more
+# k blocks are intact; with a table for each choice of m - k blocks, one table matches. More blocks in a key mean more
 # tables with longer keys, and so fewer false candidates. With 4 choose 1, one unrelated SimHash in 65,536 shares the
 # bits of a table, and one in 6 million matches the key; with 5 choose 2 it is one in 67 million. The Hamming distance
 # of the whole SimHashes then confirms or rejects each candidate.
@@ -255,7 +255,7 @@ def layout(text: str, bits: int) -> Layout:
             [list(chain.from_iterable(choice)) for choice in combinations(blocks, second)],
             first - second,
         )
-    else:  # one table for each block and each part of the other bits: one block is intact, and one part of the others
+    else:  # a table for each block and each part of the other bits: one block is intact, and one part of the others
         others = [[bit for bit in range(bits) if bit not in block] for block in blocks]
         tables = [block + part for block, rest in zip(blocks, others, strict=True) for part in _divide(rest, second)]
         distance = min(first, second) - 1

@@ -1,7 +1,6 @@
 """Compute the memory that originals take in the index and its stores, at rest and while tables merge; and how many fit.
 
-In: a scheme and a number of originals, or the memory of the process. Out: bytes, or originals. Pure; tests and the
-memory benchmark compare it with measurements.
+All functions are pure; tests and the memory benchmark compare them with measurements.
 """
 
 import math
@@ -87,14 +86,14 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
     >>> most_originals(settings, Scheme(settings.fingerprint))
     1400000
     """
-    worker, asked = settings.worker, settings.window.max_originals
+    worker, limit = settings.worker, settings.window.max_originals
     work = work_bytes(worker.batch_bytes, worker.max_record_bytes)
     body_bytes = expected_bytes(BODY_SHINGLES) if scheme.is_exact else 0.0
 
     def takes(originals: int) -> float:
         return MEMORY_SLACK * peak_bytes(originals, footprint(scheme, originals, body_bytes=body_bytes))
 
-    least, each = asked or fewest, "" if tasks == 1 else f" for each of {tasks} partitions"
+    least, each = limit or fewest, "" if tasks == 1 else f" for each of {tasks} partitions"
     if least and work + tasks * takes(least) > worker.memory:
         raise ConfigError(
             f"[window] max_originals = {least:,}{each} take up to {sized(tasks * takes(least))}, and the process with "
@@ -103,10 +102,10 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
         )
     # Half of what a table numbers: dead rows stay until they are half of it (runs.py).
     most = 2**31 // max(Counter(scheme.table_of).values())
-    if asked is not None:
-        if asked > most:
-            raise ConfigError(f"[window] max_originals = {asked:,}, but one index holds at most {most:,} of these keys")
-        return asked
+    if limit is not None:
+        if limit > most:
+            raise ConfigError(f"[window] max_originals = {limit:,}, but one index holds at most {most:,} of these keys")
+        return limit
     room = (worker.memory - work) / tasks
     fitting = int(room / takes(FEWEST) * FEWEST)
     while fitting > FEWEST and takes(fitting) > room:  # the directories of another number may take more of each

@@ -1,8 +1,7 @@
-"""The hybrid index: find the remembered items (rows) that share a key with new ones, in runs and the recent tree.
+"""The hybrid index: find the remembered items (rows) that share a key with new ones and are still alive.
 
-In: C keys and a time per row, in order of arrival. Out: for new items, the rows that share at least one key with them
-and are still alive. One index serves all views and families: a column of keys (a MinHash band, the hash of a headline,
-permuted bits of a SimHash) is a table, or several columns share one, in which any key may meet any. It is a hybrid: the
+A row has C keys and a time. One index serves all views and families: a column of keys (a MinHash band, the hash of a
+headline, permuted bits of a SimHash) is a table, or several columns share a table, in which any key may meet any. The
 newest rows are in a tree (recent.py), all others in sorted runs (runs.py), which are merged in the background.
 
 The result of a lookup depends only on the rows, their times and the calls of `forget`, `expire` and `evict`, never on
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, nearness_of, packed, probe
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, CoreNearness, Lookup, nearness_of, probe
 from stream_dedup.index.recent import RecentTree
 from stream_dedup.index.runs import Keys, Rows, Tiers, build_run, unsort
 from stream_dedup.index.times import (
@@ -61,14 +60,12 @@ class IndexStats:
 
 
 class Found(NamedTuple):
-    """What a lookup found. words: (p,) int64, ascending, one for each item, row, and column of the item whose key the
-    row has in its table, packed as in probe.py with rows counted from `first`; budgets: (C, m) how many more rows a key
-    could have given.
+    """What a lookup found. words: (p,) int64, ascending: an item, a row, and the column of a key that they share, as in
+    probe.py with rows counted from `first`.
     """
 
     words: Rows
     first: int
-    budgets: NDArray[np.int32]
 
     def pairs(self) -> tuple[NDArray[np.int32], Rows, Rows]:
         """The distinct pairs, (p,) each: items, rows, and the position of each pair's first word, plus the end."""
@@ -113,7 +110,7 @@ class HybridIndex:
         max_hamming: int = 0,
     ) -> None:
         self.nearness = nearness_of(dont_care_bits, table_of, max_hamming)
-        self._near = packed(self.nearness)
+        self._near = CoreNearness.of(self.nearness)
         self._bucket_limit = bucket_limit
         self._times = RowTimes()
         self._recent = RecentTree(self.nearness, RECENT_ROWS)
@@ -130,9 +127,8 @@ class HybridIndex:
         """Add rows; return the number of the first one.
 
         `keys` (n, C); `times` (n,) int64 milliseconds or ANY_TIME, in any order. `defer_sort`: for a restore, leave the
-        rows unsorted until the next lookup. O(C log n) per row, amortised. Raises `MergeFailed` before anything
-        is added. Measured at 30 tables: 0.6 µs
-        per row in bulk, 1.8 by 500, 32 one by one, and 2 to 5 in the background.
+        rows unsorted until the next lookup. O(C log n) per row, amortised. Raises `MergeFailed` before anything is
+        added. Measured at 30 tables: 0.6 µs per row in bulk, 1.8 by 500, 32 one by one, and 2 to 5 in the background.
         """
         self._check_columns(keys)
         self._tiers.collect()
@@ -155,9 +151,9 @@ class HybridIndex:
         """Return the candidate pairs: `items` (p,) int32 and `rows` (p,) int64, distinct, sorted by item, then row.
 
         `keys` (m, C); `horizons` (m,) int64. In a pair, item and row share a key in at least one table, the row's time
-        is not below the item's horizon, and the row is neither forgotten, expired nor evicted. Each key
-        gives only the newest `limit` such rows (default: `bucket_limit`). Measured at 1 M rows, 30 tables, 500
-        items, µs per item: 1.2 for new items and 2.9 for copies in one run, 3.2 and 6.5 in four runs.
+        is not below the item's horizon, and the row is neither forgotten, expired nor evicted. Each key gives only the
+        newest `limit` such rows (default: `bucket_limit`). Measured at 1 M rows, 30 tables, 500 items, µs per item: 1.2
+        for new items and 2.9 for copies in one run, 3.2 and 6.5 in four runs.
         """
         items, rows, _ = self.find(keys, windows_since(horizons), limit).pairs()
         return items, rows
@@ -172,16 +168,16 @@ class HybridIndex:
         windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first
-        asked = Asked(queries, windows, times, first, np.full(queries.shape, budget, np.int32))
-        in_tree = self._recent.probe(asked)
+        lookup = Lookup(queries, windows, times, first, np.full(queries.shape, budget, np.int32))
+        in_tree = self._recent.probe(lookup)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
-        words = probe(runs, self._near, asked)
-        self._crowded += asked.budgets.size - int(np.count_nonzero(asked.budgets))
+        words = probe(runs, self._near, lookup)
+        self._crowded += lookup.budgets.size - int(np.count_nonzero(lookup.budgets))
         if in_tree:
             words = np.append(words, in_tree)
         words.sort()
-        return Found(words, first, asked.budgets)
+        return Found(words, first)
 
     def forget(self, row: int) -> None:
         """Never return this row again; O(1)."""

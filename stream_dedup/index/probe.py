@@ -1,7 +1,6 @@
 """Look up keys in runs: find the rows that share a key with the items and are alive for them.
 
-In: `Run`s, the items' keys, the rows' times. Out: pairs (item, row), packed. Cache misses dominate the cost, so the
-core works table by table, in blocks of independent reads (core/index.c).
+Cache misses dominate the cost, so the core works table by table, in blocks of independent reads (core/index.c).
 
 A table is *exact* (keys must be equal) or *near* (Manku et al. 2007, permuted SimHashes: the upper bits must be equal,
 and only a few of the lower ones may differ). A bucket of a near table is a range of the sorted keys and is read in
@@ -70,10 +69,10 @@ def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamm
     return Nearness(of, np.searchsorted(of, np.arange(tables + 1)), bits[of], max_hamming)
 
 
-class Asked(NamedTuple):
-    """A lookup: `queries` (C, m) uint32, contiguous, 0 is no query. Row r counts for item i if r >= first and its time,
-    times[r - first], is visible in windows[i]. `budgets` (C, m) int32: the rows that each key may still give; updated,
-    the newest rows first.
+class Lookup(NamedTuple):
+    """A lookup for m items: `queries` (C, m) uint32, contiguous, 0 is no query. Row r counts for item i if r >= first
+    and its time, times[r - first], is visible in windows[i]. `budgets` (C, m) int32: the rows that each key may still
+    give, the newest first; updated.
     """
 
     queries: Keys
@@ -83,33 +82,34 @@ class Asked(NamedTuple):
     budgets: NDArray[np.int32]
 
 
-class PackedNearness(Struct, name="nearness"):
+class CoreNearness(Struct, name="nearness"):
+    """`Nearness` as the core takes it."""
+
     _fields_ = (
-        *[(name, POINTER) for name in ("first_columns", "dont_care")],
+        *[(name, POINTER) for name in ("first_columns", "dont_care_bits")],
         *[(name, INT64) for name in ("columns", "tables", "max_hamming")],
     )
 
+    @classmethod
+    def of(cls, near: Nearness) -> "CoreNearness":
+        sizes = {"columns": len(near.dont_care_bits), "tables": len(near.first_columns) - 1}
+        arrays = {"first_columns": near.first_columns, "dont_care_bits": near.dont_care_bits}
+        return cls(**arrays, **sizes, max_hamming=near.max_hamming)
 
-class _Lookup(Struct, name="lookup"):
+
+class _CoreLookup(Struct, name="lookup"):
     _fields_ = (
         *[(name, POINTER) for name in ("queries", "windows", "times", "budgets", "words")],
         *[(name, INT64) for name in ("items", "rows", "first", "count", "room")],
     )
 
 
-def packed(nearness: Nearness) -> PackedNearness:
-    """What the core reads of it."""
-    first_columns, dont_care = nearness.first_columns, nearness.dont_care_bits
-    sizes = {"columns": len(dont_care), "tables": len(first_columns) - 1, "max_hamming": nearness.max_hamming}
-    return PackedNearness(first_columns=first_columns, dont_care=dont_care, **sizes)
-
-
-def probe(runs: Sequence[Run], near: PackedNearness, asked: Asked) -> Rows:
-    """The rows of runs, the newest run first, that share a key with an item and are alive for it, as words.
+def probe(runs: Sequence[Run], near: CoreNearness, lookup: Lookup) -> Rows:
+    """Find the rows of runs, the newest run first, that share a key with an item and are alive for it; as words.
 
     A word is a pair: the item from bit `ITEM_SHIFT` on, r - first from `ROW_SHIFT` on, and below it the column of the
     item's key. One pass over the tables of each run: O(C m) cache misses.
     """
-    lookup = _Lookup(**asked._asdict(), items=asked.queries.shape[1], rows=len(asked.times))
-    count = call("index_find", arena(), pointers([run.packed for run in runs]), len(runs), near, lookup)
-    return copied(lookup.words, count, np.int64)
+    given = _CoreLookup(**lookup._asdict(), items=lookup.queries.shape[1], rows=len(lookup.times))
+    count = call("index_find", arena(), pointers([run.packed for run in runs]), len(runs), near, given)
+    return copied(given.words, count, np.int64)

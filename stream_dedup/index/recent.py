@@ -1,9 +1,9 @@
 """The recent tree: the keys of the newest remembered items (rows), until they become a run.
 
-In: small batches of keys. Out: the pairs (item, row) that share a key, and, once the tree is full, all its keys for a
-run. A sorted array cannot take single rows cheaply; a tree (sortedcontainers) can, but it consists of Python objects.
-So a blocked Bloom filter (Putze et al. 2007) over all tables precedes it: one NumPy array, one cache line per query,
-one call of the core for all items. The keys of a new item are almost never in it, and then no Python object is touched.
+A sorted array cannot take single rows cheaply; a tree (sortedcontainers) can, but it consists of Python objects. So a
+blocked Bloom filter (Putze et al. 2007) over all tables stands in front of it: one NumPy array, one cache line per
+query, one call of the core for all items. The keys of a new item are almost never in it, and then no Python object is
+touched.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from stream_dedup.core import call
-from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Asked, Nearness
+from stream_dedup.index.probe import ITEM_SHIFT, ROW_SHIFT, Lookup, Nearness
 from stream_dedup.index.runs import Keys, Rows
 from stream_dedup.index.times import RECENT, is_visible
 
@@ -67,15 +67,14 @@ class RecentTree:
             self._buffer = np.resize(self._buffer, (2 * end, len(self._table_of)))
         self._buffer[self._rows : end] = keys
         columns = np.ascontiguousarray(keys.T)
-        buckets = self._nearness.buckets(columns)
-        call("filter_add", self._filter, len(self._filter), buckets, *buckets.shape, self._nearness.table_of)
+        self._filter_keys(columns, None)
         for table, column in zip(self._table_of, columns.tolist(), strict=True):
             for offset, key in enumerate(column, self._rows):
                 if key:
                     self._trees[table].add(key << _OFFSET_BITS | offset)
         self._rows = end
 
-    def probe(self, asked: Asked) -> list[int]:
+    def probe(self, lookup: Lookup) -> list[int]:
         """The live pairs of all items, packed as in probe.py.
 
         O(C m) in the core, and a few µs of Python for each key that is in the tree.
@@ -83,28 +82,31 @@ class RecentTree:
         pairs: list[int] = []
         if not self._rows:
             return pairs
-        for position in self._passed(asked.queries).tolist():
-            column, item = divmod(position, asked.queries.shape[1])
-            budget, before = int(asked.budgets[column, item]), -1
-            for offset in self._offsets(column, int(asked.queries[column, item])):
+        for position in self._passed(lookup.queries).tolist():
+            column, item = divmod(position, lookup.queries.shape[1])
+            budget, before = int(lookup.budgets[column, item]), -1
+            for offset in self._offsets(column, int(lookup.queries[column, item])):
                 if not budget:
                     break
-                row = self.base + offset - asked.first
+                row = self.base + offset - lookup.first
                 if row < 0 or offset == before:  # two columns of a row may hold the same key
                     continue
                 before = offset
-                is_recent = self.base + offset >= asked.windows[item, RECENT]
-                if is_visible(asked.times[row], is_recent, asked.windows, item):
+                is_recent = self.base + offset >= lookup.windows[item, RECENT]
+                if is_visible(lookup.times[row], is_recent, lookup.windows, item):
                     pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | column)
                     budget -= 1
-            asked.budgets[column, item] = budget
+            lookup.budgets[column, item] = budget
         return pairs
 
     def _passed(self, queries: Keys) -> Rows:
         """The positions column * m + item of the queries (C, m) whose key may be in the tree."""
-        buckets, passed = self._nearness.buckets(queries), np.empty(queries.size, np.int64)
-        tables = self._nearness.table_of
-        return passed[: call("filter_check", self._filter, len(self._filter), buckets, *buckets.shape, tables, passed)]
+        passed = np.empty(queries.size, np.int64)
+        return passed[: self._filter_keys(queries, passed)]
+
+    def _filter_keys(self, keys: Keys, passed: Rows | None) -> int:
+        buckets, words = self._nearness.buckets(keys), self._filter
+        return call("filter_keys", words, len(words), buckets, *buckets.shape, self._nearness.table_of, passed)
 
     def _offsets(self, column: int, key: int) -> Iterable[int]:
         """The rows, relative to `base`, with a key in the column's table that matches, the newest first."""

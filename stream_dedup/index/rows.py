@@ -1,10 +1,9 @@
 """Store what is kept of each remembered item (row) beside its keys: signature, id, story and, optionally, packed body.
 
-In: structured signatures, ids, stories and bodies, in order of arrival. Out: the same by row number. Rows have the same
-numbers as in the index. The store consists of segments of 65,536 rows, so it grows without copying and frees
-memory segment by segment as the window moves on; what is not written yet takes no memory. The ids of a segment are one
-byte string with offsets, and so are the bodies: this saves about 50 bytes per id compared with Python strings. The few
-stories that differ from the row's own id stand behind it, so that the others take nothing.
+Rows arrive in order and have the same numbers as in the index. The store consists of segments of 65,536 rows, so it
+grows without copying, and frees memory segment by segment as the window moves on; what is not written yet takes no
+memory. The ids of a segment are one byte string with offsets, and so are the bodies: this saves about 50 bytes per id
+compared with Python strings. A story that differs from the row's own id stands behind it; the others take nothing.
 """
 
 import ctypes

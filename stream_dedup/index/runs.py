@@ -1,11 +1,10 @@
 """Runs, immutable sorted tables of the keys of consecutive rows: build them, and merge them so that they stay few.
 
-In: the keys of consecutive rows, and which rows are alive. Out: a `Run`, and `Tiers`, a short list of runs, oldest
-first. A run is the sorted-table form of locality-sensitive
-hashing (LSH Forest, Bawa et al. 2005; sorted permutations, Charikar 2002). A table holds the keys of one column, or of
-several, in which any key may meet any. It consists of its sorted keys, the row of each key, and a *prefix directory*:
-where the keys with given top bits begin. A lookup is one directory read and a short scan, two cache misses for any
-number of rows. The same keys always give the same arrays, in any order of merges.
+`Tiers` is the short list of runs, oldest first. A run is the sorted-table form of locality-sensitive hashing (LSH
+Forest, Bawa et al. 2005; sorted permutations, Charikar 2002). A table holds the keys of one column, or of several, in
+which any key may meet any. It consists of its sorted keys, the row of each key, and a *prefix directory*: where the
+keys with given top bits begin. A lookup is one directory read and a short scan, two cache misses for any number of
+rows. The same keys always give the same arrays, in any order of merges.
 
 Two alternatives are not worth it, measured at 10 M rows:
 
@@ -138,11 +137,9 @@ def build_run(base: int, keys: Keys, first_columns: Rows, newest: int) -> Run:
     >>> [(keys.tolist(), offsets.tolist()) for keys, offsets, _ in run.tables()]
     [([5, 7], [1, 0]), ([1, 1, 2, 7], [0, 1, 0, 1])]
     """
-    sorted_keys, offsets = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
-    columns, starts = np.ascontiguousarray(keys.T), np.empty_like(first_columns)
-    into = starts, sorted_keys, offsets
-    size = call("run_sort", arena(), columns, len(keys), first_columns, len(starts) - 1, *into)
-    return _run(base, base + len(keys), len(keys), *into, size, newest)
+    columns, arrays = np.ascontiguousarray(keys.T), _arrays(keys.size, len(first_columns) - 1)
+    size = call("run_sort", arena(), columns, len(keys), first_columns, len(first_columns) - 1, *arrays)
+    return _run(base, base + len(keys), len(keys), arrays, size, newest)
 
 
 def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
@@ -158,12 +155,10 @@ def merge_runs(older: Run, newer: Run, alive: NDArray[np.bool_]) -> Run:
     ([5, 5, 7], [1, 3, 0])
     """
     kept = int(np.count_nonzero(alive))
-    most = len(older.keys) + len(newer.keys)
-    keys, offsets = np.empty(most, np.uint32), np.empty(most, np.uint32)
-    starts, some_dead = np.empty_like(older.starts), kept != older.rows + newer.rows
-    is_kept = alive if some_dead else None
-    size = call("run_merge", older.packed, newer.packed, is_kept, len(alive), starts, keys, offsets)
-    return _run(older.base, newer.end, kept, starts, keys, offsets, size, max(older.newest, newer.newest))
+    arrays = _arrays(len(older.keys) + len(newer.keys), len(older.starts) - 1)
+    is_kept = None if kept == older.rows + newer.rows else alive
+    size = call("run_merge", older.packed, newer.packed, is_kept, len(alive), *arrays)
+    return _run(older.base, newer.end, kept, arrays, size, max(older.newest, newer.newest))
 
 
 def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
@@ -172,14 +167,20 @@ def compact_run(run: Run, alive: NDArray[np.bool_]) -> Run:
     return merge_runs(run, Run(run.end, run.end, 0, run.starts * 0, nothing, nothing, nothing, run.newest), alive)
 
 
-def _run(
-    base: int, end: int, rows: int, starts: Rows, keys: Keys, offsets: NDArray[np.uint32], size: int, newest: int
-) -> Run:
-    """Shorten keys and offsets to their entries, and add the directory of this size."""
-    for array in (keys, offsets):
-        array.resize(int(starts[-1]), refcheck=False)  # in place: what lies behind was never written
-    directory = np.empty(size, np.uint32)
-    call("run_directory", keys, starts, len(starts) - 1, directory)
+_Arrays: TypeAlias = tuple[Rows, Keys, NDArray[np.uint32], NDArray[np.uint32]]  # starts, keys, offsets, directory
+
+
+def _arrays(entries: int, tables: int) -> _Arrays:
+    """Room for a run of at most so many entries; a directory has 2^p + 1 of its own, see `directory_bits`."""
+    keys, offsets = np.empty(entries, np.uint32), np.empty(entries, np.uint32)
+    return np.empty(tables + 1, np.int64), keys, offsets, np.empty(entries // 4 + 3 * tables, np.uint32)
+
+
+def _run(base: int, end: int, rows: int, arrays: _Arrays, size: int, newest: int) -> Run:
+    """Shorten the arrays to their entries, and the directory to this size."""
+    starts, keys, offsets, directory = arrays
+    for array, length in (keys, starts[-1]), (offsets, starts[-1]), (directory, size):
+        array.resize(int(length), refcheck=False)  # in place: what lies behind was never written
     return Run(base, end, rows, starts, keys, offsets, directory, newest)
 
 

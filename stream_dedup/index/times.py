@@ -1,8 +1,8 @@
 """Store the time of each remembered item (row), and say which times count for a new item: `Windows`.
 
-In: times of new rows, forgotten rows, expiry. Out: one contiguous int64 array that lookups read. A row with
-an unknown time (`ANY_TIME`) counts while it is recent; a forgotten row has the lowest possible time. So expiry and
-deletion cost nothing at lookup, and an expired row never matches, whether a merge has dropped it or not.
+Lookups read the times as one contiguous int64 array. A row with an unknown time (`ANY_TIME`) counts while it is recent;
+a forgotten row has the lowest possible time. So expiry and deletion cost nothing at lookup, and an expired row never
+matches, whether a merge has dropped it or not.
 """
 
 from collections.abc import Callable

@@ -23,6 +23,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
+from stream_dedup.dedup import window
 from stream_dedup.errors import StreamError, TopicError, TransactionFailed
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
@@ -36,8 +37,6 @@ log = logging.getLogger(__name__)
 _DAY_MS = 24 * 3600 * 1000
 # The limit of a timestamp's distance that Kafka uses for "unlimited".
 _UNLIMITED = 2**63 - 1
-# Added to what the changelog must retain: for clocks that are ahead, and for late input.
-_MARGIN_MS = _DAY_MS
 # The longest time that records are expected to wait in an input topic that is not limited by age, or to more than this.
 _LONGEST_WAIT_MS = 30 * _DAY_MS
 _LIMIT, _CLEANUP, _TIMESTAMP, _RETENTION = (
@@ -111,15 +110,11 @@ def changelog_partitions(settings: Settings, source: Topic) -> int:
 
 
 def changelog_retention_ms(settings: Settings, source: Topic) -> int:
-    """How long the changelog must retain a block after its writing: window + retention of the input + margin.
-
-    Let R be the retention of the input. After a stop or in a backlog, the oldest record still to be read is from
-    now - R. It is compared with items from now - R - window on, whose blocks may have been written as early as that.
-    """
+    """How long the changelog must retain a block after its writing, for an input like this (window.py)."""
     wait = source.number(_RETENTION, -1)
     if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get(_CLEANUP, "delete"):
         wait = _LONGEST_WAIT_MS
-    return client.milliseconds(settings.window.length) + wait + _MARGIN_MS
+    return window.changelog_retention_ms(settings.window.length_ms, wait)
 
 
 def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:

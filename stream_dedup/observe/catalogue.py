@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stream_dedup.dedup.clocks import Odd
-from stream_dedup.dedup.sources import REASONS
+from stream_dedup.dedup.source_rules import REASONS
 from stream_dedup.dedup.verdict import Kind, Stage
 from stream_dedup.errors import Fenced, Outdated, Refused, RegistryAway, Stalled, TransactionFailed
 from stream_dedup.kafka.cluster import Wait

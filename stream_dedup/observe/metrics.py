@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.dedup.sources import count_rules
+from stream_dedup.dedup.source_rules import count_rules
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.kafka.cluster import Wait

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_dedup.dedup.sources import IGNORE, REASONS
+from stream_dedup.dedup.source_rules import IGNORE, REASONS
 from stream_dedup.dedup.verdict import NOT_ASKED, STAGES, Kind, Verdict, margin_of
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone

@@ -72,11 +72,10 @@ def judged_item(
         if isinstance(item, Item):
             title, text, source = item.title[:TITLE_CHARS], item.text[:text_chars], item.source
             truncated = len(item.text) > text_chars
-    nbytes = _OVERHEAD + getsizeof(verdict.id) + getsizeof(title) + getsizeof(text)
+    ids = {verdict.id, verdict.story or verdict.id} | ({verdict.compared.id} if verdict.compared else set())
+    nbytes = _OVERHEAD + sum(map(getsizeof, (title, text, *ids)))
     if let_through is not None:
         nbytes += let_through.nbytes
-    if verdict.compared is not None:
-        nbytes += getsizeof(verdict.compared.id)
     return JudgedItem(verdict, now, source, time_ms, partition, offset, title, text, truncated, let_through, nbytes)
 
 

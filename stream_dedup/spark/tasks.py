@@ -42,7 +42,7 @@ from stream_dedup.batch.pair_search import (
 )
 from stream_dedup.batch.pairs import Keep, cluster_of, unite
 from stream_dedup.batch.tables import objects_of
-from stream_dedup.batches import batches
+from stream_dedup.dedup.batch import batches
 from stream_dedup.dedup.clocks import START, fill_missing_times
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.errors import InputError

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from typing import Any
 
-from stream_dedup.changelog.records import MigrationCheckpoint
+from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.dedup.batch import stories_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, MigrationError

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import msgspec
 
-from stream_dedup.changelog.records import RestoreResult
+from stream_dedup.changelog.headers import RestoreResult
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.kafka.epochs import UNKNOWN
 from stream_dedup.settings import Settings

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import BuilderSnapshot, EntryBuilder
-from stream_dedup.changelog.records import RestoreResult, blocks_header, index_partitions
+from stream_dedup.changelog.headers import RestoreResult, blocks_header, index_partitions
 from stream_dedup.dedup.batch import Batch, Delta
 from stream_dedup.errors import Outdated
 from stream_dedup.kafka.client import TopicPartition

@@ -43,7 +43,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from stream_dedup.changelog.records import RestoreResult, TaskSummary, offsets_header
+from stream_dedup.changelog.headers import RestoreResult, TaskSummary, offsets_header
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import (
     ChangelogError,

@@ -1,18 +1,17 @@
-"""A merged block equals its blocks, and readers apply every entry once, in whatever order they read the partitions."""
+"""Readers apply every entry once, in whatever order they read the partitions."""
 
 import random
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_dedup.changelog.block import decode, encode, merge_deltas, size_of
+from stream_dedup.changelog.block import size_of
 from stream_dedup.changelog.entries import MAX_BLOCKS, ChangelogEntry, EntryBuilder, Resequencer
-from stream_dedup.changelog.records import (
+from stream_dedup.changelog.headers import (
     RestoreResult,
     SequenceRange,
     TaskSummary,
@@ -21,15 +20,10 @@ from stream_dedup.changelog.records import (
     offsets_header,
 )
 from stream_dedup.dedup.batch import FORGOTTEN, Delta
-from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
-from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.settings import Settings, load_settings
-from tests.worker.support import made_up
 
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8")])
-DAY = 86_400_000
 
 
 def a_delta(rows: int, first: int = 0, id_bytes: int = 10, forgotten: Sequence[tuple[int, int]] = ()) -> Delta:
@@ -40,78 +34,17 @@ def a_delta(rows: int, first: int = 0, id_bytes: int = 10, forgotten: Sequence[t
     return Delta(records, keys, ids, np.array(list(forgotten), FORGOTTEN), first)
 
 
-# -- merging is exact -----------------------------------------------------------------------------------------
-
-
-def items(count: int, seed: int) -> list[Item | Tombstone]:
-    """Small articles within three days, a third of them copies or cut; some are late, some withdrawn."""
-    chance = random.Random(seed)
-    found: list[Item | Tombstone] = []
-    for i, (name, value) in enumerate(made_up(count, seed)):
-        if found and chance.random() < 0.05:
-            found.append(Tombstone(f"item-{chance.randrange(i)}", i * DAY // 200))
-            continue
-        text = value.decode().split('"text": "')[1].split('"')[0]
-        title = value.decode().split('"title": "')[1].split('"')[0]
-        name_of = f"item-{chance.randrange(i)}" if i and chance.random() < 0.05 else name.decode()
-        moment = i * DAY // 200 - (chance.randrange(5 * DAY) if chance.random() < 0.1 else 0)
-        found.append(
-            Item(name_of, title, text, f"site{chance.randrange(9)}.example", max(0, moment), chance.randrange(3), i)
-        )
-    return found
-
-
-EXACT = load_settings(fingerprint={"verify": "exact"}, window={"length": "2d"})
-SKETCHES = load_settings(window={"length": "2d"})
-
-
-@pytest.mark.parametrize("config", [SKETCHES, EXACT], ids=["sketches", "bodies"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_an_index_restored_from_merged_blocks_decides_like_one_from_blocks(config: Settings, seed: int) -> None:
-    chance = random.Random(seed)
-    stream, after = items(500, seed), items(300, seed + 10)
-    first, from_blocks, from_merged = Deduplicator(config), Deduplicator(config), Deduplicator(config)
-    deltas, at = [], 0
-    while at < len(stream):
-        size = chance.choice([1, 1, 1, 2, 7, 40])
-        batch = first.judge(stream[at : at + size])
-        first.apply(batch)
-        deltas.append(batch.delta)
-        at += size
-    assert any(len(one.forgotten) for one in deltas)
-    assert {int(one) for delta in deltas for one in delta.clocks["partition"]} >= {0, 1, 2}
-    for delta in deltas:
-        from_blocks.restore(delta)
-    at = 0
-    while at < len(deltas):
-        size = chance.choice([1, 2, 30, 200])
-        block = encode(merge_deltas(deltas[at : at + size]), first.scheme_id)
-        from_merged.restore(decode(block, first.scheme_id, first.scheme.signature_dtype))
-        at += size
-    assert from_merged.watermark == from_blocks.watermark == first.watermark
-    assert np.array_equal(from_merged.boilerplate.entries, from_blocks.boilerplate.entries)
-    for start in range(0, len(after), 20):
-        some = [msgspec.structs.replace(one, time=one.time + 2 * DAY) for one in after[start : start + 20]]
-        one, other = from_blocks.judge(some), from_merged.judge(some)
-        assert [v.as_json() for v in other.verdicts] == [v.as_json() for v in one.verdicts]
-        assert encode(other.delta, first.scheme_id) == encode(one.delta, first.scheme_id)
-        from_blocks.apply(one)
-        from_merged.apply(other)
-    for dedup in (first, from_blocks, from_merged):
-        dedup.close()
-
-
 # -- what is written where ------------------------------------------------------------------------------------
 
 
-def a_folding() -> EntryBuilder:
+def a_builder() -> EntryBuilder:
     builder = EntryBuilder()
     builder.begin(1)
     return builder
 
 
 def test_a_trickle_is_merged_and_a_flood_written_once() -> None:
-    builder = a_folding()
+    builder = a_builder()
     trickle = [entry for i in range(2 * MAX_BLOCKS + 1) for entry in builder.build(a_delta(1, i))]
     merged = [one for one in trickle if one.is_merged]
     assert [one.span for one in merged] == [SequenceRange(1, MAX_BLOCKS), SequenceRange(MAX_BLOCKS + 1, 2 * MAX_BLOCKS)]
@@ -126,7 +59,7 @@ def test_a_trickle_is_merged_and_a_flood_written_once() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 700), st.integers(1, 2000)), min_size=1, max_size=60))
 def test_every_entry_fits_into_a_record(sizes: list[tuple[int, int]]) -> None:
-    builder, first = a_folding(), 0
+    builder, first = a_builder(), 0
     for rows, id_bytes in sizes:
         entries = builder.build(a_delta(rows, first, id_bytes))
         first += rows
@@ -183,7 +116,7 @@ def test_every_delta_counts_once_in_whatever_order_partitions_are_read() -> None
         chance = random.Random(seed)
         log: list[ChangelogEntry] = []
         truth: list[tuple[str, int]] = []
-        owner, standbys = a_folding(), [AReader() for _ in range(3)]
+        owner, standbys = a_builder(), [AReader() for _ in range(3)]
         rows = 0
         for _ in range(chance.randrange(1, 120)):
             size = chance.choice([0, 1, 1, 1, 3, 300, 499, 500, 2500])

@@ -1,4 +1,7 @@
-"""A restored Deduplicator decides like the saved one, and a damaged file is refused."""
+"""A saved file: its settings, and that a damaged or foreign one is refused.
+
+That every later verdict is the same is tested in tests/dedup/test_histories.py.
+"""
 
 import json
 import os
@@ -8,93 +11,14 @@ import numpy as np
 import pytest
 
 from stream_dedup import Deduplicator, Item, Settings, load_settings
-from stream_dedup.changelog import saved
-from stream_dedup.changelog.files import read_entries, write_entries
-from stream_dedup.dedup import deduplicator
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.changelog.journal import read_entries, write_entries
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
-from stream_dedup.index import runs
-from tests.dedup.test_rollback import some_items
-from tests.dedup.world import HOUR
-from tests.index.check import check
-
-pytestmark = pytest.mark.usefixtures("small_tree")
-
-START = 1_700_000_000_000
-KINDS = [("sketch", 10**6), ("exact", 10**6), ("sketch", 120)]
+from tests.dedup.world import START, some_items
 
 
-def verdicts(batch: Batch) -> list[object]:
-    return [(one.id, one.kind, one.stage, one.original, one.evidence, one.reason, one.story) for one in batch.verdicts]
-
-
-def small(verify: str = "sketch") -> Settings:
-    return load_settings(
-        item={"fields": {"text": "body.plain"}},
-        index={"bucket_limit": 3},
-        window={"length": "3d"},
-        fingerprint={"verify": verify},
-    )
-
-
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(("verify", "most"), KINDS)
-@pytest.mark.slow
-def test_every_later_verdict_is_the_same(
-    seed: int, verify: str, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """One Deduplicator is saved and loaded again and again, the other never: with updates, tombstones, wrong
-    dates, several partitions, rolled back batches, recurring prose, a full index, and times that leap to another year.
-    """
-    monkeypatch.setattr(runs, "_AT_ONCE", 20)  # so that this little data is merged in the background too
-    monkeypatch.setattr(deduplicator, "most_originals", lambda *_: most)  # fewer than the settings allow
-    monkeypatch.setattr(saved, "_ROWS", 50)
-    random = np.random.default_rng(seed)
-    steady, moving = Deduplicator(small(verify)), Deduplicator(small(verify))
-    now, kinds = START, set()
-    for turn in range(60):
-        now += int(random.integers(0, 6)) * HOUR
-        if random.random() < 0.05:
-            now += int(random.choice([-2000, 9000])) * HOUR
-        items = some_items(random, int(random.integers(1, 12)), now)
-        places = random.integers(0, 3, len(items)).tolist()
-        items = [type(one)(**{**fields(one), "partition": p}) for one, p in zip(items, places, strict=True)]
-        if random.random() < 0.1:  # a rolled back batch takes no rows
-            for one in (steady, moving):
-                one.apply(one.judge(items[:5]), pending=True)
-                one.rollback()
-        expected, actual = steady.judge(items), moving.judge(items)
-        assert verdicts(actual) == verdicts(expected), f"turn {turn}"
-        assert (moving.watermark, moving.elapsed) == (steady.watermark, steady.elapsed)
-        kinds |= {one.kind for one in expected.verdicts}
-        steady.apply(expected)
-        moving.apply(actual)
-        if random.random() < 0.3:
-            moving.save(tmp_path / "memory")
-            moving.close()
-            moving = Deduplicator.load(tmp_path / "memory")
-            check(moving.index)
-    assert len(kinds) == 4  # all but bad ones
-    steady.close()
-    moving.close()
-
-
-def fields(item: object) -> dict[str, object]:
-    return {name: getattr(item, name) for name in item.__struct_fields__}  # type: ignore[attr-defined]
-
-
-def test_learned_boilerplate_is_restored(tmp_path: Path) -> None:
-    notice = (
-        "Subscribe to our newsletter to have the best of this site in your mailbox every single morning of the week."
-    )
-    texts = [" ".join(f"w{n}x{k}" for k in range(60)) + f". {notice}" for n in range(4)]
-    items = [Item(str(n), f"Title {n} of {n * n}", text, "s.example", START) for n, text in enumerate(texts)]
-    with Deduplicator() as dedup:
-        list(dedup.filter(items))
-        dedup.save(tmp_path / "memory")
-        with Deduplicator.load(tmp_path / "memory") as other:
-            assert (dedup.boilerplate.entries["seen"][:, 2] > 0).any()
-            assert (other.boilerplate.entries == dedup.boilerplate.entries).all()
+def small() -> Settings:
+    fields = {"fields": {"text": "body.plain"}}
+    return load_settings(item=fields, index={"bucket_limit": 3}, window={"length": "3d"})
 
 
 def test_an_empty_deduplicator_and_an_id_with_a_lone_surrogate_are_restored(tmp_path: Path) -> None:

@@ -41,13 +41,21 @@ int main(void) {
     void *first = arena_take(scratch, 1000, 8);
     arena_reset(scratch);
     assert(arena_take(scratch, 1000, 8) == first);
+    assert(!arena_has_failed(scratch));
     /* What cannot be: a negative number, more than there is, a product that does not fit. */
     assert(!arena_take(scratch, -1, 8));
     assert(!arena_take(scratch, INT64_MAX, 1));
     assert(!arena_take(scratch, INT64_MAX - 63, 1));
     assert(!arena_take(scratch, INT64_MAX / 2, 8));
     assert(!arena_take(scratch, 1ll << 60, 4));
-    assert(arena_take(scratch, 0, 8));
+    assert(arena_take(scratch, 0, 8) && arena_has_failed(scratch));
+    /* An array that grows keeps what it has. */
+    int64_t room = 0, *numbers = NULL;
+    for (int64_t i = 0; i < 1000; i++) {
+        numbers = arena_grow(scratch, numbers, &room, i, 1, sizeof *numbers);
+        numbers[i] = i;
+    }
+    for (int64_t i = 0; i < 1000; i++) assert(numbers[i] == i);
     /* Beyond 64 MiB it is given back, and the next function begins anew. */
     assert(arena_take(scratch, 100ll << 20, 1));
     arena_reset(scratch);

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(bool(missing_sanitizers()), reason=missing_sanit
 # Those of processes, of memory and of pages say nothing more of the core.
 TESTS = ("tests/core/test_door.py", "tests/fingerprint", "tests/index", "tests/dedup", "tests/evaluate/test_exact.py",
          "tests/fuzz/test_core.py")  # fmt: skip
-# Reads behind a text of Python or an array of numpy, and adds beyond 64 bits.
+# Reads behind an array of numpy or a text of Python, and adds beyond 64 bits.
 _FAULTS = """
 import ctypes, sys
 import numpy as np
@@ -32,19 +32,14 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> CheckedPackage:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("assert call('element', np.zeros(8, np.uint8), 7) == 0 and call('next', 2**62) == 2**62 + 1", ""),
-        ("assert call('element', at, 0) == ord('T') and call('element', at, len(text)) == 0", ""),
         ("call('element', np.zeros(8, np.uint8), 8)", "heap-buffer-overflow"),
         ("call('element', at, len(text) + 1)", "heap-buffer-overflow"),
         ("call('next', 2**63 - 1)", "signed integer overflow"),
     ],
-    ids=["array", "text", "behind an array", "behind a text", "beyond 64 bits"],
+    ids=["behind an array", "behind a text", "beyond 64 bits"],
 )
 def test_faults_are_found(call: str, said: str, package: CheckedPackage) -> None:
     command = [sys.executable, "-c", f"{_FAULTS}\n{call}"]
-    if not said:
-        package.run(command)
-        return
     with pytest.raises(AssertionError, match=said):
         package.run(command)
 

@@ -58,7 +58,7 @@ def test_a_full_bucket_replaces_the_passage_that_was_seen_least_recently() -> No
     assert not known(table, passages[1])[0], "its two sightings are gone"
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_table_restored_from_the_window_equals_the_running_one(seed: int) -> None:
     """A restart reads only the window. Some passages recur, most do not, and buckets overflow."""
     random = np.random.default_rng(seed)
@@ -87,9 +87,8 @@ def test_a_table_restored_from_the_window_equals_the_running_one(seed: int) -> N
     assert np.count_nonzero(running.entries["hash"]) == WAYS, "the bucket overflowed"
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_was_counted_is_undone(seed: int) -> None:
-    random, table = np.random.default_rng(seed), Boilerplate()
+def test_what_was_counted_is_undone() -> None:
+    random, table = np.random.default_rng(0), Boilerplate()
     hashes = np.array(of_one_bucket(40), np.uint32)
     see(table, START, *hashes[:WAYS].tolist())
     before, log = table.entries.copy(), log_for(90)

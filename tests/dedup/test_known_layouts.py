@@ -56,15 +56,6 @@ def test_a_plan_may_propose_more_than_64_bands_and_its_settings_are_accepted() -
     assert (evaluate(traffic, pasted, decision).recall or 0) >= 0.99
 
 
-@pytest.mark.parametrize("changed", [{"shingle_words": 13}, {"shingle_words": 32}, {"shingle_characters": 24}])
-def test_long_shingles_of_other_tools_find_a_copy(changed: dict[str, int]) -> None:
-    dedup = Deduplicator(load_settings(fingerprint=changed))
-    chinese = "长江三角洲的新桥今天上午正式通车市长和数千名居民参加了仪式" * 2
-    dedup.apply(dedup.judge([item("a"), Item("x", "", chinese, "x.example", 0)]))
-    copies = [Item("b", "", f"{item('a').text} again", "b.example", 0), Item("y", "", f"{chinese}了", "y.example", 0)]
-    assert [str(verdict.kind) for verdict in dedup.judge(copies).verdicts] == ["duplicate", "duplicate"]
-
-
 def test_the_schemes_of_settings_in_use_have_kept_their_ids() -> None:
     """Another id would refuse every changelog."""
     ids = [

@@ -1,9 +1,12 @@
 """What the tests of fingerprints share: a Fingerprinter of some settings, items of texts, distances."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Texts
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
+from stream_dedup.fingerprint.kernel import Texts
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.item import Item
 from stream_dedup.settings import FingerprintSettings
@@ -29,6 +32,18 @@ def texts_of(*texts: str, make: Fingerprinter = _PLAIN) -> Texts:
     found = make(items(*texts)).texts
     assert found is not None
     return found
+
+
+class Tokens(NamedTuple):
+    """The hash of each token, and 1 for each that is a character of a script without spaces, else 0."""
+
+    hashes: list[int]
+    kinds: list[int]
+
+
+def tokens_of(text: str, make: Fingerprinter = _PLAIN) -> Tokens:
+    found = make.tokens(text)
+    return Tokens(*(found.kept[name][: found.count].tolist() for name in Tokens._fields))
 
 
 def distances(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64]:

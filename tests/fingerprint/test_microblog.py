@@ -7,15 +7,13 @@ of 8 rows, whose threshold is a Jaccard of .71, and SimHashes of 64 bits.
 Sources: Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4; Charikar 2002 and Manku et al. 2007.
 """
 
-from itertools import combinations
-
 import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint import characters
 from stream_dedup.settings import load_settings
-from tests.fingerprint.built import distances, items, maker
+from tests.fingerprint.built import items, maker, tokens_of
 
 ENGLISH = [
     "Ferry over the Elm stopped after cracks were found in the hull, buses run every twenty minutes",
@@ -44,45 +42,11 @@ CHINESE = [
     "渡轮票价从下周一起上调两元",
 ]
 ORIGINAL_OF = {1: 0, 2: 0, 3: 0, 5: 4}
-COPIES = {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (4, 5)}
-WEATHER = (6, 7)
-UNLIKE = set(combinations(range(11), 2)) - COPIES - {WEATHER}
 LANGUAGES = [
     pytest.param(ENGLISH, {}, id="English"),
     pytest.param(CHINESE, {"chinese": "words"}, id="Chinese words"),
     pytest.param(CHINESE, {}, id="Chinese characters"),
 ]
-
-
-@pytest.mark.parametrize(("posts", "settings"), LANGUAGES)
-@pytest.mark.parametrize(
-    # Words of a shingle, and characters where there are no words; the least Jaccard of copies, the most of others.
-    ("words", "characters", "copies", "others"),
-    [(1, 2, 0.7, 0.65), (2, 3, 0.6, 0.45), (3, 5, 0.5, 0.35)],
-)
-def test_a_jaccard_tells_copies_from_other_posts(
-    posts: list[str], settings: dict[str, object], words: int, characters: int, copies: float, others: float
-) -> None:
-    make = maker(shingle_words=words, shingle_characters=characters, **settings)
-    sets = [make.exact(item).body for item in items(*posts)]
-    jaccard = {(i, j): len(sets[i] & sets[j]) / len(sets[i] | sets[j]) for i, j in combinations(range(11), 2)}
-    assert jaccard[0, 1] == 1
-    assert min(jaccard[pair] for pair in COPIES) >= copies
-    assert jaccard[WEATHER] <= others
-    assert max(jaccard[pair] for pair in UNLIKE) <= 0.15
-
-
-@pytest.mark.parametrize(("posts", "settings"), LANGUAGES)
-@pytest.mark.parametrize(("bits", "copies", "others"), [(64, 9, 13), (128, 26, 27)])
-def test_simhashes_of_words_are_near_for_copies_only(
-    posts: list[str], settings: dict[str, object], bits: int, copies: int, others: int
-) -> None:
-    make = maker(family="simhash", features="tokens", bits=bits, **settings)
-    prints = make(items(*posts)).signatures["simhash"]
-    apart = {(i, j): int(distances(prints[i : i + 1], prints[j : j + 1])[0]) for i, j in combinations(range(11), 2)}
-    assert apart[0, 1] == 0
-    assert max(apart[pair] for pair in COPIES) <= copies
-    assert min(apart[pair] for pair in UNLIKE | {WEATHER}) >= others
 
 
 BODY_ALONE = {"rule": "jaccard", "body": 0.65}
@@ -106,10 +70,10 @@ def test_the_stream_holds_back_the_copies(
 
 def test_chinese_words_are_tokens() -> None:
     make = maker(chinese="words")
-    assert len(make.tokens("渡轮今天停运。Ferry don’t stop").hashes) == 6
-    assert make.tokens("渡轮 今天 停运").hashes.tolist() == make.tokens("渡轮今天停运").hashes.tolist()
-    assert not make.tokens("渡轮今天停运").kinds.any(), "words, no characters"
-    assert maker().tokens("渡轮今天停运").kinds.all()
+    assert len(tokens_of("渡轮今天停运。Ferry don’t stop", make).hashes) == 6
+    assert tokens_of("渡轮 今天 停运", make) == tokens_of("渡轮今天停运", make)
+    assert not any(tokens_of("渡轮今天停运", make).kinds), "words, no characters"
+    assert all(tokens_of("渡轮今天停运").kinds)
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +85,3 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setattr(characters.importlib, "import_module", missing)
     with pytest.raises(ConfigError, match=r"pip install .*\[chinese\]"):
         maker(chinese="words")
-
-
-@pytest.mark.parametrize("content", ["", "。", "\ud800新闻", "新" * 5000, "新闻\x00\n新闻"])
-def test_odd_texts_are_segmented(content: str) -> None:
-    make = maker(chinese="words")
-    exact = make.exact(items(content)[0])
-    assert make(items(content)).signatures["body_size"][0] == len(exact.body)

@@ -2,53 +2,32 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
-from stream_dedup.fingerprint.fingerprint import Texts
-from tests.fingerprint.built import maker, texts_of
+from tests.fingerprint.built import texts_of, tokens_of
 
-MAKE = maker()
-PASSAGE_TOKENS = 16
 ENGLISH = "The mayor opened the new bridge over the Elm on Monday."
 CHINESE = "市长星期一上午在河边宣布新大桥正式通车。"
 ARABIC = "هل يفتح رئيس البلدية الجسر الجديد فوق النهر صباح الاثنين؟"
 HINDI = "महापौर ने सोमवार सुबह नदी पर बने नए पुल का उद्घाटन किया।"
 RUSSIAN = "Мэр открыл в понедельник утром новый мост через широкую реку."
-SCRIPTS = [ENGLISH, CHINESE, ARABIC, HINDI, RUSSIAN]
 
 
 class Passage(NamedTuple):
-    """One passage. numbers: hashes of those that begin in it."""
-
-    words: list[int]
-    shingles: list[int]
-    numbers: list[int]
+    tokens: int
     hash: int
     is_prose: bool
-    is_last: bool
 
 
-def passages(texts: Texts, text: int = 0) -> list[Passage]:
-    """The passages of one text."""
-    p, found = texts.passages, []
-    (first, first_number), (last, last_number) = texts.firsts[text], texts.lasts[text]
-    start = int(p[first - 1]["end"]) if first else 0
-    places, values = (texts.numbers[name][first_number:last_number] for name in ("token", "value"))
-    for end, first_shingle, last_shingle, *others in p[first:last].tolist():
-        found.append(
-            Passage(
-                texts.words[start:end].tolist(),
-                texts.shingles[first_shingle:last_shingle].tolist(),
-                values[(places >= start) & (places < end)].tolist(),
-                *others,
-            )
-        )
-        start = end
-    return found
+def passages(text: str) -> list[Passage]:
+    found = texts_of(text).passages
+    tokens = np.diff(found["end"], prepend=0).tolist()
+    return [*map(Passage, tokens, found["hash"].tolist(), found["is_prose"].tolist())]
 
 
 def tokens_of_prose(text: str) -> int:
-    return sum(len(one.words) for one in passages(texts_of(text)) if one.is_prose)
+    return sum(one.tokens for one in passages(text) if one.is_prose)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +101,7 @@ def test_eight_words_or_fifteen_characters_are_a_sentence(text: str, counts: boo
 )
 def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
     """If the sentence were cut there, neither part would be long enough."""
-    assert tokens_of_prose(text) == len(MAKE.tokens(text).hashes)
+    assert tokens_of_prose(text) == len(tokens_of(text).hashes)
 
 
 @pytest.mark.parametrize("text", ["Rates rose to 120. They had been at 90.", "We saw the bridge. It was very long."])
@@ -130,18 +109,9 @@ def test_a_full_stop_after_a_number_or_a_word_ends_a_sentence(text: str) -> None
     assert tokens_of_prose(text) == 0
 
 
-def test_a_long_sentence_is_cut_into_passages_without_a_short_rest() -> None:
-    for words in range(1, 80):
-        found = passages(texts_of(" ".join(f"word{n}" for n in range(words)) + "."))
-        assert sum(len(one.words) for one in found) == words
-        assert all(PASSAGE_TOKENS <= 2 * len(one.words) < 3 * PASSAGE_TOKENS for one in found) or words < 8
-        assert [one.is_last for one in found] == [False] * (len(found) - 1) + [True]
-        assert sum(len(one.shingles) for one in found) == max(words - 2, 0)
-
-
 def test_a_passage_keeps_its_hash_if_another_sentence_changes() -> None:
     before, after = (
-        [one.hash for one in passages(texts_of(f"{ENGLISH} {text} {RUSSIAN}"))]
+        [one.hash for one in passages(f"{ENGLISH} {text} {RUSSIAN}")]
         for text in (
             "The council meets again on Thursday to discuss the cost.",
             "Nobody was hurt when the old one fell.",
@@ -163,9 +133,8 @@ a spokesman said, and the fare will stay the same.
 def test_a_line_break_of_a_wrapped_text_ends_no_sentence() -> None:
     """As texts of news wires have it: only a blank at the begin of a line, or an empty line, ends a sentence."""
     wrapped, flowing = (
-        [(one.words, one.is_prose) for one in passages(texts_of(text))]
-        for text in (WIRE, WIRE.replace("\n     ", "\n\n").replace("\n", " ").replace("  ", "\n"))
+        passages(text) for text in (WIRE, WIRE.replace("\n     ", "\n\n").replace("\n", " ").replace("  ", "\n"))
     )
     assert wrapped == flowing
-    assert all(is_prose for _, is_prose in wrapped)
+    assert all(one.is_prose for one in wrapped)
     assert tokens_of_prose(WIRE.replace("\n", "\n\n")) < tokens_of_prose(WIRE) / 2, "these are lines of their own"

@@ -1,5 +1,6 @@
-"""SimHash: the majority of votes, an unbiased estimate of the angle, and idf weights."""
+"""SimHash: an unbiased estimate of the angle, idf weights, and layouts: all pairs within the distance share a key."""
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint import simhash
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.news.item import Item
+from stream_dedup.fingerprint.simhash import layout
+from stream_dedup.index.probe import nearness_of
 from tests.fingerprint.built import distances, items
 from tests.fingerprint.built import maker as make_of
 
@@ -47,12 +49,6 @@ def test_the_distance_estimates_the_angle_without_bias(bits: int, shared: float)
     deviation = np.sqrt(expected * (1 - expected) / bits)
     assert abs(share.mean() - expected) < 4 * deviation / np.sqrt(pairs)
     assert 0.75 * deviation < share.std() < 1.25 * deviation
-
-
-def test_an_item_without_a_text_is_found_by_its_words_and_id_alone() -> None:
-    make = maker()
-    prints = make([Item("1", "Only a headline", "", "", 0)])
-    assert (prints.keys[0] != 0).tolist() == [False] * 10 + [True, True]
 
 
 # -- weights -----------------------------------------------------------------------------------------------
@@ -113,26 +109,84 @@ def test_a_table_of_other_features_is_rejected(tmp_path: Path) -> None:
         maker(weights="idf", idf=tmp_path / "none")
 
 
-# -- the scheme --------------------------------------------------------------------------------------------
+# -- layouts ----------------------------------------------------------------------------------------------
+
+LAYOUTS = ["4 choose 1", "5 choose 2", "6 choose 3", "4 x 4", "8 choose 2"]
 
 
-def test_settings_that_change_fingerprints_change_the_scheme(tmp_path: Path) -> None:
-    changes: list[dict[str, object]] = [
-        {}, {"bits": 128}, {"features": "tokens"}, {"weights": "uniform"}, {"seed": 2}, {"layout": "4 choose 1"},
-        {"family": "minhash"}, {"family": "given"}, {"family": "given", "layout": "4 choose 1"},
-    ]  # fmt: skip
-    ids = [maker(**change).scheme.id for change in changes]
-    for n, texts in enumerate(([TEXT] * 2, [TEXT] * 3, ["other words are here"] * 2)):
-        path = tmp_path / str(n)
-        path.write_bytes(built(maker(), texts).to_bytes())
-        ids.append(maker(weights="idf", idf=path).scheme.id)
-    assert len(set(ids)) == len(ids)
+def words(values: list[int], bits: int) -> NDArray[np.uint64]:
+    """Integers as (n, bits / 64) uint64."""
+    return np.array([[v >> 64 * w & (2**64 - 1) for w in range(bits // 64)] for v in values], np.uint64)
 
 
-def test_settings_that_do_not_change_fingerprints_keep_the_scheme() -> None:
-    assert maker(hamming=2).scheme.id == maker(hamming=3).scheme.id == maker(body_bands=20).scheme.id
-    assert maker(family="minhash", hamming=1, bits=128).scheme.id == maker(family="minhash").scheme.id
-    assert maker(family="given", shingle_words=4).scheme.id == maker(family="given").scheme.id
+def flips(bits: int, count: int) -> NDArray[np.uint64]:
+    """All ways to flip exactly `count` bits, as XOR masks."""
+    single = words([1 << bit for bit in range(bits)], bits)
+    places = np.array(list(combinations(range(bits), count)), np.int64).reshape(-1, count)
+    return np.bitwise_or.reduce(single[places], axis=1)
+
+
+def random_fingerprints(bits: int, count: int, seed: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(seed).integers(0, 2**64, (count, bits // 64), np.uint64)
+
+
+def shares_a_key(text: str, bits: int, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    tested = layout(text, bits)
+    near = nearness_of(tested.dont_care_bits, range(tested.tables), tested.max_hamming)
+    keys_a, keys_b = (keys.copy() for keys in np.broadcast_arrays(tested.keys(a), tested.keys(b)))
+    shared: NDArray[np.bool_] = near.matches(keys_a, keys_b).any(axis=1)
+    return shared
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("text", LAYOUTS[:4])
+def test_all_flips_of_up_to_three_bits_share_a_key(text: str, bits: int) -> None:
+    for fingerprint in random_fingerprints(bits, 3 if bits == 64 else 1, seed=bits):
+        for count in range(1, 4):
+            flipped = fingerprint ^ flips(bits, count)
+            assert shares_a_key(text, bits, fingerprint[None], flipped).all(), count
+    assert layout(text, bits).max_hamming == 3
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+@pytest.mark.parametrize("text", LAYOUTS)
+def test_the_pigeonhole_block_by_block(text: str, bits: int) -> None:
+    """Bits that the same tables select form a block: flipping one of them has the effect of flipping all of them.
+
+    So testing all choices of k blocks tests all choices of k bits.
+    """
+    tested = layout(text, bits)
+    single = words([1 << bit for bit in range(bits)], bits)
+    blocks = {tuple(((tested.masks & bit).any(axis=1)).tolist()) for bit in single}
+    for count in range(tested.max_hamming + 1):
+        for touched in combinations(sorted(blocks), count):
+            missed = np.any(np.array(touched or [[False] * tested.tables]), axis=0)
+            assert not missed.all(), f"{count} blocks touch every table"
+    beyond = combinations(sorted(blocks), tested.max_hamming + 1)
+    assert any(np.any(np.array(touched), axis=0).all() for touched in beyond), "max_hamming could be larger"
+
+
+def test_unrelated_fingerprints_seldom_share_a_key() -> None:
+    """16 equal bits and at most 3 of the next 16 that differ: 697 in 2^32 a table, .65 of a million in all four."""
+    a, b = random_fingerprints(64, 10**6, seed=1), random_fingerprints(64, 10**6, seed=2)
+    assert shares_a_key("4 choose 1", 64, a, b).sum() <= 5
+
+
+@pytest.mark.parametrize("bit", [0, 15, 31, 32, 47, 48, 63])
+def test_a_fingerprint_with_a_key_of_zero_is_found_within_the_distance_too(bit: int) -> None:
+    """A key of 0 is stored as 1, which differs in one bit: the only case that could reduce recall."""
+    fingerprint = words([1 << bit], 64)
+    for count in range(1, 4):
+        assert shares_a_key("4 choose 1", 64, fingerprint, fingerprint ^ flips(64, count)).all()
+        assert shares_a_key("4 choose 1", 64, words([0], 64), flips(64, count)).all()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5 of 2", "5 choose 5", "1 choose 1", "16 choose 8", "16 choose 1", "65 x 2", "-4 x 4", "0 x 1"]
+)
+def test_an_impossible_or_useless_layout_is_rejected(text: str) -> None:
+    with pytest.raises(ConfigError, match="layout"):
+        layout(text, 64)
 
 
 def test_a_distance_beyond_the_layout_s_is_rejected() -> None:

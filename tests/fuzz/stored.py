@@ -15,14 +15,14 @@ import zstandard
 
 from stream_dedup.batch.state import Begin, Commit, FilterState, Finish, Source
 from stream_dedup.changelog import block, saved
-from stream_dedup.changelog.files import MAGIC, Journal, packed, read_entries, write_entries
-from stream_dedup.changelog.records import (
+from stream_dedup.changelog.headers import (
     MigrationCheckpoint,
     RestoreResult,
     SequenceRange,
     TaskSummary,
     offsets_header,
 )
+from stream_dedup.changelog.journal import MAGIC, Journal, packed, read_entries, write_entries
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ConfigError, CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.fingerprint import simhash

@@ -21,8 +21,8 @@ from kafka.record.memory_records import MemoryRecords
 
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.changelog import block, saved
-from stream_dedup.changelog.files import read_entries, write_entries
-from stream_dedup.changelog.records import RestoreResult, SequenceRange
+from stream_dedup.changelog.headers import RestoreResult, SequenceRange
+from stream_dedup.changelog.journal import read_entries, write_entries
 from stream_dedup.cli.common import begin_ms, parse_count, parse_size
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError

@@ -11,7 +11,7 @@ from stream_dedup.index import hybrid, runs
 from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.runs import build_run
 from stream_dedup.index.times import windows_since
-from tests.index.check import BrokenIndex, check, merge, rows_held
+from tests.index.check import check, merge, rows_held
 from tests.index.model import pairs_of, words_of
 
 U32 = np.uint32
@@ -50,21 +50,6 @@ def test_a_bucket_of_thousands_in_a_full_answer():
     items, rows = index.lookup(np.full((4, 1), 7, U32), np.zeros(4, np.int64))
     assert rows.tolist() == list(range(2003, 5003)) * 4
     assert items.tolist() == np.arange(4).repeat(3000).tolist()
-
-
-@pytest.mark.parametrize("size", [1, 4])
-def test_expire_says_the_first_row_that_is_still_held(size):
-    """In the tree, and in a run."""
-    index, times = HybridIndex(range(2), background=False), at(10, 40, 20, 50)
-    for start in range(0, 4, size):
-        index.add(np.full((size, 2), 7, U32), times[start : start + size])
-    assert [index.expire(horizon) for horizon in (10, 15, 30)] == [0, 1, 1]  # row 1 is still alive, row 2 is not
-    index.forget(1)
-    assert [index.expire(horizon) for horizon in (30, 51)] == [3, 4]
-    assert rows_held(index) == 0
-    assert index.add(keys_of([7, 7]), at(60)) == 4
-    assert pairs_of(index.lookup(keys_of([7, 7]), at(0))) == [(0, 4)]
-    check(index)
 
 
 def test_memory_follows_the_window():
@@ -210,15 +195,6 @@ class TestBackground:
         self.fill(index, 2000)
         assert index.stats().runs <= 9
         index.close()
-
-
-def test_check_finds_what_is_broken():
-    index = HybridIndex(range(1), background=False)
-    index.add(np.arange(1, 51, dtype=U32)[:, None], np.zeros(50, np.int64))
-    check(index)
-    index._tiers.runs[0].keys[3] = 0
-    with pytest.raises(BrokenIndex, match="not in order"):
-        check(index)
 
 
 def test_released_runs_are_empty_and_what_lies_beside_them_is_not_touched():

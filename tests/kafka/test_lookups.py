@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from stream_dedup.changelog.records import MigrationCheckpoint
+from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.errors import MigrationError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline

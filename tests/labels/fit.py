@@ -105,7 +105,7 @@ class Pairs(NamedTuple):
     def fixed(self) -> Floats:
         """What the features that are not fitted add, (n,) log-odds."""
         weights = np.array([feature.weight for feature in rule.FIXED.values()])
-        return rule.fixed_columns(self.similar).astype(np.float64) @ weights
+        return rule.columns(self.similar, "fixed").astype(np.float64) @ weights
 
     @property
     def is_repeat(self) -> Bools:
@@ -388,7 +388,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
 
 def _are_unlike(similar: NDArray[np.void]) -> Bools:
     """Whether each pair is alike in no view and most of the words are new."""
-    shares = [np.nan_to_num(similar[name]) for name in ("article_coverage", "headline", "containment")]
+    shares = [np.nan_to_num(similar[name]) for name in ("covered", "headline", "containment")]
     unlike = (shares[0] < 0.3) & (shares[1] < 0.35) & (shares[2] < 0.5)
     return np.asarray(unlike & (similar["new_words"] > 0.3 * similar["words"]))
 
@@ -441,7 +441,7 @@ def _kinship_pairs(pairs: Pairs) -> tuple[Floats, Bools, Floats]:
         _KINSHIP_WEIGHTS.get(kind, EDIT_WEIGHT * (kind not in NEWS or kind in _OTHER_ARTICLES)) if kind else counts
         for kind, counts in zip(kinds, pairs.counts_for, strict=True)
     ]
-    columns = rule.columns(pairs.similar, of_kinship=True).astype(np.float64)
+    columns = rule.columns(pairs.similar, "kinship").astype(np.float64)
     return columns, np.array([label.same for label in pairs.labels]), np.array(each)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
-from stream_dedup.changelog.records import index_partitions
+from stream_dedup.changelog.headers import index_partitions
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.topics import create_topics

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.dedup.sources import IGNORE, REASONS
+from stream_dedup.dedup.source_rules import IGNORE, REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone

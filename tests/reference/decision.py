@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.dedup import rule
-from stream_dedup.dedup.sources import REASONS
+from stream_dedup.dedup.source_rules import REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.scheme import Scheme
@@ -183,7 +183,7 @@ def is_bulletin(s: Similar) -> bool:
     has_figures = s.numbers + s.headline_numbers >= F32(0.05) * max(s.words, F32(8))
     if has_figures and s.new_numbers + s.new_headline_numbers >= F32(0.9):
         return True
-    if s.article_coverage < F32(0.75) and s.article_tokens < 300 and s.apart > 16:
+    if s.covered < F32(0.75) and s.tokens < 300 and s.apart > 16:
         return True
     return s.same_source and s.same_form and bool(s.new_numbers_anywhere + s.new_headline_numbers >= F32(0.9))
 
@@ -196,14 +196,14 @@ def is_series(s: Similar) -> bool:
 def novelty_of(s: Similar) -> Any:
     words, larger = max(known_or(s.words), F32(1)), min(max(s.log_size_ratio, F32(-1.5)), F32(2))
     features = [
-        F32(s.same_source), known_or(s.headline, -1), known_or(s.article_coverage), known_or(s.new_sentences),
+        F32(s.same_source), known_or(s.headline, -1), known_or(s.covered), known_or(s.new_sentences),
         min(known_or(s.new_words) / words, F32(1)), known_or(s.new_words), known_or(s.new_numbers),
         known_or(s.lost_words), known_or(s.lost_numbers), known_or(s.headline_gains), known_or(s.headline_losses),
-        known_or(s.headline_figures), known_or(s.new_headline_words), known_or(s.grounded, 1), larger,
-        known_or(s.spread), known_or(s.article_tokens), known_or(s.article_share),
+        known_or(s.headline_figures), known_or(s.new_headline), known_or(s.grounded, 1), larger,
+        known_or(s.spread), known_or(s.tokens), known_or(s.article_share),
     ]  # fmt: skip
     is_more = s.new_words > F32(4) or s.lost_words > F32(8)
-    is_reordered = s.reordered and s.article_coverage < F32(0.93) and not is_more
+    is_reordered = s.other_order and s.covered < F32(0.93) and not is_more
     is_version = s.same_id and (s.new_sentences > 0 or s.new_words >= F32(4))
     fixed = F32(0)
     for value, feature in zip((is_bulletin(s), s.corrects, is_reordered, is_version), rule.FIXED.values(), strict=True):
@@ -427,7 +427,7 @@ class Stream:
         new_words = NAN if np.isnan(s.words) else min(s.new_words, s.words)
         distance, numbers = told(s.distance), told(s.new_numbers)
         return Evidence(
-            told(s.body), told(s.containment), told(s.headline), told(s.article_coverage), s.same_source, cut,
+            told(s.body), told(s.containment), told(s.headline), told(s.covered), s.same_source, cut,
             candidates, None if distance is None else int(distance), told(rule.probability(np.array([logit], F32))[0]),
             told(new_words), told(new_words / max(s.words, F32(1))), None if numbers is None else round(numbers), adds,
         )  # fmt: skip

@@ -30,11 +30,11 @@ HOUR = 3_600_000
 FULLEST, FULL = 0.97, 1 / (1 - 0.97)
 FAR_LONGER = -math.log(4)
 FEW, MAX_MEMBERS = 15, 1 << 16
-FLAGS = {"swapped", "reordered", "same_form", "same_source", "same_text", "same_id", "within_hamming", "corrects"}
+FLAGS = {"swapped", "other_order", "same_form", "same_source", "same_text", "same_id", "within_hamming", "corrects"}
 FLOATS = {
-    *("body", "containment", "coverage", "article_coverage", "headline", "grounded", "distance", "log_size_ratio"),
-    *("apart", "article_share", "article_tokens", "words", "new_words", "new_sentences", "numbers", "new_numbers"),
-    *("new_numbers_anywhere", "headline_numbers", "new_headline_numbers", "new_headline_words", "headline_gains"),
+    *("body", "containment", "covered", "headline", "grounded", "distance", "log_size_ratio"),
+    *("apart", "article_share", "tokens", "words", "new_words", "new_sentences", "numbers", "new_numbers"),
+    *("new_numbers_anywhere", "headline_numbers", "new_headline_numbers", "new_headline", "headline_gains"),
     *("headline_figures", "headline_losses", "spread", "lost_words", "lost_numbers", "gained_words"),
     *("gained_numbers", "fewer_words"),
 }
@@ -172,8 +172,8 @@ def find_new(s: Similar, new: Print, known: Print, article: Article) -> None:
         found += 2.0 * math.sqrt(found + 1)
     if each_word >= FULL:  # the filter says nothing: ask the shingles
         if is_far_longer:
-            s.article_coverage = 0
-        found = new_sentences = may_be_new = (1 - float(s.article_coverage)) * size
+            s.covered = 0
+        found = new_sentences = may_be_new = (1 - float(s.covered)) * size
         each_word = 1.0
     s.new_sentences, s.spread = new_sentences if is_article else 0, touched / max(sentences, 1)
     lacked = {h for h in article.figures if not has_number(known, h)}
@@ -181,17 +181,17 @@ def find_new(s: Similar, new: Print, known: Print, article: Article) -> None:
     s.numbers, s.new_numbers = len(asked), len(asked & lacked) * each_number
     s.new_numbers_anywhere = len(lacked) * each_number
     new_words = [k for k, h in enumerate(new.headline_words) if bit_of_word(h) not in known.filter]
-    s.new_headline_words, s.headline_gains = len(new_words), sum(new.headline[k] & 1 for k in new_words)
+    s.new_headline, s.headline_gains = len(new_words), sum(new.headline[k] & 1 for k in new_words)
     s.words, s.new_words = size, found * each_word
     if not is_article:
         s.words = size + len(new.headline_words)
         s.new_words = float(s.new_words) + len(new_words)
     bound = max(1 - max(may_be_new, float(s.new_words)) / max(float(s.words), 1), 0.0)
-    s.article_coverage = min(float(s.article_coverage), bound)
+    s.covered = min(float(s.covered), bound)
     new_figures = [h for h in new.headline_numbers if not has_number(known, h)]
     s.headline_numbers, s.new_headline_numbers = len(new.headline_numbers), len(new_figures)
     s.headline_figures = sum(h in article.figures for h in new_figures)
-    s.article_tokens, s.article_share = article.length, article.length / max(article.tokens, 1)
+    s.tokens, s.article_share = article.length, article.length / max(article.tokens, 1)
 
 
 # -- the whole --------------------------------------------------------------------------------------------------------
@@ -215,14 +215,13 @@ def compare(
         least = shared / max(of_new + of_known - shared, 1)
         s.body, s.containment = least, shared / max(min(of_new, of_known), 1)
     if not scheme.layout:
-        s.coverage = share_of_new(least, n, m)
         s.lost_words, s.gained_words, s.fewer_words = exchanged(known.filter, new.filter)
         s.lost_numbers = (known.figures & ~new.figures).bit_count()
         s.gained_numbers = (new.figures & ~known.figures).bit_count()
         if new.headline_size and known.headline_size:
             s.headline, s.swapped, s.grounded, s.headline_losses = compare_headlines(new, known)
     s.same_form = new.form == known.form > 0
-    s.reordered = bool(s.headline >= np.float32(0.999)) and new.form != known.form
+    s.other_order = bool(s.headline >= np.float32(0.999)) and new.form != known.form
     s.same_source = new.source == known.source != 0
     s.same_text, s.same_id = new.digest == known.digest, new.row_id == known.row_id
     s.log_size_ratio = math.log((n + 5) / (m + 5))
@@ -231,14 +230,14 @@ def compare(
     if recurring is None or scheme.layout:
         return s
     article = article_of(new, recurring)
-    s.article_coverage = s.coverage
+    s.covered = share_of_new(least, n, m)
     if scheme.is_exact and article.shingles:
         shared, of_article, _ = common(set(article.shingles), set(known.members))
-        s.article_coverage = shared / max(of_article, 1)
+        s.covered = shared / max(of_article, 1)
     elif article.shingles:
         size = min(len(article.shingles), n)
         sketch = sketch_of(article.shingles, scheme.settings.body_bins)
-        s.article_coverage = share_of_new(compare_sketches(sketch, known.body, size, m)[2] if m else 0.0, size, m)
+        s.covered = share_of_new(compare_sketches(sketch, known.body, size, m)[2] if m else 0.0, size, m)
     find_new(s, new, known, article)
     s.corrects |= mark == 2 and bool(s.new_words >= 3)
     return s

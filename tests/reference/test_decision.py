@@ -16,7 +16,7 @@ from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.similarity import SIMILARITY
 from stream_dedup.dedup.similarity import compare as product_compare
-from stream_dedup.dedup.sources import rule_of
+from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.errors import BadItem
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme

@@ -20,7 +20,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from stream_dedup.changelog.records import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, index_partitions, span_of
+from stream_dedup.changelog.headers import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, index_partitions, span_of
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep

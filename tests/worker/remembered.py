@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from stream_dedup.changelog.block import encode
 from stream_dedup.changelog.entries import ChangelogEntry, EntryBuilder
-from stream_dedup.changelog.records import blocks_header, index_partitions, offsets_header
+from stream_dedup.changelog.headers import blocks_header, index_partitions, offsets_header
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka import client

@@ -9,7 +9,7 @@ from kafka.admin import KafkaAdminClient
 from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
-from stream_dedup.dedup.sources import REASONS
+from stream_dedup.dedup.source_rules import REASONS
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.kafka import reader
 from stream_dedup.settings import Settings, load_settings

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import DefaultPartitioner
 
-from stream_dedup.dedup.sources import REASONS
+from stream_dedup.dedup.source_rules import REASONS
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.kafka.topics import Topic

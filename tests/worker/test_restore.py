@@ -7,7 +7,7 @@ import pytest
 from kafka import TopicPartition
 
 from stream_dedup.changelog import entries
-from stream_dedup.changelog.records import RestoreResult, index_partitions
+from stream_dedup.changelog.headers import RestoreResult, index_partitions
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.errors import ChangelogError, Outdated
 from stream_dedup.settings import Settings

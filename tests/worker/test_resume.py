@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stream_dedup.changelog.records import MigrationCheckpoint, RestoreResult, TaskSummary
+from stream_dedup.changelog.headers import MigrationCheckpoint, RestoreResult, TaskSummary
 from stream_dedup.errors import RecordsGone, StreamError, TopicError
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.resume import (

@@ -1,8 +1,8 @@
-"""The changelog as a file: an append-only journal, and how every file is written and locked.
+"""The changelog as a file: an append-only journal. Also, how every file is written and locked.
 
-In: entries of two parts, a record (what was done; JSON of the caller) and a block (the resulting changes to the index;
-block.py). Out: the same entries, in order, when the journal is opened again. An entry counts once `append` returns: it
-is on disk then, and the data that it describes must be on disk before.
+An entry has two parts: a record (JSON of the caller about what was done) and a block (the changes to the index,
+block.py). When the journal is opened again, it returns the same entries in order. An entry counts once `append`
+returns: then it is on disk. The data that it describes must be on disk before.
 
 Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
 
@@ -16,9 +16,9 @@ Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
 `write_entries` writes a whole file of this layout at once, and `read_entries` reads one, which must be complete.
 
 Files that others read appear complete, by a rename (`new_file`). Until then they have a random name that was free, and
-nothing is written through a link: in a directory that others may write to, too, no link of theirs leads elsewhere.
+nothing is written through a link: where others may write to the directory, too, none of their links leads elsewhere.
 
-A process that is killed while it appends leaves a torn tail, which never counted; the next opening cuts it off. A bad
+A process that is killed during an append leaves a torn tail, which never counted. The next opening cuts it off. A bad
 entry with an intact one after it is damage to entries that did count, and is refused. Therefore the head has its own
 checksum: a corrupt length must not look like a torn tail.
 """
@@ -48,7 +48,7 @@ _COPY_BYTES = 2**20  # a journal may be larger than memory
 
 
 class Entry(NamedTuple):
-    """One entry, and its start and end in the file, in bytes."""
+    """One entry, with its start and end in the file, in bytes."""
 
     start: int
     end: int
@@ -59,8 +59,8 @@ class Entry(NamedTuple):
 class Journal:
     """One journal file, open for appending. The caller must hold a lock on its directory (`open_locked`).
 
-    `replay` is called with each entry that the file already has, in order, before the constructor returns.
-    Raises CorruptBlock, with file and byte offset, where an entry was damaged.
+    The constructor calls `replay` with each entry that the file has, in order. Raises CorruptBlock, with file and byte
+    offset, for a damaged entry.
     """
 
     def __init__(self, path: Path, replay: Callable[[Entry], None]) -> None:
@@ -87,7 +87,7 @@ class Journal:
             self._file.write(entry)
             self._sync()
         except OSError as error:
-            with suppress(OSError):  # closing tries to write what is buffered, and closes nevertheless
+            with suppress(OSError):  # closing tries to write the buffer, and closes even if it cannot
                 self._file.close()
             raise InputError(
                 f"cannot write {self._path}: {error.strerror or error}. Make room, then run the same command again: "
@@ -97,8 +97,16 @@ class Journal:
 
     def keep(self, spans: Sequence[tuple[int, int]]) -> None:
         """Reduce the file to these (start, end), in this order, atomically. O(bytes kept)."""
+
+        def content(source: BinaryIO) -> Iterator[bytes]:
+            yield MAGIC
+            for start, end in spans:
+                source.seek(start)
+                for at in range(start, end, _COPY_BYTES):
+                    yield source.read(min(_COPY_BYTES, end - at))
+
         with self._path.open("rb") as source:
-            self.size = replace_file(self._path, chain([MAGIC], _content_of(source, spans)))
+            self.size = replace_file(self._path, content(source))
         self._file.close()
         self._file = self._path.open("r+b")
         self._file.seek(self.size)
@@ -178,9 +186,9 @@ def _damage(path: Path, at: int, part: str) -> CorruptBlock:
 
 
 def replace_file(path: Path, parts: Iterable[bytes]) -> int:
-    """Write a file of these parts and put it in the place of the former one, atomically; returns its bytes.
+    """Write a file of these parts and replace the former one by it, atomically; returns its bytes.
 
-    Raises OSError, and InputError as `new_file`.
+    Raises OSError, and InputError like `new_file`.
     """
     new, target = new_file(path)
     try:
@@ -197,9 +205,9 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> int:
 
 
 def new_file(path: Path) -> tuple[Path, BinaryIO]:
-    """Create the file that is to take the name of `path` once it is complete (Path.replace); locked until it is closed.
+    """Create a file that gets the name of `path` once it is complete (Path.replace); it is locked until it is closed.
 
-    Deletes what killed processes have left of it. Raises InputError if another process is writing it.
+    Deletes what killed processes have left. Raises InputError if another process is writing it.
     """
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     file = open_locked(new, os.O_CREAT | os.O_EXCL)
@@ -217,23 +225,16 @@ def new_file(path: Path) -> tuple[Path, BinaryIO]:
     return new, file
 
 
-def _content_of(source: BinaryIO, spans: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    for start, end in spans:
-        source.seek(start)
-        for at in range(start, end, _COPY_BYTES):
-            yield source.read(min(_COPY_BYTES, end - at))
-
-
 def open_locked(path: Path, flags: int = os.O_CREAT, purpose: Path | None = None) -> BinaryIO:
     """Open a file for reading and writing, locked until it is closed; create it if it is missing.
 
-    The kernel releases the lock when the process ends, so a killed process leaves none. `purpose`: what the file is
-    for, if not for itself. Raises InputError if another process holds it, OSError for a link.
+    The kernel releases the lock when the process ends, so a killed process leaves none. `purpose`: the path to name in
+    the error, if not this one. Raises InputError if another process holds the lock, OSError for a link.
     """
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o666), "r+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The previous owner may have renamed the file after we opened it; then this lock is on another file.
+        # The previous owner may have renamed the file after we opened it. Then this lock is on another file.
         if os.path.samestat(os.fstat(file.fileno()), path.stat()):
             return file
     except (BlockingIOError, FileNotFoundError):

@@ -1,9 +1,10 @@
-"""The rules for sources ([sources]): which one an item falls under, and what the verdict says then.
+"""The rules for sources ([sources]): find the rule of an item, and name it in the verdict.
 
-`ignore` acts before an item is judged, `prefer` while it is (`has_come` in judge.c), because it decides what is
-remembered, and `pass` on the verdict alone: other items are judged as without it.
+`ignore` acts before an item is judged, and `pass` on its verdict alone: other items are judged as without the rule.
+`prefer` acts during judging (`has_come` in judge.c), because it changes what is remembered.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -44,11 +45,11 @@ class SourceRules:
         name = host
         while name not in self._rules and "." in name:
             name = name.partition(".")[2]
-        # The end of a domain is no name: a rule for "news" is not one for all of *.news.
+        # The end of a domain is not a name: a rule for "news" does not hold for all of *.news.
         return self._rules.get(name, NO_RULE) if name == host or "." in name else NO_RULE
 
     def preferred(self, scheme: Scheme) -> NDArray[np.uint64]:
-        """The sources in the signatures of preferred items, (n,) uint64: those of whole sites."""
+        """The preferred sources as signatures store them, (n,) uint64: the sites of the names."""
         from stream_dedup.news.decode import site_of  # loads the table of public suffixes
 
         names = [name for name, rule in self._rules.items() if rule == PREFER]
@@ -61,6 +62,6 @@ def rule_of(reason: str) -> str:
 
 
 def count_rules(reasons: Iterable[str]) -> dict[str, int]:
-    """How many verdicts each rule has changed; rules that have changed none are missing."""
-    found = [rule for reason in reasons if (rule := rule_of(reason))]
-    return {rule: found.count(rule) for rule in REASONS if rule in found}
+    """How many verdicts each rule has changed; a rule that has changed none is absent."""
+    counts = Counter(map(rule_of, reasons))
+    return {rule: counts[rule] for rule in REASONS if rule in counts}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.changelog.files import MAGIC, Entry, Journal, open_locked
+from stream_dedup.changelog.journal import MAGIC, Entry, Journal, open_locked
 from stream_dedup.errors import CorruptBlock, InputError
 
 HEAD = 40

@@ -1,13 +1,12 @@
-"""The Kafka records of the changelog: their headers, and what sets them apart from those of other programs.
+"""The headers of the changelog's records on Kafka, and what distinguishes these from records of other programs.
 
-In: what a task wants to leave beside a block, or records of kafka-python. Out: headers, or their values. Each record
-has its sequence numbers (entries.py). Besides, it carries the input offsets after its batch and a `TaskSummary`: the
-topic that the offsets belong to, and the number of remembered originals. Brokers drop a group's offsets, by default
-seven days after its last member has left; then work goes on from the changelog's. A restore that finds fewer originals
+Each record has its sequence numbers (entries.py), the input offsets after its batch, and a `TaskSummary`: the topic of
+these offsets, and the number of remembered originals. Brokers delete a group's offsets, by default seven days after its
+last member has left; then the work continues from the offsets of the changelog. A restore that finds fewer originals
 than were written can report it. (An idle worker writes nothing, but while it runs no offset expires.)
 
-Records of other programs are skipped. A damaged record of a worker ends the worker, which would forget originals
-without it; the error has its place and the cure that keeps the most.
+Records of other programs are skipped. A damaged record of a worker ends the worker, since without it originals would be
+forgotten. The error has the place and the cure that keeps the most.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,10 +26,11 @@ Parsed = TypeVar("Parsed")
 
 SEQUENCE_HEADER = "sequence"
 BLOCKS_HEADER = "blocks"
-"""Of a merged block: an offset in the partition of blocks before all blocks that are not merged by then, and the id of
-the topic that it counts in. In a copy of the topic offsets are others."""
+"""Of a merged block: an offset in the partition of blocks, before all blocks that are not merged by then, and the id of
+its topic. A copy of the topic has other offsets."""
 OFFSETS_HEADER = "offsets"
 SUMMARY_HEADER = "standing"
+"""Of a `TaskSummary`; its name is stored, so it stays."""
 MIGRATION_HEADER = "migration"
 """Only on the blocks of a migration (worker/migration.py)."""
 _DIGITS = 20  # of a 64-bit number
@@ -61,7 +61,7 @@ def index_partitions(topic: str, index: int) -> IndexPartitions:
 class SequenceRange(NamedTuple):
     """The sequence numbers of an entry: from the number after its predecessor's last to its own last.
 
-    A block has one number, and those that were given up just before it (`EntryBuilder.skip_to`).
+    A block has one number, and those that were skipped just before it (`EntryBuilder.skip_to`).
 
     >>> SequenceRange.parse(SequenceRange(7, 9).header()[1])
     SequenceRange(first=7, last=9)
@@ -84,9 +84,7 @@ class SequenceRange(NamedTuple):
 
 
 class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
-    """The task after a block: the input topic of the offsets, its id, and the number of originals
-    remembered.
-    """
+    """The task after a block: the input topic of the offsets, its id, and the number of remembered originals."""
 
     topic: str
     topic_id: str
@@ -99,7 +97,7 @@ class TaskSummary(msgspec.Struct, frozen=True, array_like=True):
 class MigrationCheckpoint(msgspec.Struct, frozen=True):
     """The progress of a migration: (topic, partition, next offset to read) of each, and whether it is complete.
 
-    `epochs`: of the record before each offset (kafka/epochs.py); empty: an older migration stored none.
+    `epochs`: of the record before each offset (kafka/epochs.py); empty if an older release migrated.
     """
 
     next: list[tuple[str, int, int]]
@@ -111,29 +109,27 @@ class MigrationCheckpoint(msgspec.Struct, frozen=True):
 
 
 def offsets_header(offsets: Mapping[int, int]) -> Header:
-    """`offsets`: input partition -> the next offset to read."""
+    """The header of the next offset to read of each input partition."""
     return OFFSETS_HEADER, msgspec.json.encode(offsets)
 
 
 def blocks_header(offset: int, topic_id: str = "") -> Header:
-    """The header of a merged block that says where the blocks begin that are not merged, in the topic of this id."""
+    """The header of a merged block: where the blocks begin that are not merged, in the topic with this id."""
     return BLOCKS_HEADER, f"{offset} {topic_id}".rstrip().encode()
 
 
 @dataclass(slots=True)
 class RestoreResult:
-    """What a restore has read: blocks (after a batch of the task itself more than that), and the last values of the
-    headers.
-    """
+    """What a restore has read: the number of blocks, and the last values of the headers."""
 
-    blocks: int = 0
+    blocks: int = 0  # with those that the task itself has written since
     offsets: dict[int, int] = field(default_factory=dict)  # input partition -> the next offset to read
     task_summary: TaskSummary | None = None  # None: no block
     migration: MigrationCheckpoint | None = None  # None: no migration has written here
     begin: int = 0  # the first offset of the topic; above 0, older records were deleted
 
     def add_block(self, headers: Iterable[Header]) -> None:
-        """Take over the values of a newer block. Raises CorruptBlock for values that no worker writes."""
+        """Take the values of a newer block. Raises CorruptBlock for values that no worker writes."""
         self.blocks += 1
         values = dict(headers)
         if SUMMARY_HEADER in values:
@@ -150,7 +146,7 @@ class RestoreResult:
 def is_block(record: Any) -> bool:
     """Whether a worker wrote this changelog record: it begins like a block, or has a block's sequence numbers.
 
-    Other programs' records are skipped. Their keys say nothing: such a program may have our key, too.
+    The key says nothing, because another program may use our key, too.
     """
     with suppress(CorruptBlock):
         return (record.value or b"").startswith(MAGIC) or span_of(record).last > 0
@@ -163,8 +159,9 @@ def span_of(record: Any) -> SequenceRange:
 
 
 def blocks_start(record: Any, topic_id: str = "") -> int:
-    """Where the blocks begin that this merged block and those before it do not repeat, in the topic of this id; 0, the
-    beginning, if it was written to another one. Raises CorruptBlock.
+    """The offset of the first block that no merged block up to this one repeats, in the topic with this id.
+
+    It is 0, the beginning, if the merged block was written to another topic. Raises CorruptBlock.
     """
     value = _header(record, BLOCKS_HEADER)
     offset, _, its_id = value.partition(b" ")
@@ -175,7 +172,7 @@ def blocks_start(record: Any, topic_id: str = "") -> int:
 
 @contextmanager
 def placed(record: Any) -> Iterator[None]:
-    """Add the record's place to an error about it; where the record is damaged, what to do, too."""
+    """Add the record's place to an error about it, and the cure if the record is damaged."""
     try:
         yield
     except ChangelogError as error:

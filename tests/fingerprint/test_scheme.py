@@ -1,4 +1,6 @@
-"""Exact verification is a scheme of its own; of a packed set that is cut, only what is there is read."""
+"""The id of a scheme: settings that change fingerprints change it, others do not; and packed sets of exact ones."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from stream_dedup.core import call
 from stream_dedup.errors import ConfigError
 from stream_dedup.fingerprint.packed_sets import HASH_BITS, MAX_MEMBERS
+from stream_dedup.fingerprint.simhash import build_weights
 from stream_dedup.settings import load_settings
 from tests.fingerprint.built import items, maker, scheme
 from tests.reference.fingerprint import packed
@@ -45,3 +48,40 @@ def test_exact_verification_is_a_scheme_of_its_own_without_a_sketch() -> None:
 def test_only_minhash_can_be_verified_exactly(family: str) -> None:
     with pytest.raises(ConfigError, match="verify = 'exact' needs family = 'minhash'"):
         load_settings(fingerprint={"family": family, "verify": "exact"})
+
+
+def test_settings_that_change_fingerprints_change_the_scheme(tmp_path: Path) -> None:
+    of_minhash = {
+        "seed": 2,
+        "body_bands": 17,
+        "anchors": 15,
+        "shingle_words": 4,
+        "body_bins": 512,
+        "shingle_letters": 5,
+    }
+    of_minhash |= {"chinese": "words", "verify": "exact"}
+    of_simhash = {"bits": 128, "features": "tokens", "weights": "uniform", "seed": 2, "layout": "4 choose 1"}
+    ids = [scheme().id, *(scheme(**{name: value}).id for name, value in of_minhash.items())]
+    ids += [
+        scheme(family="simhash").id,
+        *(scheme(family="simhash", **{name: value}).id for name, value in of_simhash.items()),
+    ]
+    ids += [scheme(family="given").id, scheme(family="given", layout="4 choose 1").id]
+    make = maker(family="simhash")
+    for n, texts in enumerate((["some words are here"] * 2, ["some words are here"] * 3, ["other words are here"] * 2)):
+        table = build_weights(make.scheme.features_id, (make.features(text) for text in texts))
+        (tmp_path / str(n)).write_bytes(table.to_bytes())
+        ids.append(scheme(family="simhash", weights="idf", idf=tmp_path / str(n)).id)
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("minhash", {"hamming": 1, "bits": 128}),
+        ("simhash", {"hamming": 2, "body_bands": 20}),
+        ("given", {"shingle_words": 4}),
+    ],
+)
+def test_settings_that_do_not_change_fingerprints_keep_the_scheme(family: str, changes: dict[str, int]) -> None:
+    assert scheme(family=family, **changes).id == scheme(family=family).id
