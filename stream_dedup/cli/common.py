@@ -21,8 +21,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.batch.outputs import Output, check_free, checked_outputs, target
-from stream_dedup.batch.tables import FileFormat
+from stream_dedup.batch.lines import FileFormat
+from stream_dedup.batch.output_files import Output, check_free, checked_outputs, target
 from stream_dedup.errors import UsageError
 from stream_dedup.news.names import FIELDS
 from stream_dedup.news.summary import MOST_REASONS, Summary, rows_of, share

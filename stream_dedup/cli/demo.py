@@ -18,8 +18,8 @@ from rich.live import Live
 from stream_dedup.batch.lines import read_lines
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, number, print_json
 from stream_dedup.cli.operate import stop_on_signals
+from stream_dedup.demo.newsroom import endless_records, meant
 from stream_dedup.demo.run import DemoResult, Feed, Record, named, run_demo
-from stream_dedup.demo.sample import endless_records, meant
 from stream_dedup.demo.screen import Screen
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item

@@ -1,7 +1,7 @@
 """`stream-dedup explain A B`: whether the later of two items has something new, and why.
 
 Takes two items (JSON, files, ids); prints the numbers behind the verdict and the items side by side, or JSON.
-evaluate/explain.py computes the explanation.
+evaluate/explanation.py computes the explanation.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_dedup.batch.lines import LineReader, item_of
-from stream_dedup.batch.outputs import check_inputs, files_of
+from stream_dedup.batch.output_files import check_inputs, files_of
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table, warn
 from stream_dedup.dedup.passages import Comparison, Passage, Side, word_spans
 from stream_dedup.errors import BadItem, InputError, UsageError
-from stream_dedup.evaluate.explain import Answer, Explanation, explain
+from stream_dedup.evaluate.explanation import Answer, Explanation, explain
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import load_settings

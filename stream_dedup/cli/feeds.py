@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from stream_dedup.batch.outputs import check_free, checked_outputs
-from stream_dedup.batch.tables import FileFormat
+from stream_dedup.batch.lines import FileFormat
+from stream_dedup.batch.output_files import check_free, checked_outputs
 from stream_dedup.cli import common
 from stream_dedup.cli.operate import stop_on_signals
 from stream_dedup.errors import UsageError

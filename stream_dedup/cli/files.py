@@ -11,7 +11,7 @@ from rich.console import Console
 
 from stream_dedup.batch.filter import FilterProgress, FilterResult, filter_files
 from stream_dedup.batch.lines import read_lines
-from stream_dedup.batch.outputs import check_free, target
+from stream_dedup.batch.output_files import check_free, target
 from stream_dedup.batch.pair_search import BadLine
 from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, PairsProgress, PairsResult, find_pairs
 from stream_dedup.changelog.files import replace_file
@@ -263,7 +263,7 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
     }
     common.refuse_all(wrong)
     if memory is not None and on_spark:
-        from stream_dedup.spark.files import is_submitted
+        from stream_dedup.spark.engine import is_submitted
 
         if is_submitted():
             text = "spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory"
@@ -271,7 +271,7 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
 
 
 def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> PairsResult:
-    from stream_dedup.spark.files import find_pairs_on_spark, open_session
+    from stream_dedup.spark.engine import find_pairs_on_spark, open_session
 
     stderr = common.CleanConsole(stderr=True)
     heap = {"spark.driver.memory": f"{memory // 2**20}m"} if (master or "").startswith("local") else {}

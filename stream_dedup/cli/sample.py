@@ -1,7 +1,7 @@
 """`stream-dedup sample DIRECTORY`: a person labels a sample of decisions, which gives settings for this feed.
 
 Draws pairs from the worker's topics or the files of `filter`, and keeps pairs, labels and records in a directory
-(evaluate/sample.py). Two questions a pair: are they the same article, and if so, is anything new? A different article
+(evaluate/sampling.py). Two questions a pair: are they the same article, and if so, is anything new? A different article
 is always new. The program does not show its verdict before the label, because it would bias the person.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from stream_dedup.evaluate.sample import Found, Pair, Sample
+    from stream_dedup.evaluate.sampling import Found, Pair, Sample
     from stream_dedup.settings import Settings
 
 _SAME_QUESTION = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
@@ -70,7 +70,7 @@ def sample_command(
     settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config
     FILE`.
     """
-    from stream_dedup.evaluate.sample import Sample
+    from stream_dedup.evaluate.sampling import Sample
     from stream_dedup.settings import load_settings
 
     settings = load_settings(config)
@@ -128,7 +128,7 @@ def _has_terminal() -> bool:
 
 
 def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> "Found":
-    from stream_dedup.evaluate.sample import from_files, from_kafka
+    from stream_dedup.evaluate.sampling import from_files, from_kafka
 
     with progress_bars() as bars:
         report = partial(bars, "records")

@@ -60,7 +60,7 @@ _CONSTANTS = {
     # the labelled pairs beyond both, 62 have something new and 15 do not.
     **{"same_wording": 0.75, "form_tokens": 300},
     # Words that a new version has and the earlier one lacks, as an added sentence of known words does: 4.5 or more of
-    # 100 updates of the made-up feed (demo/sample.py). "Read more here", a changed figure and "twenty" for "20" have
+    # 100 updates of the made-up feed (demo/newsroom.py). "Read more here", a changed figure and "twenty" for "20" have
     # three.
     "new_to_version": 4,
     # "A beats B" and "B beats A": the words of headline and text are the same, and their order is not. Of copies under
@@ -134,7 +134,7 @@ labelled pairs call many of them alike. `corrects`: readers of a wrong number mu
 is a correction, and two articles that differ in one number can have log-odds down to -6. `reordered`: no labelled pair
 is, and four of five real articles whose two names change places are. `version`: an editor who adds a sentence to a
 published article does so for its readers; no labelled pair has one id, and without it nine of ten updates of the
-made-up feed (demo/sample.py), which add one sentence each, would be held back."""
+made-up feed (demo/newsroom.py), which add one sentence each, would be held back."""
 FACT = "fact"
 """What raises the novelty to that of `cautious` where `has_fact` holds: there nothing with a new fact is held back."""
 KINSHIP_MONOTONE = (

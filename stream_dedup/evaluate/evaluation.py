@@ -1,14 +1,13 @@
 """Evaluate the decision on a corpus (`stream-dedup evaluate`), and show the figures on a terminal or as a page.
 
-In: the lines of a file, settings, and labelled pairs, if there are any. Out: `Evaluation`: the verdicts by stage;
-agreement with the labels, on both of their questions; agreement with exact sets; the S-curve, predicted and measured.
-The verdicts come from the code of the stream. `sections` describes the figures once, for the terminal and for a
-self-contained HTML page with two figures.
+`evaluate` takes the lines of a file, settings, and labelled pairs, if there are any. It returns an `Evaluation`: the
+verdicts by stage; agreement with the labels, on both of their questions; agreement with exact sets; the S-curve,
+predicted and measured. The verdicts come from the code of the stream. `sections` describes the figures once, for the
+terminal and for a self-contained HTML page with two figures.
 
-The report addresses the person who decides whether to put the deduplicator in front of a feed: the verdicts, the
-agreement with readers and with exact sets, and the index. The page also shows the items of pairs on which decision and
-label disagree, side by side. It has no scripts and no external resources. matplotlib, for its figures, comes with the
-extra `report`.
+The report addresses the person who decides whether to put the deduplicator in front of a feed. The page also shows,
+side by side, the items of pairs on which decision and label disagree. It has no scripts and no external resources.
+matplotlib, for its figures, comes with the extra `report`.
 """
 
 from __future__ import annotations
@@ -29,15 +28,7 @@ from stream_dedup.batch.lines import Line, item_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.exact import (
-    INTERVALS,
-    Fidelity,
-    Point,
-    body_sets,
-    fidelity,
-    held_by_jaccard,
-    measured_curve,
-)
+from stream_dedup.evaluate.exact import INTERVALS, Fidelity, Point, body_sets, fidelity, held_by_jaccard, measured_curve
 from stream_dedup.evaluate.labels import Label, by_first_delivery, remarks
 from stream_dedup.evaluate.planner import proposed
 from stream_dedup.evaluate.rates import (
@@ -89,8 +80,8 @@ Progress = Callable[[str, int, int], None]
 class Evaluation:
     """All figures of an evaluation. `items` and `stages` count items; the keys of `stages` are "kind: stage".
 
-    agreement: key "all", and "sure" if some labels are unsure; empty without labels. remarks: warnings about the
-    labels. novelty, advice: None unless labels have `new`. shown: by id, the items of the errors that are listed.
+    agreement: of "all" labels, and of the "sure" ones if some are unsure; empty without labels. remarks: warnings about
+    the labels. novelty, advice: None unless labels have `new`. shown: by id, the items of the errors that are listed.
     """
 
     lines: int
@@ -128,8 +119,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate one corpus. `threshold`: the Jaccard from which exact sets hold an item back.
 
-    A label speaks of the first delivery of an id; those of two deliveries of one id are left out, with a remark. Raises
-    InputError if labels name items that the corpus lacks, or if no item of the corpus can be judged.
+    A label refers to the first delivery of an id. A label of two deliveries of one id is left out, with a remark.
+    Raises InputError if labels name items that the corpus lacks, or if no item of the corpus can be judged.
     """
     total = len(lines)
     verdicts: list[Verdict] = []
@@ -172,7 +163,7 @@ def evaluate(
     )
     wrong = [label for labels in found.errors().values() for label in labels[:_LISTED]]
     names = {label.earlier for label in wrong} | {label.later for label in wrong}
-    # Reversed: of an id the first delivery counts.
+    # Reversed, so that the first delivery of an id wins.
     first = {item.id: item for item in reversed(items) if item.id in names}
     shown = {name: judged_item(item, by_id[name], 0.0, TEXT_CHARS) for name, item in first.items()}
     return replace(found, shown=shown)
@@ -194,7 +185,7 @@ Row = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A question, what is said about it, a table, the name of its figure, and the labels whose items are shown."""
+    """A question, text and table that answer it, the name of its figure, and the labels whose items are shown."""
 
     title: str
     text: Sequence[str] = ()
@@ -205,7 +196,7 @@ class Section:
 
 
 def sections(found: Evaluation) -> Iterator[Section]:
-    """Yield what there is to say, the answer first, then in the order of its interest."""
+    """Yield the sections, the answer first, then the most interesting ones."""
     yield Section("In short", list(answer(found)))
     counted = [(name, count, f"{count / found.lines:.2%}") for name, count in found.stages.items()]
     judged = f"{found.lines:,} items were judged in order of arrival."
@@ -260,17 +251,16 @@ def answer(found: Evaluation) -> Iterator[str]:
         yield "Label sixty pairs of your feed with `stream-dedup sample`."
         return
     agreed = found.agreement["all"]
-    right = (
-        f"Right, says who labelled {counted(agreed.pairs, 'pair')}: {rate(agreed.precision)} of what was held back or "
-    )
-    right += "named an update is the same article"
+    errors = ""
     if found.novelty:
         rates = found.novelty.rates[DECISION]
-        right += f"; missed {rate(rates.missed)}, repeated {rate(rates.repeated)}"
-    yield f"{right}."
+        errors = f"; missed {rate(rates.missed)}, repeated {rate(rates.repeated)}"
     yield (
-        found.advice.remark() if found.advice else "Labels with `new` would say which decision.novelty fits this feed."
+        f"Right, says who labelled {counted(agreed.pairs, 'pair')}: {rate(agreed.precision)} of what was held back or "
+        f"named an update is the same article{errors}."
     )
+    advice = found.advice
+    yield advice.remark() if advice else "Labels with `new` would say which decision.novelty fits this feed."
 
 
 def _novelty_sections(novelty: NoveltyReport) -> Iterator[Section]:
@@ -291,7 +281,7 @@ def _novelty_sections(novelty: NoveltyReport) -> Iterator[Section]:
 
 
 def advice_section(advice: Advice, present: float) -> Section:
-    """The value of `decision.novelty` that labels recommend, with what it would miss and repeat."""
+    """The value of `decision.novelty` that the labels recommend, with the rates missed and repeated of each value."""
     marks = ((DecisionSettings().threshold, "default"), (present, "present"), (advice.novelty, "recommended"))
     rows: list[Row] = []
     for value, one in advice.rates.items():
@@ -337,7 +327,7 @@ def require_matplotlib() -> None:
 
 
 def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:
-    """Draw the S-curve and, if labels have a trade-off, that; by the names that sections have for them."""
+    """Draw the S-curve and, if the labels give one, the trade-off; by the names that the sections have for them."""
     out = {"s-curve": _s_curve(found.curve, fingerprint)}
     if found.novelty and found.novelty.curve:
         out["novelty"] = _trade_off(found.novelty)
@@ -345,7 +335,7 @@ def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Fi
 
 
 def _svg(figure: Figure) -> bytes:
-    """The figure as an SVG file; without a date and with fixed ids, so that the same figure has the same bytes."""
+    """The figure as an SVG file, without a date and with fixed ids: the same figure has the same bytes."""
     import matplotlib as mpl
 
     out = io.BytesIO()

@@ -293,7 +293,7 @@ def _health(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.sample import Found
+    from stream_dedup.evaluate.sampling import Found
 
     patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
     for name in ("from_files", "from_kafka"):
@@ -301,7 +301,7 @@ def _sample(patch: pytest.MonkeyPatch) -> None:
 
 
 def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.sample import Sample
+    from stream_dedup.evaluate.sampling import Sample
 
     _sample(patch)
     if not Path("drawn").exists():

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import Queue
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -19,7 +20,7 @@ from stream_dedup.demo import jars
 from stream_dedup.demo.jars import default_cache_dir, locked, ready_runtime
 from stream_dedup.errors import StreamError
 from tests.broker import EmbeddedKafka
-from tests.worker.support import feed, make_settings, read_all, ready
+from tests.worker.support import feed, make_settings, read_all, ready, wait_until
 
 
 def on_kafka(test: Callable[..., None]) -> Callable[..., None]:
@@ -27,18 +28,11 @@ def on_kafka(test: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether the process runs; a zombie does not."""
+    """Whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until_dead(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not is_alive(pid)
 
 
 @on_kafka
@@ -103,7 +97,7 @@ def test_the_broker_dies_with_its_killed_parent(tmp_path: Path) -> None:
     with child:
         assert is_alive(pid)
         child.send_signal(signal.SIGKILL)
-    assert wait_until_dead(pid)
+    wait_until(lambda: not is_alive(pid), "the broker is dead", 10)
     # The killed process could not clean up.
     subprocess.run(["rm", "-r", directory], check=True)
 
@@ -113,7 +107,7 @@ def test_an_exit_without_a_stop_ends_the_broker(tmp_path: Path) -> None:
     child, pid, directory = start_child("sys.exit(3)", tmp_path)
     with child:
         assert child.wait(30) == 3
-    assert wait_until_dead(pid)
+    wait_until(lambda: not is_alive(pid), "the broker is dead", 10)
     assert not directory.exists()
 
 
@@ -162,26 +156,20 @@ def test_a_transaction_that_the_broker_accepted_before_its_kill_is_committed() -
 
 
 def test_only_one_process_prepares_at_a_time(tmp_path: Path) -> None:
-    messages: list[str] = []
+    said: Queue[str] = Queue()
     order: list[str] = []
-    waiting = threading.Event()
-
-    def say(line: str) -> None:
-        messages.append(line)
-        waiting.set()
 
     def second() -> None:
-        with locked(tmp_path, say):
+        with locked(tmp_path, said.put):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with locked(tmp_path, say):
+    with locked(tmp_path, said.put):
         thread.start()
-        assert waiting.wait(10)
+        assert "waiting" in said.get(timeout=10)
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
-    assert "waiting" in messages[0]
 
 
 @on_kafka

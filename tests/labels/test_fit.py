@@ -1,4 +1,4 @@
-"""The f, and cross-validation does not reward overfitting to a group."""
+"""Trees learn the decision, and cross-validation does not reward overfitting to a group."""
 
 import json
 from pathlib import Path
@@ -141,8 +141,7 @@ def test_candidates_that_are_alike_in_nothing_are_added_as_other_articles() -> N
 
 
 @pytest.mark.parametrize(
-    ("earlier", "later", "named"),
-    [("story", "missing", "missing"), ("again", "story", "again does not come before")],
+    ("earlier", "later", "named"), [("story", "missing", "missing"), ("again", "story", "again does not come before")]
 )
 def test_an_item_that_does_not_come_or_comes_too_late_is_named(earlier: str, later: str, named: str) -> None:
     with pytest.raises(InputError, match=named):

@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from stream_dedup.batch.lines import read_lines
-from stream_dedup.demo.sample import sample_feed
+from stream_dedup.demo.newsroom import sample_feed
 from tests import measured
 from tests.load.process import processor, resident
 

@@ -12,7 +12,7 @@ from typer.testing import Result
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import Settings
-from stream_dedup.spark.files import _exists
+from stream_dedup.spark.engine import _exists
 from tests.batch import conftest
 from tests.batch.feed import feed, rows, write
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """The command takes the session of the tests, and leaves it running."""
-    monkeypatch.setattr("stream_dedup.spark.files.open_session", lambda *_, **__: spark)
+    monkeypatch.setattr("stream_dedup.spark.engine.open_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
