@@ -380,10 +380,12 @@ class LineJudge:
         for number in dict.fromkeys(line.input for line in lines):
             if number not in self._shared_ids:
                 self._look_at(number, (line for line in lines if line.input == number))
-        items = [item_of(self._decode, line) for line in lines]
-        for line, item in zip(lines, items, strict=True):
+        items: list[AnyItem] = []
+        for line in lines:
+            item = item_of(self._decode, line)
             self.survey.add(item, line.value, line.input, line.number)
-        self.items = [self._named(*each) for each in zip(lines, items, strict=True)]
+            items.append(self._named(line, item))
+        self.items = items
         return self._dedup.judge(self.items, self._latest, one_clock=True)
 
     def summary(self) -> Summary | None:

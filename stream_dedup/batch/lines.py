@@ -216,7 +216,7 @@ class LineReader:
         if by_head is not (file_format if magic else None):
             raise InputError(
                 f"{name} does not hold what its name or --format says: a Parquet file begins with PAR1, an Avro file "
-                "with Obj, any other does not, and neither is packed again"
+                "with Obj, any other with neither; and these two are never packed again"
             )
 
         def chunks() -> Iterator[bytes]:

@@ -316,19 +316,9 @@ def find_pairs(
             absent = _write_clusters(outputs[0], corpus, roots, chosen, scheme) if clusters is not None else ()
             _write_pairs(outputs[-1], corpus, verified.mapped(), count)
     sizes = np.bincount(roots, minlength=1)
-    return PairsResult(
-        items=corpus.size,
-        bad=bad,
-        pairs=count,
-        clusters=int(np.count_nonzero(sizes > 1)),
-        clustered=int(sizes[sizes > 1].sum()),
-        compared=compared,
-        hot=hot,
-        left_out=left_out,
-        seconds=time.monotonic() - started,
-        summary=make.summary(),
-        absent_sources=absent,
-    )
+    of_clusters = int(np.count_nonzero(sizes > 1)), int(sizes[sizes > 1].sum())
+    counts = corpus.size, bad, count, *of_clusters, compared, hot, left_out
+    return PairsResult(*counts, time.monotonic() - started, make.summary(), absent)
 
 
 def requested_keep(keep: str | None, clusters: object, scheme: Scheme) -> Keep | None:

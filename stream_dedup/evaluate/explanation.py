@@ -147,19 +147,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     return Explanation(
         [_view(name, exact, float(measured[name])) for name in ("headline", "body")],
         _keys(scheme, prints.keys),
-        bool(measured["same_source"]),
-        bool(measured["same_text"]),
-        bool(measured["same_id"]),
-        hours_apart=float(measured["apart"]),
-        grounded=_known(float(measured["grounded"])),
-        novelty=novelty,
-        kinship=kinship,
-        added=added,
-        verdict=verdict,
-        headline=compare_texts(first.title, second.title),
-        text=compare_texts(first.text, second.text),
-        rules=SourceRules(settings.sources).of([first, second]),
-    )
+        *(bool(measured[name]) for name in ("same_source", "same_text", "same_id")),
+        hours_apart=float(measured["apart"]), grounded=_known(float(measured["grounded"])), novelty=novelty,
+        kinship=kinship, added=added, verdict=verdict, headline=compare_texts(first.title, second.title),
+        text=compare_texts(first.text, second.text), rules=SourceRules(settings.sources).of([first, second]),
+    )  # fmt: skip
 
 
 def _answer(meanings: dict[str, str], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:

@@ -71,11 +71,8 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(run: Run, tmp_path: P
 
 def test_versions_share_their_id_with_reason(run: Run, tmp_path: Path) -> None:
     """A dump with three versions of each article: the ids name the articles."""
-    lines = [
-        entry(f"{n}", n, more=" ".join(prose(70 * n + k, 40) for k in range(part)))
-        for n in range(9)
-        for part in range(3)
-    ]
+    texts = [(n, [prose(70 * n + k, 40) for k in range(part)]) for n in range(9) for part in range(3)]
+    lines = [entry(f"{n}", n, more=" ".join(added)) for n, added in texts]
     verdicts = tmp_path / "verdicts"
     assert warned(run, write(tmp_path / "in", lines), verdicts=verdicts) == []
     assert "update" in {row["verdict"] for row in rows(verdicts)}

@@ -3,7 +3,7 @@
 import gc
 import tomllib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -23,7 +23,6 @@ from stream_dedup.evaluate.planner import (
     layouts_of,
     proposed,
     recall_at,
-    within,
 )
 from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
@@ -57,39 +56,18 @@ def test_whole_bodies_take_the_bytes_that_were_planned() -> None:
 # -- recall -----------------------------------------------------------------------------------------------------
 
 
-def sets_of_hashes(pairs: int, shared: int, first: int, second: int) -> Iterator[tuple[NDArray[np.uint64], ...]]:
-    """Pairs of sets with this many common members, and members of one alone."""
-    random = np.random.default_rng(3)
-    for _ in range(pairs):
-        members = random.integers(1, 2**64, shared + first + second, np.uint64)
-        yield members[: shared + first], np.concatenate([members[:shared], members[shared + first :]])
-
-
 @pytest.mark.parametrize(
     ("shared", "first", "second"), [(60, 120, 120), (120, 180, 180), (150, 0, 600), (60, 60, 480)], ids=str
 )
 def test_anchors_are_shared_as_often_as_planned(shared: int, first: int, second: int) -> None:
+    """Sets of hashes with so many common members, and members of one alone."""
     for count in (4, 16):
-        found, pairs = 0, 500
-        for sets in sets_of_hashes(pairs, shared, first, second):
-            found += bool(np.intersect1d(*(np.sort(members)[:count] for members in sets)).size)  # each is a run's hash
+        found, pairs, random = 0, 500, np.random.default_rng(3)
+        for _ in range(pairs):
+            both, *alone = (np.sort(random.integers(1, 2**64, size, np.uint64)) for size in (shared, first, second))
+            found += bool(np.intersect1d(*(np.sort(np.concatenate([both, own]))[:count] for own in alone)).size)
         jaccard, split = shared / (shared + first + second), first / (first + second)
         assert found / pairs == pytest.approx(float(anchored(jaccard, count, split)), abs=0.05)
-
-
-@pytest.mark.parametrize(("bands", "rows"), [(16, 4), (5, 2)])
-@pytest.mark.parametrize("jaccard", [0.5, 0.8])
-def test_bands_are_shared_as_often_as_planned(bands: int, rows: int, jaccard: float) -> None:
-    settings = DEFAULT.model_copy(update={"anchors": 0, "body_bands": bands, "body_rows": rows})
-    multiply, offset = Scheme(settings).permutations(2, bands, rows)
-    size, found, pairs = 300, 0, 600
-    shared = round(2 * size * jaccard / (1 + jaccard))
-    for sets in sets_of_hashes(pairs, shared, size - shared, size - shared):
-        narrow = ((members >> np.uint64(20)).astype(np.uint32)[:, None] for members in sets)
-        one, other = (((members ^ offset) * multiply).min(axis=0).reshape(bands, rows) for members in narrow)
-        found += bool((one == other).all(axis=1).any())
-    made = evaluate(TRAFFIC, settings, DecisionSettings(body=jaccard))
-    assert found / pairs == pytest.approx(made.recall, abs=0.04)
 
 
 def edited_articles(changed: Callable[[], NDArray[np.bool_]]) -> list[list[Item]]:
@@ -345,10 +323,3 @@ def test_the_plan_goes_to_2_34_fingerprints() -> None:
     assert table_bytes(ROWS_OF_AN_INDEX) == pytest.approx(8.5, abs=0.5)
     more = 8.5 * (many.takes.keys - few.takes.keys)
     assert many.takes.bytes_per_item == pytest.approx(few.takes.bytes_per_item + more, rel=0.02)
-
-
-def test_the_distance_is_binomial_and_its_mixture_is_complete() -> None:
-    assert within(64, 64, 0.3) == pytest.approx(1.0)
-    assert within(0, 64, 0.5) == pytest.approx(2.0**-64)
-    for shares in UNRELATED.values():
-        assert sum(share for _, share in shares) == pytest.approx(1.0, abs=0.03)
