@@ -48,26 +48,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from stream_dedup.batch.filter_state import (
-    START_OVER,
-    Begin,
-    Commit,
-    FilterState,
-    RecordedInput,
-    ResumePoint,
-    settings_digest,
-)
-from stream_dedup.batch.inputs import CsvRow
-from stream_dedup.batch.lines import FileFormat, Line, LineReader, Position, item_of, size_of
-from stream_dedup.batch.output_files import (
-    LINE_FORMATS,
-    LineWriter,
-    Output,
-    check_free,
-    checked_outputs,
-    file_errors,
-    files_of,
-)
+from stream_dedup.batch.filter_state import START_OVER, Begin, Commit, FilterState, ResumePoint
+from stream_dedup.batch.inputs import CsvRow, files_of
+from stream_dedup.batch.lines import LINE_FORMATS, FileFormat, Line, LineReader, Position, item_of, size_of
+from stream_dedup.batch.output_files import LineWriter, Output, check_free, checked_outputs, file_errors
 from stream_dedup.batches import batches
 from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
@@ -182,8 +166,7 @@ def filter_files(
         dedup = stack.enter_context(closing(Deduplicator(settings)))
         journal = stack.enter_context(closing(FilterState(directory, dedup))) if directory else None
         paths = [str(targets[name].path) if name in targets else "" for name in [*wanted][:3]]
-        sources, digest, now = list(map(RecordedInput.of, names)), settings_digest(settings), int(clock() * 1000)
-        wanted_run = Begin(sources, paths[0], paths[1], digest, now, str(file_format or ""), verdicts=paths[2])
+        wanted_run = Begin.of(names, paths, settings, int(clock() * 1000), str(file_format or ""))
         point = journal.resume_point(wanted_run) if journal else ResumePoint(wanted_run)
         run = _FilterRun(dedup, journal, point.run, point.commit)
         run.judge.look_ahead(names, file_format, point.run.first)

@@ -95,9 +95,16 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     first: int = 0  # number of its first input; the numbers of inputs go on through all runs of a state
     verdicts: str = ""  # "": not asked for
 
+    @classmethod
+    def of(cls, inputs: Sequence[str], outputs: Sequence[str], settings: Settings, now: int, form: str) -> "Begin":
+        """A run on these inputs. `outputs`: as the property."""
+        output, duplicates, verdicts = outputs
+        sources, digest = list(map(RecordedInput.of, inputs)), settings_digest(settings)
+        return cls(sources, output, duplicates, digest, now, form, verdicts=verdicts)
+
     @property
     def outputs(self) -> tuple[str, str, str]:
-        """The paths of its outputs, in the order of `Commit.lengths`."""
+        """The paths of its outputs, in the order of `Commit.lengths`; "" for one that is not asked for."""
         return self.output, self.duplicates, self.verdicts
 
 

@@ -2,19 +2,20 @@
 
 A reader is a function from an `Input` to `Row`s; lines.py lists the reader of each format. The first bytes of an input
 show how it is packed (gzip, zstd), whatever its name says. A file that is cut short is an error, never a shorter file;
-python-zstandard's own stream reader would not notice.
+python-zstandard's own stream reader would not notice. `files_of` and `check_inputs` are for the names that a user gives.
 """
 
+import os
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from stream_dedup.errors import BadItem, InputError
+from stream_dedup.errors import BadItem, InputError, UsageError
 from stream_dedup.news.decode import BZIP2, GZIP, XZ, ZIP, ZSTD
 from stream_dedup.settings.memory import available
 
@@ -116,6 +117,43 @@ class Input(NamedTuple):
         cut = CutLine(parts[0])
         cut.size, cut.quotes = size, quotes + cut.count(b'"')
         return cut
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def files_of(inputs: Iterable[str | Path]) -> list[str]:
+    """Replace each directory by all files below it, in the order of their paths; hidden ones are left out.
+
+    Raises InputError for a directory without files.
+    """
+    files = list[str]()
+    for name in map(str, inputs):
+        top = Path(name)
+        if name == STDIN or not top.is_dir():
+            files.append(name)
+            continue
+        below = [path for path in top.rglob("*") if not any(part[0] == "." for part in path.relative_to(top).parts)]
+        found = sorted(str(path) for path in below if path.is_file())
+        if not found:
+            raise InputError(f"{name} is a directory without files")
+        files += found
+    return files
+
+
+def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
+    """Raise InputError for an input that cannot be read. `missing_hint` is added for a missing one, {} is its name."""
+    if inputs.count(STDIN) > 1:
+        raise UsageError("standard input (-) can be read only once")
+    for name in inputs:
+        if name == STDIN:
+            continue
+        if not Path(name).exists():
+            raise InputError(f"there is no file {name}{missing_hint.format(name)}")
+        if Path(name).is_dir():
+            raise InputError(f"{name} is a directory; name a file in it")
+        if not os.access(name, os.R_OK):
+            raise InputError(f"cannot read {name}: permission denied")
 
 
 # -- packing ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Write the outputs of a command, files and streams, and check inputs and outputs before a run.
+"""Write the outputs of a command, files and streams; and check inputs and outputs before a run.
 
 A file is written in one of two ways. With a journal it grows under its final name; after a kill it is cut to the length
 in the journal. Without one, nothing may show until all is done: the file grows under a temporary name and takes the
@@ -13,7 +13,7 @@ bytes). `TableWriter` writes the rows of `pairs`, to JSON Lines and to Parquet a
 
 import os
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, groupby
@@ -24,20 +24,13 @@ from typing import Any, Self
 import msgspec
 import zstandard
 
-from stream_dedup.batch.inputs import GZIP_BITS, STDIN, CsvRow, Packing, ParquetRow, packing_of
-from stream_dedup.batch.lines import FileFormat, Line, format_of
+from stream_dedup.batch.inputs import GZIP_BITS, STDIN, CsvRow, Packing, ParquetRow, check_inputs, packing_of
+from stream_dedup.batch.lines import UNWRITABLE, FileFormat, Line, format_of
 from stream_dedup.batch.tables import pyarrow
 from stream_dedup.changelog.files import new_file, open_locked, sync_directory
 from stream_dedup.errors import InputError, UsageError
 
 Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]
-
-LINE_FORMATS = (FileFormat.JSONL, FileFormat.CSV, FileFormat.TSV, FileFormat.PARQUET)
-"""The formats in which lines of an input are written."""
-ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
-"""The formats of rows that the program itself makes, such as pairs."""
-UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", ".xlsx", ".xls", ".ods")
-"""Suffixes of formats that cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,40 +328,6 @@ def check_free(outputs: Mapping[str, Target], own: Collection[str] = ()) -> None
     for option, to in outputs.items():
         if not to.is_stream and str(to.path) not in own and to.path.is_file() and to.path.stat().st_size:
             raise UsageError(f"{to.path} exists; name another file for {option}, or let --force replace it")
-
-
-def files_of(inputs: Iterable[str | Path]) -> list[str]:
-    """Replace each directory by all files below it, in the order of their paths; hidden ones are left out.
-
-    Raises InputError for a directory without files.
-    """
-    files = list[str]()
-    for name in map(str, inputs):
-        top = Path(name)
-        if name == STDIN or not top.is_dir():
-            files.append(name)
-            continue
-        below = [path for path in top.rglob("*") if not any(part[0] == "." for part in path.relative_to(top).parts)]
-        found = sorted(str(path) for path in below if path.is_file())
-        if not found:
-            raise InputError(f"{name} is a directory without files")
-        files += found
-    return files
-
-
-def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
-    """Raise InputError for an input that cannot be read. `missing_hint` is added for a missing one, {} is its name."""
-    if inputs.count(STDIN) > 1:
-        raise UsageError("standard input (-) can be read only once")
-    for name in inputs:
-        if name == STDIN:
-            continue
-        if not Path(name).exists():
-            raise InputError(f"there is no file {name}{missing_hint.format(name)}")
-        if Path(name).is_dir():
-            raise InputError(f"{name} is a directory; name a file in it")
-        if not os.access(name, os.R_OK):
-            raise InputError(f"cannot read {name}: permission denied")
 
 
 def _is_same(one: Path, other: Path) -> bool:

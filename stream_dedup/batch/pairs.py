@@ -36,17 +36,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.lines import FileFormat, LineReader
-from stream_dedup.batch.output_files import (
-    ROW_FORMATS,
-    Columns,
-    Output,
-    TableWriter,
-    check_free,
-    checked_outputs,
-    file_errors,
-    files_of,
-)
+from stream_dedup.batch.inputs import files_of
+from stream_dedup.batch.lines import ROW_FORMATS, FileFormat, LineReader
+from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, file_errors
 from stream_dedup.batch.pair_search import (
     Arrays,
     BadLine,

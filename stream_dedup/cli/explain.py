@@ -13,8 +13,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from stream_dedup.batch.inputs import check_inputs, files_of
 from stream_dedup.batch.lines import LineReader, item_of
-from stream_dedup.batch.output_files import check_inputs, files_of
 from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table, warn
 from stream_dedup.dedup.passages import Comparison, Passage, Side, word_spans
 from stream_dedup.errors import BadItem, InputError, UsageError

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from stream_dedup.batch.filter_state import as_text
+from stream_dedup.batch.inputs import check_inputs, files_of
 from stream_dedup.batch.lines import FileFormat, LineReader, item_of
-from stream_dedup.batch.output_files import check_inputs, files_of
 from stream_dedup.cli import common
 from stream_dedup.cli.common import number, one_line, print_table, progress_bars
 from stream_dedup.cli.operate import stop_on_signals

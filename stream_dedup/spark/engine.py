@@ -31,17 +31,8 @@ from pyspark.sql import functions as f
 
 from stream_dedup.batch.inputs import STDIN, Packing, packing_of
 from stream_dedup.batch.json_files import check_json_lines
-from stream_dedup.batch.lines import FileFormat, Line, format_of, is_blank, item_of
-from stream_dedup.batch.outputs import (
-    ROW_FORMATS,
-    UNWRITABLE,
-    Columns,
-    Output,
-    TableWriter,
-    check_free,
-    checked_outputs,
-    target,
-)
+from stream_dedup.batch.lines import ROW_FORMATS, UNWRITABLE, FileFormat, Line, format_of, is_blank, item_of
+from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, target
 from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,
     CLUSTER_COLUMNS,

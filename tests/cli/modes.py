@@ -297,7 +297,7 @@ def _sample(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
     for name in ("from_files", "from_kafka"):
-        _answer(patch, f"evaluate.sample.{name}", lambda: Found([], [], 1, 1))
+        _answer(patch, f"evaluate.sampling.{name}", lambda: Found([], [], 1, 1))
 
 
 def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
@@ -323,8 +323,8 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.batch.pairs import PairsResult
 
     counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": ()}
-    _answer(patch, "spark.files.open_session", lambda: SimpleNamespace(stop=lambda: None))
-    _answer(patch, "spark.files.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
+    _answer(patch, "spark.engine.open_session", lambda: SimpleNamespace(stop=lambda: None))
+    _answer(patch, "spark.engine.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
 
 
 # -- the table ------------------------------------------------------------------------------------------------

@@ -112,13 +112,9 @@ def _family(pid: int) -> list[int]:
     """Return a process and all its descendants."""
     found = [pid]
     for one in found:
-        try:
-            found += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
-            for thread in Path(f"/proc/{one}/task").iterdir():  # a thread may start a process, too
-                if int(thread.name) != one:
-                    found += map(int, (thread / "children").read_text().split())
-        except OSError:
-            continue
+        with suppress(OSError):  # it has ended
+            for thread in Path(f"/proc/{one}/task").iterdir():  # each thread may start processes
+                found += map(int, (thread / "children").read_text().split())
     return found
 
 
