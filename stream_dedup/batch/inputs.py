@@ -2,7 +2,7 @@
 
 A reader is a function from an `Input` to `Row`s; lines.py lists the reader of each format. The first bytes of an input
 show how it is packed (gzip, zstd), whatever its name says. A file that is cut short is an error, never a shorter file;
-python-zstandard's own stream reader would not notice. `files_of` and `check_inputs` are for the names that a user gives.
+python-zstandard's own stream reader would not notice. `files_of` and `check_inputs` are for the names that users give.
 """
 
 import os

@@ -33,43 +33,8 @@ from stream_dedup.kafka.errors import KafkaError
 START_SECONDS = 60.0
 LOG_LINES_SHOWN = 20
 
-# Later lines override these; the clusters of the tests use that.
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=CONTROLLER://127.0.0.1:{controller_port},PLAINTEXT://127.0.0.1:{port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-controller.listener.names=CONTROLLER
-log.dirs={data}
-auto.create.topics.enable=false
-
-# One partition of each internal topic starts fastest.
-offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-
-# A group does not wait for further members, and tests may use short session timeouts.
-group.initial.rebalance.delay.ms=0
-group.min.session.timeout.ms=1000
-
-# Articles of 20 MB are accepted. Sample feeds have old timestamps, which must not expire while they are read.
-message.max.bytes=33554432
-replica.fetch.max.bytes=33554432
-log.retention.ms=-1
-
-# The default reserves 128 MB of heap for compaction, which has little to do here.
-log.cleaner.dedupe.buffer.size=4194304
-
-# The controller must not take the leadership from a broker that was frozen for some seconds.
-broker.session.timeout.ms=15000
-"""
+PROPERTIES = Path(__file__).with_name("server.properties").read_text("utf-8")
+"""Settings of the broker. Later lines override them; the clusters of the tests use that."""
 
 
 def is_free(port: int) -> bool:

@@ -55,8 +55,18 @@ def test_entries_with_one_guid_are_judged_as_with_ids_of_their_own(run: Run, tmp
 
 
 def test_two_of_three_entries_are_enough(run: Run, tmp_path: Path) -> None:
-    elm = "https://elm.example/"
-    lines = [entry(elm, 1), entry(elm, 2), entry("https://other.example/a", 1, "other.example")]
+    bridge = (
+        "Bridge over the Elm opens",
+        "The new bridge opened to traffic on Monday after two years of work, the mayor said at the ceremony on the "
+        "eastern bank, where three hundred people watched in the rain.",
+    )
+    ferry = (
+        "Ferry strike enters third day",
+        "Crews of the island ferries stayed ashore for a third day as talks about pay broke down overnight between the "
+        "union and the company that runs them.",
+    )
+    sites = ("elm.example/", bridge), ("elm.example/", ferry), ("other.example/a", bridge)
+    lines = [line(f"https://{at}", *texts, n, source=at) for n, (at, texts) in enumerate(sites)]
     verdicts = tmp_path / "verdicts"
     assert len(warned(run, write(tmp_path / "in", lines), verdicts=verdicts)) == 1
     assert fates(verdicts) == [("unique", None), ("unique", None), ("duplicate", 1)]
