@@ -284,7 +284,7 @@ class _FilterRun:
         kinds = (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD)
         forwarded = before.forwarded + sum(verdict.forward for verdict in batch.verdicts)
         sums = {str(kind): getattr(before, kind) + counts[kind] for kind in kinds}
-        return Commit(*position, forwarded=forwarded, **sums, **self._lengths())
+        return msgspec.structs.replace(Commit(*position, forwarded=forwarded), **sums, **self._lengths())
 
     def _lengths(self) -> dict[str, int]:
         return {name: writer.output.length for name, writer in self._writers.items()}

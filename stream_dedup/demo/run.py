@@ -164,8 +164,11 @@ def run_demo(
     topics, kinds = settings.topics, (Kind.UNIQUE, Kind.DUPLICATE, Kind.UPDATE, Kind.BAD, Kind.TOMBSTONE)
     outputs = [count_committed(settings, name) for name in (topics.output, topics.duplicates, topics.dead_letters)]
     times = round(screen.seconds, 3), round(screen.items_per_second, 1), round(screen.judged_us, 1)
-    counts = screen.judged, *(screen.counts[kind] for kind in kinds)
-    result = DemoResult(*counts, *times, *outputs, screen.with_meaning, dict(screen.otherwise.most_common()))
+    unique, duplicate, update, bad, tombstone = (screen.counts[kind] for kind in kinds)
+    counts = screen.judged, unique, duplicate, update, bad, tombstone
+    output, duplicates, dead = outputs
+    otherwise = dict(screen.otherwise.most_common())
+    result = DemoResult(*counts, *times, output, duplicates, dead, screen.with_meaning, otherwise)
     if sum(outputs) != result.items:
         raise StreamError(f"not every item came out exactly once: {result}")
     return result

@@ -144,10 +144,11 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         added = Added(*(round(float(measured[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
         verdict = dedup.judge([first, second]).verdicts[1]
+    equal = bool(measured["same_source"]), bool(measured["same_text"]), bool(measured["same_id"])
     return Explanation(
         [_view(name, exact, float(measured[name])) for name in ("headline", "body")],
         _keys(scheme, prints.keys),
-        *(bool(measured[name]) for name in ("same_source", "same_text", "same_id")),
+        *equal,
         hours_apart=float(measured["apart"]), grounded=_known(float(measured["grounded"])), novelty=novelty,
         kinship=kinship, added=added, verdict=verdict, headline=compare_texts(first.title, second.title),
         text=compare_texts(first.text, second.text), rules=SourceRules(settings.sources).of([first, second]),
