@@ -1,21 +1,24 @@
 """Filter news files: forward what is new, hold back near-duplicates.
 
-In: lines of files and pipes (lines.py). Out: the *output*, the lines of unique items and of updates, bytes unchanged
-(in shadow mode the lines of all items), in the format that its name asks for (outputs.py); and, if asked for, the
-*duplicates*, a JSON row for each other item in input order: `Verdict.as_json()`, the item's file and line (from 1), the
-file of its original, and for a bad item its bytes in base64 (`raw`); and the *verdicts*, such a row for every item. In
-a verdict `partition` is the number of the input (from 0, counted through all runs of a state) and `offset` the number
-of the line. Blank lines are skipped. The verdicts are those of the Kafka worker for the same items in the same order,
-however they are cut into batches, unless ids name no articles (`LineJudge`). A `FilterReport` sees each batch once it
-is done, and makes a page of them.
+In: lines of files and pipes (lines.py). Out, in formats that the names of the files say (output_files.py):
 
-Everything else that works on files judges lines as here, too. A Kafka record has a timestamp; a line has only the date
-in its item (`published`). A line without a date, or with one in the future, takes the watermark (`Deduplicator.judge`),
-so the wall clock never changes a verdict: the same file gives the same verdicts today and tomorrow. Undated lines at
-the head of a dated file count as of 1970 and are soon forgotten, while a file without any dates never forgets.
+- the *output*: the lines of unique items and of updates, bytes unchanged; in shadow mode the lines of all items;
+- the *duplicates*, if asked for: a JSON row for each other item in input order: `Verdict.as_json()`, the item's file
+  and line (from 1), the file of its original, and for a bad item its bytes in base64 (`raw`);
+- the *verdicts*, if asked for: such a row for every item.
+
+In a verdict `partition` is the number of the input (from 0, counted through all runs of a state) and `offset` the
+number of the line. Blank lines are skipped. The verdicts are those of the Kafka worker for the same items in the same
+order, however they are cut into batches, unless ids name no articles (`LineJudge`).
+
+Everything else that works on files judges lines in the same way. A Kafka record has a timestamp; a line has only the
+date in its item (`published`). A line without a date, or with one in the future, takes the watermark
+(`Deduplicator.judge`). So the wall clock never changes a verdict: the same file gives the same verdicts today and
+tomorrow. Undated lines at the head of a dated file count as of 1970 and are soon forgotten, while a file without any
+dates never forgets.
 
 With a state directory each item is written exactly once. The fault tests use the same step numbers and kill the process
-at each step; a step is announced before it is done.
+at each step. A step is announced before it is done.
 
     step        what happens                                          if the process is killed before or in it
     1 BEGIN     the journal names the run                             there was no run
@@ -45,11 +48,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from stream_dedup.batch.lines import Line, LineReader, Position, item_of, size_of
-from stream_dedup.batch.outputs import LineWriter, Output, check_free, checked_outputs, file_errors, files_of
-from stream_dedup.batch.state import Begin, Commit, FilterState, ResumePoint, Source, settings_digest
-from stream_dedup.batch.tables import WRITABLE, CsvRow, FileFormat
-from stream_dedup.dedup.batch import Batch, batches
+from stream_dedup.batch.filter_state import START_OVER, Begin, Commit, FilterState, ResumePoint
+from stream_dedup.batch.inputs import CsvRow, files_of
+from stream_dedup.batch.lines import LINE_FORMATS, FileFormat, Line, LineReader, Position, item_of, size_of
+from stream_dedup.batch.output_files import LineWriter, Output, check_free, checked_outputs, file_errors
+from stream_dedup.dedup.batch import batches
+from stream_dedup.dedup.batch import Batch
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError
@@ -62,7 +66,7 @@ from stream_dedup.settings import Settings
 
 AnyItem = Item | Tombstone | BadItem
 Place = Callable[[int, int], str]
-"""Makes the text that names a place: of the number of an input and of a line, or of a partition and an offset."""
+"""Names a place, given the numbers of an input and of a line, or a partition and an offset."""
 
 
 class FilterStep(IntEnum):
@@ -82,10 +86,10 @@ class FilterResult:
     """The counts of a run. `items` is the sum of the four verdicts; each item is in the output or the duplicates.
 
     `forwarded` lines are in the output, the rest are rows of the duplicates (in shadow mode also in the output). A run
-    that was killed and resumed counts as one; `resumed` of its items were done before. `seconds`, `odd_times` (items
-    with an odd date, by the kinds of dedup/clocks.py), `evicted` (originals forgotten because there were more than
-    `window.max_originals`), `rules` (verdicts that each rule for sources has changed) and `summary` (how the records
-    were understood; None if there were none) cover the rest.
+    that was killed and resumed counts as one: `resumed` of its items were done before. odd_times: items with an odd
+    date, by the kinds of dedup/clocks.py. evicted: originals forgotten because there were more than
+    `window.max_originals`. rules: verdicts that each rule for sources has changed. summary: how the records were
+    understood; None if there were none.
     """
 
     items: int
@@ -113,7 +117,10 @@ class FilterProgress:
 
 
 class FilterReport(Protocol):
-    """Makes a page about a run from what it sees of each batch; observe/report.py has one. `path`: where it goes."""
+    """Sees each batch of a run when it is done, and makes a page of them; observe/report.py has one.
+
+    `path`: where the page goes.
+    """
 
     path: Path
 
@@ -138,19 +145,19 @@ def filter_files(
 ) -> FilterResult:
     """Filter the inputs: files, directories of them, pipes, or "-" for standard input.
 
-    The inputs are read in the given order, the files of a directory in that of their paths. The module docstring
-    describes the outputs. An existing one is replaced, unless it is an input or `state` holds a killed run that fills
-    it; without `force` it is refused. "-" is standard output. Without `duplicates` and `verdicts` no rows are written.
-    The report is written last. `file_format` overrides what the names of the inputs say. `clock` (seconds since 1970)
-    is read once; it only bounds how late an item may claim to be. Raises InputError, ConfigError, UsageError,
-    CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no reader any more.
+    The inputs are read in the given order, the files of a directory in the order of their paths. The module's docstring
+    describes the outputs. Without `duplicates` and `verdicts` no rows are written; "-" is standard output. An existing
+    output is replaced, unless it is an input or `state` holds a killed run that fills it; without `force` it is
+    refused. The report is written last. `file_format` overrides what the names of the inputs say. `clock` (seconds
+    since 1970) is read once; it only bounds how late an item may claim to be. Raises InputError, ConfigError,
+    UsageError, CorruptBlock, SchemeMismatch, and BrokenPipeError if an output has no reader any more.
     """
     started = time.monotonic()
     names = files_of(inputs)
     directory = Path(state) if state is not None else None
     rows = [FileFormat.JSONL]
     wanted: dict[str, tuple[str | Path | None, Sequence[FileFormat]]] = {
-        "--output": (output, WRITABLE), "--duplicates": (duplicates, rows), "--verdicts": (verdicts, rows),
+        "--output": (output, LINE_FORMATS), "--duplicates": (duplicates, rows), "--verdicts": (verdicts, rows),
         "--report": (report.path if report else None, ()),
     }  # fmt: skip
     targets = checked_outputs(names, wanted, directory)
@@ -159,11 +166,8 @@ def filter_files(
         dedup = stack.enter_context(closing(Deduplicator(settings)))
         journal = stack.enter_context(closing(FilterState(directory, dedup))) if directory else None
         paths = [str(targets[name].path) if name in targets else "" for name in [*wanted][:3]]
-        sources, digest, now = [Source.of(name) for name in names], settings_digest(settings), int(clock() * 1000)
-        wish = Begin(sources, paths[0], paths[1], digest, now, str(file_format or ""), verdicts=paths[2])
-        point = ResumePoint(wish)
-        if journal:
-            point = journal.resume_point(point.run)
+        wanted_run = Begin.of(names, paths, settings, int(clock() * 1000), str(file_format or ""))
+        point = journal.resume_point(wanted_run) if journal else ResumePoint(wanted_run)
         run = _FilterRun(dedup, journal, point.run, point.commit)
         run.judge.look_ahead(names, file_format, point.run.first)
         if for_report and not force:
@@ -174,7 +178,7 @@ def filter_files(
         else:
             if not force:
                 check_free(targets, journal.unfinished_outputs if journal else ())
-            # The main output is opened last, so a failed run discards it first.
+            # The main output is opened last, so a failed run deletes it first.
             writers = {
                 option.removeprefix("--"): LineWriter(stack.enter_context(Output(to, in_place=journal is not None)))
                 for option, to in reversed(targets.items())
@@ -195,7 +199,7 @@ class _FilterRun:
         self._dedup = dedup
         self._journal = journal
         self._begin, self.commit = begin, commit
-        # Those of a state are of all its runs; a new run adds its own.
+        # A state has the names of all its runs; a new run adds its own.
         self._names = journal.names if journal else {i: source.name for i, source in enumerate(begin.sources)}
         self._place: Place = lambda number, line: f"{self._names[number]}:{line}"
         self.judge = LineJudge(dedup, begin.now, self._place)
@@ -211,7 +215,7 @@ class _FilterRun:
         progress: Callable[[FilterProgress], None],
         announce: Callable[[FilterStep], None],
     ) -> None:
-        """Do what is left of the run. `writers`: by the names in `Commit`. `announce` is called before each step."""
+        """Do the rest of the run. `writers`: by the names in `Commit`. `announce` is called before each step."""
         self._writers = writers
         if self._journal and self.commit == Commit():
             announce(FilterStep.BEGIN)
@@ -224,7 +228,7 @@ class _FilterRun:
             file_format,
             Position(self.commit.input, self.commit.line, self.commit.digest),
             first_number=self._begin.first,
-            on_header=writers["output"].start_input,  # the header is in the output even if no row follows
+            on_header=writers["output"].start_input,  # the output has the header even if no row follows
             most=self._dedup.settings.worker.max_record_bytes,
             path=self._dedup.settings.item.list,
         )
@@ -256,9 +260,8 @@ class _FilterRun:
             return
         for writer in self._writers.values():
             writer.output.complete()
-        completed = msgspec.structs.replace(self.commit, **self._lengths())
-        if completed != self.commit:
-            self.commit = completed
+        before, self.commit = self.commit, msgspec.structs.replace(self.commit, **self._lengths())
+        if self.commit != before:
             self._journal.commit(self.commit, self.judge.judge([]).delta)
         self._journal.finish()
 
@@ -304,8 +307,8 @@ def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
         path = Path(name)
         if name and (not path.is_file() or path.stat().st_size != length):
             raise InputError(
-                f"these inputs were filtered already, but {path} is no longer what was written then; "
-                "name other inputs, or start over with another state directory (which remembers nothing)"
+                f"these inputs were filtered already, but {path} is no longer what was written then; name other "
+                f"inputs, or {START_OVER}"
             )
 
 
@@ -315,17 +318,12 @@ def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
 class LineJudge:
     """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may claim to be.
 
-    `place` makes the text that names a line of an input in the survey. Ids that name no article (news/ids.py) do not
-    count: such an item is judged as one without an id, whose place stands in. What they are is seen in the first lines
-    of an input, of a pipe in those of its first batch.
+    `place` names a line of an input in the survey. Ids that name no article (news/ids.py) do not count: such an item is
+    judged as one without an id, so its place is its id. The first lines of an input show which ids these are; of a pipe
+    the lines of its first batch.
     """
 
-    def __init__(
-        self,
-        dedup: Deduplicator,
-        now: int,
-        place: Place = lambda number, line: f"{number}:{line}",
-    ) -> None:
+    def __init__(self, dedup: Deduplicator, now: int, place: Place = lambda number, line: f"{number}:{line}") -> None:
         self._dedup = dedup
         self._decode = Decoder(dedup.settings.item)
         self._latest = dedup.settings.window.latest(now)
@@ -335,9 +333,9 @@ class LineJudge:
         self._shared_ids: dict[int, frozenset[str]] = {}  # by the number of an input
 
     def look_ahead(self, inputs: Sequence[str], file_format: FileFormat | None = None, first_number: int = 0) -> None:
-        """Look at the first lines of those inputs that can be read twice: so no verdict depends on the batches.
+        """Look at the first lines of the inputs that can be read twice, so that no verdict depends on the batches.
 
-        An input that cannot be read is left to the run, which will say why.
+        An input that cannot be read is left to the run, which says why.
         """
         settings = self._dedup.settings
         most, path = settings.worker.max_record_bytes, settings.item.list
@@ -348,7 +346,7 @@ class LineJudge:
                     self._look_at(number, islice(reader, FIRST))
 
     def _look_at(self, number: int, lines: Iterable[Line]) -> None:
-        decode, shared = Decoder(self._dedup.settings.item), SharedIds()  # another decoder: it counts the shapes
+        decode, shared = Decoder(self._dedup.settings.item), SharedIds()  # an own decoder, since it counts the shapes
         for line in lines:
             if isinstance(item := item_of(decode, line), Item):
                 shared.add(item, "")
@@ -365,10 +363,12 @@ class LineJudge:
         for number in dict.fromkeys(line.input for line in lines):
             if number not in self._shared_ids:
                 self._look_at(number, (line for line in lines if line.input == number))
-        items = [item_of(self._decode, line) for line in lines]
-        for line, item in zip(lines, items, strict=True):
+        items: list[AnyItem] = []
+        for line in lines:
+            item = item_of(self._decode, line)
             self.survey.add(item, line.value, line.input, line.number)
-        self.items = [self._named(*each) for each in zip(lines, items, strict=True)]
+            items.append(self._named(line, item))
+        self.items = items
         return self._dedup.judge(self.items, self._latest, one_clock=True)
 
     def summary(self) -> Summary | None:
@@ -379,7 +379,7 @@ class LineJudge:
 def judge_batches(
     dedup: Deduplicator, lines: Iterable[Line], clock: Callable[[], float] = time.time
 ) -> Iterator[Batch]:
-    """Each batch of lines, judged. It is applied when the next one is asked for."""
+    """Judge lines batch by batch. A batch is applied when the next one is asked for."""
     judge = LineJudge(dedup, int(clock() * 1000))
     for chunk in batched(lines, dedup.settings):
         batch = judge.judge(chunk)

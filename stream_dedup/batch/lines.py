@@ -1,19 +1,18 @@
 """Read inputs line by line: files and pipes, packed or not, in any format; several of them as one sequence.
 
-Out: the bytes of each line without its line feed (of a table each row as a JSON object, tables.py), with its place. A
-run that must find its place again stores the reader's position: the number of the line, and a digest of all lines up to
-it. Memory holds one line, never the file. A line of more than `most` bytes is a bad item, of which only the beginning
-is kept. The first bytes show how a file is packed, so pipes and misnamed files are read correctly; the name or the
-caller says which format the lines have, and `READERS` which function reads it.
+`READERS` lists the formats and the function that reads each. A `LineReader` yields the bytes of each line without its
+line feed (of a table each row as a JSON object), with its place. A run that must find its place again stores the
+reader's position: the number of the line, and a digest of all lines up to it. Memory holds one line, never the file. A
+line of more than `most` bytes is a bad item, of which only the beginning is kept.
 """
 
-import re
 import sys
 import zlib
-from codecs import BOM_UTF8, iterdecode, iterencode
-from collections.abc import Callable, Iterator, Sequence
+from codecs import iterdecode, iterencode
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -22,44 +21,78 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 import zstandard
 
-from stream_dedup.batch.avro import MAGIC, avro_rows
-from stream_dedup.batch.documents import xml_rows
-from stream_dedup.batch.json_documents import document_rows
-from stream_dedup.batch.packing import CHUNK, Packing, recognise, unpacked
-from stream_dedup.batch.tables import (
+from stream_dedup.batch.avro_files import avro_rows
+from stream_dedup.batch.inputs import (
+    CHUNK,
+    STDIN,
+    STDIN_NAME,
     TOO_LARGE,
-    CutLine,
-    FileFormat,
+    Input,
+    Packing,
     Row,
-    Source,
     SourceRow,
-    csv_rows,
-    format_of,
-    parquet_rows,
+    recognise,
+    unpacked,
 )
+from stream_dedup.batch.json_files import json_rows
+from stream_dedup.batch.tables import csv_rows, parquet_rows
+from stream_dedup.batch.xml_files import xml_rows
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.repair import wide_encoding
 from stream_dedup.settings.memory import LARGEST_RECORD
 
-STDIN = "-"
-_LEAD = BOM_UTF8 + b" \t\r\n"
 # The longest magic number that is recognised.
 _HEAD_BYTES = 8
-# A header consists of column names, at least one of them usual in feeds. A line of prose with commas does not.
-_NAME = re.compile(rb'\s*"?[a-z_@][\w@:-]*(?: [\w@:-]+){0,2}"?\s*', re.ASCII)
-_NAMES = frozenset(
-    (b"id", b"guid", b"uuid", b"uri", b"url", b"link", b"title", b"headline", b"text", b"body", b"content",
-    b"description", b"source", b"date", b"published", b"pubdate"),
-)  # fmt: skip
+
+
+class FileFormat(StrEnum):
+    """The file formats; the value is what `--format` takes, and the suffix without its dot."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    XML = "xml"
+    AVRO = "avro"
+
+
+READERS: Mapping[FileFormat, tuple[Callable[[Input], Iterator[Row]], bytes]] = {
+    FileFormat.JSONL: (json_rows, b""),
+    FileFormat.CSV: (csv_rows, b""),
+    FileFormat.TSV: (csv_rows, b""),
+    FileFormat.PARQUET: (parquet_rows, b"PAR1"),
+    FileFormat.XML: (xml_rows, b""),
+    FileFormat.AVRO: (avro_rows, b"Obj\x01"),
+}
+"""What reads each format, and the bytes with which all its files begin, if any; such a file is never packed."""
+LINE_FORMATS = (FileFormat.JSONL, FileFormat.CSV, FileFormat.TSV, FileFormat.PARQUET)
+"""The formats in which lines are written, too."""
+ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
+"""The formats of rows that the program itself makes, such as pairs."""
+UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", ".xlsx", ".xls", ".ods")
+"""Suffixes of formats that cannot be written."""
+_XML_NAMES = ("rss", "atom", "rdf", "nitf", "newsml")
+
+
+def format_of(path: str | Path) -> FileFormat:
+    """The format that a name stands for, packed or not; JSON Lines if it has no known suffix.
+
+    >>> format_of("a.csv.gz"), format_of("-")
+    (<FileFormat.CSV: 'csv'>, <FileFormat.JSONL: 'jsonl'>)
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in list(Packing)]
+    last = suffixes[-1][1:] if suffixes else ""
+    last = FileFormat.XML if last in _XML_NAMES else last
+    return FileFormat(last) if last in list(FileFormat) else FileFormat.JSONL
 
 
 class Line(NamedTuple):
     """One line. The numbers of its input and of the line become the item's partition and offset.
 
-    For a row of a table, `value` is its JSON object, `source_row` the row as it was read, and `fault` what is wrong
-    with it.
+    For a row of a table, `value` is its JSON object and `source_row` the row as it was read. `fault` says what is
+    wrong with the line.
     """
 
     value: bytes
@@ -87,7 +120,7 @@ def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
 
 
 class Position(NamedTuple):
-    """The place behind `line` lines of the input number `input`; `digest` is theirs."""
+    """The place behind the first `line` lines of the input number `input`; `digest` is theirs."""
 
     input: int = 0
     line: int = 0
@@ -99,11 +132,11 @@ _START = Position()
 
 @dataclass(eq=False)
 class LineReader:
-    """An iterator over the lines that hold items, behind `start`.
+    """Iterates over the lines that hold items, behind `start`.
 
     `file_format` overrides what the names say. Input i has the number `first_number` + i in the lines. `on_header`
-    receives the header line of each table. `path`: [item] list. Raises InputError where the only input cannot be
-    opened, read or unpacked (one of several is a bad item), or where the skipped lines are not the former ones.
+    receives the header line of each table. `path`: [item] list. Raises InputError if the only input cannot be opened,
+    read or unpacked (one of several is a bad item), or if the skipped lines are not the former ones.
     """
 
     inputs: Sequence[str]
@@ -129,12 +162,12 @@ class LineReader:
 
     @property
     def bytes_read(self) -> int:
-        """The bytes of all inputs up to the position, packed as they are; of a pipe only the unpacked are known."""
+        """The packed bytes of all inputs up to the position; of a pipe only the unpacked ones are known."""
         return self._bytes_before + self._bytes_of_input()
 
     @property
     def bytes_total(self) -> int | None:
-        """The bytes of all inputs; None if one is no regular file."""
+        """The bytes of all inputs; None if one of them is not a regular file."""
         sizes = [size_of(name) for name in self.inputs]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
@@ -155,7 +188,7 @@ class LineReader:
                 self._bytes_of_input = lambda: 0
 
     def _until_fault(self, name: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
-        """The rows of an input; what ends one of several is a bad item, so that the others are read."""
+        """The rows of an input. One of several inputs may fail: that is a bad item, and the others are read."""
         try:
             yield from self._rows(name, file, head)
         except InputError as error:
@@ -183,13 +216,13 @@ class LineReader:
     def _rows(self, path: str, file: BinaryIO, head: bytes) -> Iterator[Row]:
         name, taken = _display_name(path), 0
         packing = recognise(name, head)
-        shown = next((one for one, (_, magic) in READERS.items() if magic and head.startswith(magic)), None)
-        file_format = self.file_format or shown or format_of(path)
+        by_head = next((one for one, (_, magic) in READERS.items() if magic and head.startswith(magic)), None)
+        file_format = self.file_format or by_head or format_of(path)
         read, magic = READERS[file_format]
-        if shown is not (file_format if magic else None):
+        if by_head is not (file_format if magic else None):
             raise InputError(
                 f"{name} does not hold what its name or --format says: a Parquet file begins with PAR1, an Avro file "
-                "with Obj, any other does not, and neither is packed again"
+                "with Obj, any other with neither; and these two are never packed again"
             )
 
         def chunks() -> Iterator[bytes]:
@@ -210,7 +243,7 @@ class LineReader:
         self._bytes_of_input = file.tell if file.seekable() else lambda: taken
         is_declared = self.file_format is not None
         note = partial(self._note, f"{name} ")
-        return read(Source(name, file_format, is_declared, file, chunks(), self.most, report, note, self.path))
+        return read(Input(name, file_format, is_declared, file, chunks(), self.most, report, note, self.path))
 
     def _note(self, *words: str) -> None:
         text = "".join(words)
@@ -228,7 +261,7 @@ class LineReader:
 
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[BinaryIO, bytes]]:
-    """An input and its first bytes; a pipe cannot seek back to them."""
+    """An input and its first bytes, to which a pipe cannot seek back."""
     try:
         file: BinaryIO = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - closed below
         head = file.read(_HEAD_BYTES)
@@ -242,71 +275,19 @@ def _opened(name: str) -> Iterator[tuple[BinaryIO, bytes]]:
 
 
 def _display_name(name: str) -> str:
-    return "standard input" if name == STDIN else name
+    return STDIN_NAME if name == STDIN else name
 
 
 def read_lines(path: str | Path, file_format: FileFormat | None = None) -> Iterator[bytes]:
-    """The lines of one input that hold items; of one that is too large the beginning."""
+    """The lines of one input that hold items; of a line that is too large only the beginning."""
     return (line.value for line in LineReader([str(path)], file_format))
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether the line is empty or only white space; such a line holds no item."""
+    """Whether the line is empty or white space; such a line holds no item."""
     return not line or line.isspace()
 
 
 def size_of(name: str) -> int | None:
-    """The bytes of an input, packed as it is; None if it is no regular file."""
+    """The packed bytes of an input; None if it is not a regular file."""
     return Path(name).stat().st_size if name != STDIN and Path(name).is_file() else None
-
-
-def json_rows(source: Source) -> Iterator[Row]:
-    """The lines of JSON Lines, or what a document holds that the first line shows, in place of them."""
-    if not source.is_declared:
-        head = b""
-        while len(head) < CHUNK and b"\n" not in head.lstrip(_LEAD) and (chunk := next(source.chunks, b"")):
-            head += chunk
-        source = source._replace(chunks=chain([head], source.chunks))
-        if head.lstrip(_LEAD).startswith(b"<"):
-            return xml_rows(source)
-        if (rows := document_rows(source, head)) is not None:
-            return rows
-    lines = source.lines()
-    if not source.is_declared:
-        cure = "say --format csv" if source.name == _display_name(STDIN) else "give it the suffix .csv"
-        lines = check_json_lines(source.name, cure, lines)
-    return (Row(line, None, line.fault if isinstance(line, CutLine) else None) for line in lines)
-
-
-def check_json_lines(path: str, cure: str, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Pass the lines through. Raise InputError if the first line shows a common mistake: one JSON document, or CSV.
-
-    Any other line that is not JSON is a bad item and costs only itself. `cure`: how the user can declare CSV.
-    """
-    first = next(lines, None)
-    if first is None:
-        return
-    start = first.removeprefix(BOM_UTF8).strip()
-    if start in (b"[", b"{") or start.startswith(b"[{"):
-        raise InputError(
-            f"{path} looks like one JSON document, not like JSON Lines with one object a line; "
-            "convert it: jq -c '.[]' FILE (a list) or jq -c . FILE (objects)"
-        )
-    cells = re.split(rb"[,;\t]", start.lower())
-    if len(cells) > 1 and all(map(_NAME.fullmatch, cells)) and any(cell.strip(b' "') in _NAMES for cell in cells):
-        raise InputError(
-            f"{path} looks like CSV: its first line is {start.decode()[:80]!r}; {cure}, or --format jsonl if it is not"
-        )
-    yield first
-    yield from lines
-
-
-READERS: dict[FileFormat, tuple[Callable[[Source], Iterator[Row]], bytes]] = {
-    FileFormat.JSONL: (json_rows, b""),
-    FileFormat.CSV: (csv_rows, b""),
-    FileFormat.TSV: (csv_rows, b""),
-    FileFormat.PARQUET: (parquet_rows, b"PAR1"),
-    FileFormat.XML: (xml_rows, b""),
-    FileFormat.AVRO: (avro_rows, MAGIC),
-}
-"""What reads each format, and the bytes that its files begin with, if they always do; such a file is never packed."""

@@ -1,19 +1,19 @@
 """The steps of `pairs`: fingerprint a corpus, sort keys into candidates, decide. The caller gives the sizes.
 
-In: lines (lines.py). Several threads decode and fingerprint batches of lines side by side (the core releases the
-GIL); the batches are put together in input order, in temporary files, one for each column. So there is `Corpus`, the
-items by row number (0, 1, 2, ... through all inputs): signatures, keys by table, ids, words, whole bodies. Out: first
-*runs* of ascending pair codes, later row * 2^32 + earlier row, one or more for each table: all items that share a key,
-found by sorting instead of lookups. The keys of a table are sorted, those of all its columns together, each with its
-row, and equal neighbours are candidates. If the keys of a table do not fit in memory, they are sorted in ranges, and
-the columns are read once for each range. If the pairs do not fit, they are written as several runs. Then the
-near-duplicates of a range of rows, ordered by (later, earlier). The runs are merged range by range: the codes of a
-range of rows are contiguous in each run, so one sort removes the repeated pairs. A pair is two items that the stream
-would call one article; whether the later one has something new is not asked.
+1. The corpus. Several threads decode and fingerprint batches of lines side by side (the core releases the GIL). The
+   batches are put together in input order, in temporary files, one for each column. The result is a `Corpus`: the
+   items by row number (0, 1, 2, ... through all inputs), with signatures, keys by table, ids, words, whole bodies.
+2. Candidates, by sorting instead of look-ups. The keys of a table, of all its columns together, are sorted with their
+   rows; equal neighbours are candidates. The result is one or more *runs* for each table: ascending pair codes, later
+   row * 2^32 + earlier row. If the keys of a table do not fit in memory, they are sorted in ranges, and the columns are
+   read once for each range. If the pairs do not fit, they make several runs.
+3. The decision, by ranges of rows. The codes of a range are contiguous in each run, so one sort merges the runs and
+   removes repeated pairs. The result is the near-duplicates of the range, ordered by (later, earlier): two items that
+   the stream would call one article. Whether the later one has something new does not count.
 
 A bucket of n equal keys has n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item is
 paired with the newest `bucket_limit` items before it in its bucket, as in the stream. A pair is missed only if that
-many items lie between the two in every table that they share, and each of those is paired with its own neighbours, so a
+many items lie between the two in every table that they share. Each of those is paired with its own neighbours, so a
 cluster of copies stays connected. The result counts the pairs that were left out.
 
 Source: bands as buckets, Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4; here sorted instead of
@@ -54,8 +54,8 @@ Codes = NDArray[np.uint64]
 
 SIGNATURES = "records"
 BYTES = ("ids", "words", "bodies")
-"""The columns of bytes of any length: an array of all bytes, and under the name + "_ends" where each row's end."""
-# A byte of a word set that is not 0. A text of 300 words has 900 bytes of them instead of 4,096.
+"""The columns of bytes of any length: an array of all bytes, and as name + "_ends" where those of each row end."""
+# A nonzero byte of a word set. A text of 300 words has 900 bytes of these instead of 4,096.
 _WORD_BYTE = np.dtype([("at", "<u2"), ("bits", "u1")])
 _STAGES = list(Stage)
 # Ranges begin at multiples of this row count, so a run is searched for n / 256 rows instead of n.
@@ -64,7 +64,7 @@ _STEP = 256
 _MOST_STEPS = 16
 _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _NO_CODES = np.empty(0, np.uint64)
-# Key ranges that are counted before a table is cut into ranges; keys are hashes, so they fill them evenly.
+# Bins in which keys are counted before a table is cut into ranges; keys are hashes, so they fill the bins evenly.
 _BINS = 2**12
 
 
@@ -80,7 +80,7 @@ class BadLine(NamedTuple):
 
 
 class Growing:
-    """Arrays on the disk that grow at their ends, flat, in files that `new_file` makes."""
+    """Flat arrays on the disk that grow at their ends, in files that `new_file` makes."""
 
     def __init__(self, new_file: Callable[[], IO[bytes]]) -> None:
         self._new_file = new_file
@@ -94,7 +94,7 @@ class Growing:
             self._files[name][0].write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
     def mapped(self) -> Arrays:
-        """All of them, read-only, mapped into memory: the system keeps there what it can."""
+        """All arrays, read-only, mapped into memory, where the system keeps as much of them as it can."""
         return {name: _mapped(file, dtype) for name, (file, dtype) in self._files.items()}
 
 
@@ -107,7 +107,7 @@ def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
 class Corpus:
     """The corpus by row number. Callers ask for rows in ascending order, so the pages are read in sequence.
 
-    blocks: the rows of each block of keys, in which those of one column lie together.
+    blocks: the number of rows in each block of keys; in a block the keys of a column are contiguous.
     """
 
     def __init__(self, scheme: Scheme, arrays: Arrays, blocks: Sequence[int]) -> None:
@@ -121,8 +121,8 @@ class Corpus:
 
     def signatures(self, rows: NDArray[np.int64]) -> NDArray[np.void]:
         """Copies of the signatures of rows, in their order."""
-        found: NDArray[np.void] = self._arrays[SIGNATURES][rows]
-        return found
+        signatures: NDArray[np.void] = self._arrays[SIGNATURES][rows]
+        return signatures
 
     def id_hashes(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The hashes of the ids of rows."""
@@ -144,7 +144,7 @@ class Corpus:
         return self._slices(rows, "bodies") if self._is_exact else []
 
     def keys(self, table: int) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """The keys of one table, (its columns, items), block by block, each with its first row."""
+        """The keys of one table, block by block: the first row of the block, and the keys (columns, rows)."""
         first, end = np.searchsorted(self._table_of, [table, table + 1])
         start, columns = 0, len(self._table_of)
         for rows in self._blocks:
@@ -160,9 +160,10 @@ class Corpus:
 
 
 class BatchMaker:
-    """Decodes and fingerprints batches of lines: the arrays of a batch, and the lines that hold no item.
+    """Decodes and fingerprints a batch of lines, and returns its arrays and the lines that hold no item.
 
-    `place`, if given, names a line of an input in the survey of the lines. Several threads may make batches.
+    `place` names a line of an input in the survey of the lines; without it there is no survey. Several threads may call
+    it at once.
     """
 
     def __init__(self, settings: Settings, scheme: Scheme, place: Callable[[int, int], str] | None = None) -> None:
@@ -177,11 +178,11 @@ class BatchMaker:
         self.notes: Sequence[str] = ()  # how the inputs were read, for the summary
 
     def summary(self) -> Summary | None:
-        """How the lines so far were understood; None if there were none. Call it when no batch is in the making."""
-        if self._survey:
-            self._survey.notes = self.notes
-        summary = self._survey.summary() if self._survey else None
-        return summary if summary and summary.items else None
+        """How the lines so far were understood; None if there were none. Call it while no batch is being made."""
+        if not self._survey:
+            return None
+        self._survey.notes = self.notes
+        return summary if (summary := self._survey.summary()).items else None
 
     def __call__(self, lines: Sequence[Line]) -> tuple[Arrays, list[BadLine]]:
         """The arrays of the lines' items, in their order."""
@@ -225,7 +226,7 @@ def _joined_bytes(name: str, values: Sequence[bytes]) -> Arrays:
 
 
 def _word_bytes(words: NDArray[np.uint8]) -> Arrays:
-    """The bytes of word sets (n, 4096) that are not 0."""
+    """The nonzero bytes of word sets (n, 4096)."""
     rows, at = np.nonzero(words != 0)
     found = np.empty(len(rows), _WORD_BYTE)
     found["at"], found["bits"] = at, words[rows, at]
@@ -234,7 +235,7 @@ def _word_bytes(words: NDArray[np.uint8]) -> Arrays:
 
 
 def word_sets(packed: Sequence[bytes]) -> NDArray[np.uint8]:
-    """The inverse for the bytes of each row: (rows, 4096)."""
+    """The inverse of `_word_bytes`, for the bytes of each row: (rows, 4096)."""
     words = np.frombuffer(b"".join(packed), _WORD_BYTE)
     lengths = [len(of_row) // _WORD_BYTE.itemsize for of_row in packed]
     out = np.zeros((len(packed), WORD_SET_BYTES), np.uint8)
@@ -252,8 +253,8 @@ def read_corpus(
     scheme: Scheme,
     report: Callable[[list[BadLine]], None],
 ) -> Corpus:
-    """Fingerprint all lines; `report(bad)` follows each batch. At most `ahead` batches are in the making."""
-    # Half of a block at most: a word set in the making takes 4 KB.
+    """Fingerprint all lines; `report(bad)` follows each batch. At most `ahead` batches are made at once."""
+    # A batch takes half of a block at most: while it is made, a word set takes 4 KB.
     batch_items = max(1, min(1000, block_bytes // (2 * WORD_SET_BYTES)))
     lines = batches(reader, attrgetter("size"), batch_items, min(2**22, block_bytes // 2))
 
@@ -277,7 +278,7 @@ def read_corpus(
 
 
 def map_in_order(executor: Executor, function: Callable[[In], Out], inputs: Iterable[In], ahead: int) -> Iterator[Out]:
-    """Yield function(value) for each input, in order. At most `ahead` results are in the making or not yet taken.
+    """Yield function(value) for each input, in order. At most `ahead` results are being made or wait to be taken.
 
     `Executor.map` would read all inputs at once. After an error, calls that have started still run to their end.
 
@@ -303,7 +304,7 @@ def map_in_order(executor: Executor, function: Callable[[In], Out], inputs: Iter
 
 
 class Run(NamedTuple):
-    """Pair codes, ascending and distinct; and of what was paired for them, the hot buckets and the pairs left out."""
+    """Ascending, distinct pair codes; and of the buckets behind them, how many are hot and how many pairs they omit."""
 
     codes: Codes
     hot: int
@@ -313,7 +314,7 @@ class Run(NamedTuple):
 def bucket_pairs(ranges: Iterable[Codes], bucket_limit: int, capacity: int) -> Iterator[Run]:
     """The pair codes of equal neighbours, about `capacity` at a time; the last run may be empty.
 
-    ranges: entries, key * 2^32 + row, ascending within a range; no bucket lies in two ranges. O(pairs log pairs).
+    ranges: entries, key * 2^32 + row, ascending within a range; each bucket lies in one range. O(pairs log pairs).
     """
     most, waiting, filled, hot, left_out = max(capacity, bucket_limit), list[Codes](), 0, 0, 0
     for entries in ranges:
@@ -335,13 +336,13 @@ def bucket_pairs(ranges: Iterable[Codes], bucket_limit: int, capacity: int) -> I
 def sorted_ranges(corpus: Corpus, table: int, capacity: int) -> Iterator[Codes]:
     """The entries of a table, key * 2^32 + row, ascending and distinct, about `capacity` at a time.
 
-    No bucket is cut in two. O(n log n), and some 4 * `capacity` * 8 bytes.
+    Each bucket lies in one range. O(n log n) time, and some 4 * `capacity` * 8 bytes.
     """
     for low, high in _ranges(corpus, table, capacity):
         entries = []
         for start, keys in corpus.keys(table):
             columns, rows = np.nonzero((keys >= low) & (keys <= high))
-            entries.append((keys[columns, rows].astype(np.uint64) << np.uint64(32)) | (rows + start).astype(np.uint64))
+            entries.append(codes_of(keys[columns, rows], rows + start))
         yield distinct(np.concatenate(entries))
 
 
@@ -369,8 +370,8 @@ def rows_of(codes: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return (codes >> _SHIFT).astype(np.int64), (codes & _LOW).astype(np.int64)
 
 
-def codes_of(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> Codes:
-    """The inverse of `rows_of`."""
+def codes_of(later: NDArray[np.integer[Any]], earlier: NDArray[np.integer[Any]]) -> Codes:
+    """The inverse of `rows_of`: the high and the low 32 bits."""
     return later.astype(np.uint64) << _SHIFT | earlier.astype(np.uint64)
 
 
@@ -388,7 +389,7 @@ def row_ranges(runs: Sequence[Codes], size: int, capacity: int) -> Iterator[tupl
 
 
 def near_duplicates(corpus: Corpus, decision: DecisionSettings, slices: Sequence[Codes]) -> tuple[int, Arrays]:
-    """The number of distinct pairs in `slices`, and the near-duplicates among them.
+    """The number of distinct candidates in `slices`, and the near-duplicates among them.
 
     O(candidates · bytes of a signature). Several threads may call it at once.
     """
@@ -407,7 +408,7 @@ def near_duplicates(corpus: Corpus, decision: DecisionSettings, slices: Sequence
 def decide(
     similar: NDArray[np.void], decision: DecisionSettings, *, has_words: bool
 ) -> tuple[NDArray[np.bool_], Arrays]:
-    """Which candidates are near-duplicates, and their stages and measures. similar: as `compare` returns it."""
+    """Which candidates are near-duplicates, and the stages and measures of these. similar: as `compare` returns it."""
     judged = judge_pairs(similar, thresholds(decision, has_words=has_words))
     is_pair = judged.is_repeat | judged.is_same
     similar, is_exact = similar[is_pair], judged.is_repeat[is_pair]

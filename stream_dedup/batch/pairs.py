@@ -1,20 +1,23 @@
 """Find all near-duplicate pairs and clusters of a corpus, within a limit of memory: run the steps, write the rows.
 
-In: lines of files and pipes (lines.py). Out: the *pairs*, a row {"a", "b", "stage", "body", "containment", "headline",
-"distance"} for each two items that the decision calls one article, the earlier as `a`, ordered by (b, a); and the
-*clusters*, a row {"id", "story"} for each item in input order, where a cluster is a connected component of the pairs,
-and its story, as that of the stream, is the id of its first item; if an earlier cluster has that id already, the number
-of the item's row follows in brackets, so that no two clusters have one name. With a choice of what to keep (`Keep`),
-such a row also has "representative", the id of the item that stays, and "keep", whether it is this one. Two items are a
-pair if the stream would call them one article (its second question): the same fingerprints and rule. Whether `b` has
-something new for a reader is not asked. There is no window, an id is no evidence (an id that occurs twice is two
-items), and a cluster may hold two items that are no pair: a copy of a copy. Bad lines are reported, counted and left
-out.
+In: lines of files and pipes (lines.py). Out:
+
+- the *pairs*: a row {"a", "b", "stage", "body", "containment", "headline", "distance"} for each two items that the
+  decision calls one article, the earlier one as `a`, ordered by (b, a);
+- the *clusters*: a row {"id", "story"} for each item in input order. A cluster is a connected component of the pairs.
+  Its story, as in the stream, is the id of its first item; if an earlier cluster has that id, the number of the item's
+  row follows in brackets, so that each cluster has a name of its own. With a choice of what to keep (`Keep`), the row
+  also has "representative", the id of the item that stays, and "keep", whether it is this one.
+
+Two items are a pair if the stream would call them one article (its second question), by the same fingerprints and the
+same rule. Whether `b` has something new for a reader does not count. There is no window. An id is no evidence: an id
+that occurs twice is two items. A cluster may hold two items that are no pair, such as a copy of a copy. Bad lines are
+reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
 candidates (pair_search.py). Fingerprints and codes of pairs are in temporary files beside the pairs. So the run uses no
-more than `memory` bytes plus some 40 bytes an item for clusters and what stays of them. A killed run is repeated; the
-outputs grow under temporary names, so it leaves none.
+more than `memory` bytes plus some 40 bytes an item for the clusters and their representatives. A killed run is
+repeated; its outputs grow under temporary names, so nothing of them is left.
 """
 
 import os
@@ -33,17 +36,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.lines import LineReader
-from stream_dedup.batch.outputs import (
-    ROW_FORMATS,
-    Columns,
-    Output,
-    TableWriter,
-    check_free,
-    checked_outputs,
-    file_errors,
-    files_of,
-)
+from stream_dedup.batch.inputs import files_of
+from stream_dedup.batch.lines import ROW_FORMATS, FileFormat, LineReader
+from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, file_errors
 from stream_dedup.batch.pair_search import (
     Arrays,
     BadLine,
@@ -58,7 +53,6 @@ from stream_dedup.batch.pair_search import (
     row_ranges,
     sorted_ranges,
 )
-from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import site_of
@@ -76,10 +70,10 @@ PAIR_COLUMNS: Columns = {
 }  # fmt: skip
 CLUSTER_COLUMNS: Columns = {"id": str, "story": str}
 KEEP_COLUMNS: Columns = {**CLUSTER_COLUMNS, "representative": str, "keep": bool}
-"""The same with a choice of what to keep."""
-# A pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
+"""The columns with a choice of what to keep."""
+# Of a pair code while its table is sorted: the entry of the key, the code, and the copies that sorting makes.
 _BYTES_PER_CODE = 32
-# A pair while it is compared: two signatures of 267 bytes by default, and thirty numbers.
+# Of a pair while it is compared: two signatures of 267 bytes by default, and thirty numbers.
 _BYTES_PER_PAIR = 1024
 # With whole bodies: a packed body of 1,000 shingles.
 _BYTES_PER_BODY = 2**13
@@ -87,7 +81,7 @@ _BYTES_PER_BODY = 2**13
 OUTPUT_ROWS = 2**16
 
 
-# -- clusters, and what stays of each ---------------------------------------------------------------------------------
+# -- clusters and their representatives -------------------------------------------------------------------------------
 
 
 def unite(roots: NDArray[np.int64], a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
@@ -115,11 +109,11 @@ def cluster_of(roots: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class Keep(NamedTuple):
-    """What the representative is chosen by, the one item of a cluster that stays in an archive, as a user names it.
+    """How the representative of a cluster is chosen, the one item that stays in an archive.
 
-    earliest: its date. first: the order of the input, whatever the dates are. longest: the distinct shingles of its
-    body. source: the place of its site in `sources`, the preferred one first; others come last. Whatever the choice,
-    ties are broken by time, then by the order of the input. An item without a date counts as of the latest before it.
+    earliest: by its date. first: by the order of the input, whatever the dates are. longest: by the distinct shingles
+    of its body. source: by its site's place in `sources`, the preferred site first; other sites come last. Ties go to
+    the earlier date, then to the first in the input. An item without a date has the latest date before it.
     """
 
     choice: str
@@ -143,7 +137,7 @@ class Keep(NamedTuple):
         return rank, time
 
     def absent(self, ranks: set[int]) -> tuple[str, ...]:
-        """The listed sources that no item has, given all ranks that occur: misspelt, perhaps."""
+        """The listed sources that no item has, perhaps misspelt. `ranks`: all that occur."""
         return tuple(name for place, name in enumerate(self.sources) if place not in ranks)
 
 
@@ -185,7 +179,7 @@ class PairsStep(Enum):
 
 
 class PairsProgress(NamedTuple):
-    """How far a step is. PART counts bytes of the inputs, the others tables or rows; `total` None: unknown."""
+    """How far a step is. PART counts bytes of the inputs, TABLE tables, COMPARE rows. `total` None: unknown."""
 
     step: PairsStep
     done: int
@@ -194,10 +188,10 @@ class PairsProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of an archive, by whichever engine.
+    """The counts of a run, on either engine.
 
     clusters: those of two items or more, with `clustered` items in them. compared: candidate pairs. hot, left_out:
-    buckets over the limit, and the pairs that were not compared because of it, summed over the tables.
+    buckets over the limit, and the pairs that it left out, summed over the tables.
     """
 
     items: int
@@ -214,7 +208,8 @@ class Counts:
 class PairsResult(Counts):
     """The counts of a run.
 
-    summary: how the records were understood; None if there were none. absent_sources: those of `keep` that no item has.
+    summary: how the records were understood; None if there were none. absent_sources: sources of `keep` that no item
+    has.
     """
 
     seconds: float
@@ -239,14 +234,14 @@ def find_pairs(
 ) -> PairsResult:
     """Find the near-duplicates among the inputs: files, directories of them, pipes, or "-" for standard input.
 
-    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; an existing file is replaced at the very end, or
-    refused at the beginning without `force`; "-" is standard output. Without `clusters` their rows are not written.
-    keep: how the representative of each cluster is chosen, which the rows of the clusters then name: see `parse_keep`.
-    memory: bytes. bucket_limit: with how many of the earlier items that share its key an item is compared, the newest
-    ones (it replaces the settings' limit, which is the stream's). file_format: overrides what the names of the inputs
-    say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are beside
-    the pairs, or in a system directory if they go to a stream. Raises InputError, ConfigError, UsageError, and
-    BrokenPipeError where no reader reads an output any more.
+    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; "-" is standard output. An existing file is replaced
+    at the very end; without `force` it is refused at the beginning. Without `clusters` their rows are not written.
+    keep: how the representative of each cluster is chosen (`parse_keep`); the rows of the clusters then name it.
+    memory: bytes. bucket_limit: each item is compared with at most this many of the earlier items that share a key, the
+    newest ones (it replaces the settings' limit, which is for the stream). file_format: overrides what the names of the
+    inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are
+    beside the pairs, or in the system's directory if these go to a stream. Raises InputError, ConfigError, UsageError,
+    and BrokenPipeError if an output has no reader any more.
     """
     started = time.monotonic()
     names, scheme = files_of(inputs), Scheme(settings.fingerprint)
@@ -274,7 +269,7 @@ def find_pairs(
             progress(PairsProgress(PairsStep.PART, reader.bytes_read, bytes_total))
 
         def new_file() -> IO[bytes]:
-            """Without a name, so that the system frees it whatever ends the process."""
+            """A file without a name: the system frees it, however the process ends."""
             return files.enter_context(tempfile.TemporaryFile(dir=temporary))
 
         columns, codes, verified = Growing(new_file), Growing(new_file), Growing(new_file)
@@ -308,24 +303,14 @@ def find_pairs(
         cluster_of(roots)
 
         with ExitStack() as stack:
-            # The pairs are opened and discarded last, and published last: once they are there, everything is.
+            # The pairs are published last: once they are there, everything is.
             outputs = [stack.enter_context(Output(to, in_place=False)) for to in reversed(targets.values())]
             absent = _write_clusters(outputs[0], corpus, roots, chosen, scheme) if clusters is not None else ()
             _write_pairs(outputs[-1], corpus, verified.mapped(), count)
     sizes = np.bincount(roots, minlength=1)
-    return PairsResult(
-        items=corpus.size,
-        bad=bad,
-        pairs=count,
-        clusters=int(np.count_nonzero(sizes > 1)),
-        clustered=int(sizes[sizes > 1].sum()),
-        compared=compared,
-        hot=hot,
-        left_out=left_out,
-        seconds=time.monotonic() - started,
-        summary=make.summary(),
-        absent_sources=absent,
-    )
+    of_clusters = int(np.count_nonzero(sizes > 1)), int(sizes[sizes > 1].sum())
+    counts = corpus.size, bad, count, *of_clusters, compared, hot, left_out
+    return PairsResult(*counts, time.monotonic() - started, make.summary(), absent)
 
 
 def requested_keep(keep: str | None, clusters: object, scheme: Scheme) -> Keep | None:
@@ -346,7 +331,7 @@ def _write_pairs(output: Output, corpus: Corpus, verified: Arrays, count: int) -
 
 
 def _later_of_one_id(corpus: Corpus, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of the ascending rows whose id another one of them has before."""
+    """Those of the ascending rows whose id an earlier one of them has."""
     is_later = np.ones(len(rows), np.bool_)
     is_later[np.unique(corpus.id_hashes(rows), return_index=True)[1]] = False
     return rows[is_later]
@@ -355,7 +340,7 @@ def _later_of_one_id(corpus: Corpus, rows: NDArray[np.int64]) -> NDArray[np.int6
 def _write_clusters(
     output: Output, corpus: Corpus, roots: NDArray[np.int64], keep: Keep | None, scheme: Scheme
 ) -> tuple[str, ...]:
-    """Write the rows of all items; returns the sources of `keep` that no item has."""
+    """Write a row for each item; return the sources of `keep` that no item has."""
     writer = TableWriter(output, KEEP_COLUMNS if keep else CLUSTER_COLUMNS)
     chunks = np.split(np.arange(corpus.size), range(OUTPUT_ROWS, corpus.size, OUTPUT_ROWS))
     kept, absent = roots, tuple[str, ...]()

@@ -32,7 +32,7 @@ from stream_dedup.phrases import public_url
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
     from stream_dedup.batch.pairs import PairsResult
-    from stream_dedup.batch.tables import FileFormat
+    from stream_dedup.batch.lines import FileFormat
     from stream_dedup.news.summary import Summary
     from stream_dedup.observe.report import Report
     from stream_dedup.settings import Settings
@@ -104,7 +104,7 @@ def settings_of(config: Path | None, **overrides: dict[str, Any]) -> Settings:
 
 def file_format_of(value: Format | None) -> FileFormat | None:
     """Return the file format that --format names."""
-    from stream_dedup.batch.tables import FileFormat
+    from stream_dedup.batch.lines import FileFormat
 
     return FileFormat(value) if value else None
 
@@ -224,7 +224,7 @@ class CleanConsole(Console):
 
 def result_console(*outputs: str | Path | None) -> Console:
     """Return the console for the result: standard output, or standard error if an output goes to standard output."""
-    from stream_dedup.batch.outputs import target
+    from stream_dedup.batch.output_files import target
 
     return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
 
@@ -245,7 +245,7 @@ def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Ca
         refuse((force, "--force is for --report, which writes a file"))
         yield lambda text: None
         return
-    from stream_dedup.batch.outputs import Output, check_free, checked_outputs
+    from stream_dedup.batch.output_files import Output, check_free, checked_outputs
 
     targets = checked_outputs(inputs, {"--report": (report, ())})
     if not force:
@@ -256,7 +256,7 @@ def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Ca
 
 def display_name(output: str | Path) -> str:
     """Return an output's name for a person: as given, or "standard output" for "-"."""
-    from stream_dedup.batch.outputs import target
+    from stream_dedup.batch.output_files import target
 
     if "://" in str(output):
         return public_url(str(output))

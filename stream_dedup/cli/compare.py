@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stream_dedup.dedup.passages import Comparison, Passage
-    from stream_dedup.evaluate.explain import Answer, Explanation
+    from stream_dedup.evaluate.explanation import Answer, Explanation
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item, Tombstone
 
@@ -67,7 +67,7 @@ def explain_command(
     It counts the new words, sentences and numbers of the later item. Novelty is the probability that a reader of the
     earlier item would miss something, with the reasons for and against it.
     """
-    from stream_dedup.evaluate.explain import explain
+    from stream_dedup.evaluate.explanation import explain
     from stream_dedup.news.decode import Decoder
 
     if corpus and all(_is_json(name) for name in (first, second)):
@@ -86,7 +86,7 @@ def explain_command(
 
 def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | None) -> list[Item]:
     from stream_dedup.batch.lines import LineReader, item_of
-    from stream_dedup.batch.outputs import check_inputs, files_of
+    from stream_dedup.batch.inputs import check_inputs, files_of
     from stream_dedup.news.item import Item
 
     inputs = files_of(corpus)

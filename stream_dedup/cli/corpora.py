@@ -243,7 +243,7 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
         (memory is not None and on_spark and not is_local, cluster),
     )
     if memory is not None and on_spark:
-        from stream_dedup.spark.files import is_submitted
+        from stream_dedup.spark.engine import is_submitted
 
         if is_submitted():
             text = "spark-submit has started the JVM with its memory: say --driver-memory to it, not --memory"
@@ -251,7 +251,7 @@ def _check_engine(engine: Engine, master: str | None, memory: str | None, thread
 
 
 def _find_on_spark(arguments: dict[str, Any], memory: int, master: str | None) -> PairsResult:
-    from stream_dedup.spark.files import find_pairs_on_spark, open_session
+    from stream_dedup.spark.engine import find_pairs_on_spark, open_session
 
     stderr = common.CleanConsole(stderr=True)
     heap = {"spark.driver.memory": f"{memory // 2**20}m"} if (master or "").startswith("local") else {}
@@ -320,7 +320,7 @@ def build_command(
     The table is part of the fingerprint scheme: another table is another scheme.
     """
     from stream_dedup.batch.lines import read_lines
-    from stream_dedup.batch.outputs import check_free, target
+    from stream_dedup.batch.output_files import check_free, target
     from stream_dedup.changelog.journal import replace_file
     from stream_dedup.fingerprint.fingerprint import Fingerprinter
     from stream_dedup.fingerprint.scheme import Scheme

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stream_dedup.evaluate.evaluation import Section
-    from stream_dedup.evaluate.sample import Found, Pair, Sample
+    from stream_dedup.evaluate.sampling import Found, Pair, Sample
     from stream_dedup.settings import Settings
 
 # -- evaluate --------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def sample_command(
     other settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl
     --config FILE`.
     """
-    from stream_dedup.evaluate.sample import Sample
+    from stream_dedup.evaluate.sampling import Sample
 
     settings = common.settings_of(config)
     requested = {
@@ -191,7 +191,7 @@ def _has_terminal() -> bool:
 
 
 def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> Found:
-    from stream_dedup.evaluate.sample import from_files, from_kafka
+    from stream_dedup.evaluate.sampling import from_files, from_kafka
 
     with common.progress_bars() as bars:
         report = partial(bars, "records")

@@ -13,8 +13,7 @@ from stream_dedup.cli import common
 from stream_dedup.cli.common import number, option, print_table
 
 if TYPE_CHECKING:
-    from stream_dedup.evaluate.planner import Advice, Plan, Traffic
-    from stream_dedup.evaluate.sizing import Sizing
+    from stream_dedup.evaluate.planner import Advice, Plan, Sizing, Traffic
 
 _DAY = timedelta(days=1)
 _MOST_HELD = 0.99  # a feed of which everything is held back needs no memory: surely a slip
@@ -83,8 +82,7 @@ def plan_command(
     the pairs at --threshold whose fingerprints are within the distance. docs/operating.md says how far measured recall
     is from the model.
     """
-    from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate
-    from stream_dedup.evaluate.sizing import sizing
+    from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate, sizing
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
 
     refuse = partial(common.refuse, error=typer.BadParameter)

@@ -48,8 +48,8 @@ def feeds_command(
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
-    from stream_dedup.batch.outputs import check_free, checked_outputs
-    from stream_dedup.batch.tables import FileFormat
+    from stream_dedup.batch.output_files import check_free, checked_outputs
+    from stream_dedup.batch.lines import FileFormat
     from stream_dedup.feeds.fetch import Fetcher
     from stream_dedup.feeds.outputs import FileDelivery, KafkaDelivery
     from stream_dedup.feeds.pages import Pages

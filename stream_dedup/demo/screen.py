@@ -1,7 +1,7 @@
-"""The demo's live screen: counts, rates, and the last items with the reason of their verdicts.
+"""The demo's live screen: counts, rates, and the last items with the reasons for their verdicts.
 
-`Screen` is an `Observer` that the worker calls with each committed batch; `picture()` draws the current state. The
-headlines come from the items of the batch, those of originals from a bounded cache of the items that were let through.
+`Screen` is an `Observer`, which the worker calls with each committed batch. `picture` draws the current state.
+Headlines come from the items of the batch; those of originals from a bounded cache of the items that were let through.
 """
 
 import threading
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from stream_dedup.dedup.source_rules import rule_of
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
-from stream_dedup.demo.sample import MEANT
+from stream_dedup.demo.newsroom import MEANT
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
 from stream_dedup.worker.commit import CommitStep
@@ -41,9 +41,9 @@ _FINDINGS = {Kind.DUPLICATE: "nothing new", Kind.UPDATE: "something new", Kind.U
 
 
 class Screen(Observer):
-    """Counts of committed items, and their picture. Thread-safe: the worker writes while the display reads.
+    """Counts committed items and draws them. Thread-safe: the worker writes while the display reads.
 
-    `feed_rate`: items a second to which the feed is limited; None: no limit.
+    `feed_rate`: the limit of the feed, in items a second; None: no limit.
     """
 
     def __init__(self, feed_rate: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,12 +58,12 @@ class Screen(Observer):
         self._problem = ""
         self.counts: Counter[Kind] = Counter()
         self.seconds = 0.0
-        """Time from the begin of the first committed batch to the end of the last one."""
+        """Seconds from the begin of the first committed batch to the end of the last one."""
         self._meant: deque[str] = deque()
         self.with_meaning = 0
         """Items of which the feed says what their authors meant."""
         self.otherwise: Counter[str] = Counter()
-        """Those of them that were decided otherwise, by kind and verdict."""
+        """Items of these that were decided otherwise, by kind and verdict."""
 
     def announced(self, records: "Iterable[Record]") -> "Iterator[Record]":
         """Pass on the records of a feed of one partition, and remember what their authors meant."""
@@ -78,7 +78,7 @@ class Screen(Observer):
 
     @property
     def judged_us(self) -> float:
-        """Microseconds to decode and judge an item; Kafka's share is not in it."""
+        """Microseconds to decode and judge an item, without Kafka."""
         return 1e6 * self._judging / self.judged if self.judged else 0.0
 
     @property
@@ -136,7 +136,7 @@ class Screen(Observer):
 
 
 def _table(name: str, rows: list[tuple[Verdict, str, str]]) -> Table:
-    # The original's headline stands under the copy's, so that the two can be compared at a glance.
+    # The original's headline is below that of the copy, so that a glance compares them.
     table = Table(title=name, title_justify="left", expand=True, show_edge=False, pad_edge=False)
     table.add_column("verdict", no_wrap=True, width=9)
     table.add_column("headline", ratio=1, no_wrap=True, overflow="ellipsis")
@@ -166,7 +166,7 @@ def why(verdict: Verdict) -> str:
     if rule_of(verdict.reason):
         return verdict.reason
     if verdict.kind == Kind.UPDATE and verdict.stage == Stage.POLICY:
-        return "same id, new text"  # the evidence does not give the reason
+        return "same id, new text"  # the reason is not in the evidence
     if verdict.stage == Stage.EXACT:
         return "the same words"
     evidence = verdict.evidence

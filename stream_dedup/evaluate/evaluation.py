@@ -1,14 +1,13 @@
 """Evaluate the decision on a corpus (`stream-dedup evaluate`), and show the figures on a terminal or as a page.
 
-In: the lines of a file, settings, and labelled pairs, if there are any. Out: `Evaluation`: the verdicts by stage;
-agreement with the labels, on both of their questions; agreement with exact sets; the S-curve, predicted and measured.
-The verdicts come from the code of the stream. `sections` describes the figures once, for the terminal and for a
-self-contained HTML page with two figures.
+`evaluate` takes the lines of a file, settings, and labelled pairs, if there are any. It returns an `Evaluation`: the
+verdicts by stage; agreement with the labels, on both of their questions; agreement with exact sets; the S-curve,
+predicted and measured. The verdicts come from the code of the stream. `sections` describes the figures once, for the
+terminal and for a self-contained HTML page with two figures.
 
-The report addresses the person who decides whether to put the deduplicator in front of a feed: the verdicts, the
-agreement with readers and with exact sets, and the index. The page also shows the items of pairs on which decision and
-label disagree, side by side. It has no scripts and no external resources. matplotlib, for its figures, comes with the
-extra `report`.
+The report addresses the person who decides whether to put the deduplicator in front of a feed. The page also shows,
+side by side, the items of pairs on which decision and label disagree. It has no scripts and no external resources.
+matplotlib, for its figures, comes with the extra `report`.
 """
 
 from __future__ import annotations
@@ -29,15 +28,7 @@ from stream_dedup.batch.lines import Line, item_of
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import ConfigError, InputError
-from stream_dedup.evaluate.exact import (
-    INTERVALS,
-    Fidelity,
-    Point,
-    body_sets,
-    fidelity,
-    held_by_jaccard,
-    measured_curve,
-)
+from stream_dedup.evaluate.exact import INTERVALS, Fidelity, Point, body_sets, fidelity, held_by_jaccard, measured_curve
 from stream_dedup.evaluate.labels import Label, by_first_delivery, remarks
 from stream_dedup.evaluate.planner import proposed
 from stream_dedup.evaluate.rates import (
@@ -89,8 +80,8 @@ Progress = Callable[[str, int, int], None]
 class Evaluation:
     """All figures of an evaluation. `items` and `stages` count items; the keys of `stages` are "kind: stage".
 
-    agreement: key "all", and "sure" if some labels are unsure; empty without labels. remarks: warnings about the
-    labels. novelty, advice: None unless labels have `new`. shown: by id, the items of the errors that are listed.
+    agreement: of "all" labels, and of the "sure" ones if some are unsure; empty without labels. remarks: warnings about
+    the labels. novelty, advice: None unless labels have `new`. shown: by id, the items of the errors that are listed.
     """
 
     lines: int
@@ -128,8 +119,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate one corpus. `threshold`: the Jaccard from which exact sets hold an item back.
 
-    A label speaks of the first delivery of an id; those of two deliveries of one id are left out, with a remark. Raises
-    InputError if labels name items that the corpus lacks, or if no item of the corpus can be judged.
+    A label refers to the first delivery of an id. A label of two deliveries of one id is left out, with a remark.
+    Raises InputError if labels name items that the corpus lacks, or if no item of the corpus can be judged.
     """
     total = len(lines)
     verdicts: list[Verdict] = []
@@ -158,24 +149,16 @@ def evaluate(
     novelty, advice = novelty_report(pairs, others, settings.decision.threshold) or (None, None)
     exact = fidelity(items, sets, settings, threshold, lambda done: progress("exact sets", done, len(items)))
     progress("S-curve", 0, 1)
-    found = Evaluation(
-        total,
-        dict(Counter(str(verdict.kind) for verdict in verdicts)),
-        dict(Counter(f"{verdict.kind}: {verdict.stage}" for verdict in verdicts).most_common()),
-        agreements,
-        warnings,
-        novelty,
-        advice,
-        exact,
-        measured_curve(items, sets, make),
-        {},
-    )
-    wrong = [label for labels in found.errors().values() for label in labels[:_LISTED]]
+    kinds = dict(Counter(str(verdict.kind) for verdict in verdicts))
+    stages = dict(Counter(f"{verdict.kind}: {verdict.stage}" for verdict in verdicts).most_common())
+    curve = measured_curve(items, sets, make)
+    evaluation = Evaluation(total, kinds, stages, agreements, warnings, novelty, advice, exact, curve, {})
+    wrong = [label for labels in evaluation.errors().values() for label in labels[:_LISTED]]
     names = {label.earlier for label in wrong} | {label.later for label in wrong}
-    # Reversed: of an id the first delivery counts.
+    # Reversed, so that the first delivery of an id wins.
     first = {item.id: item for item in reversed(items) if item.id in names}
     shown = {name: judged_item(item, by_id[name], 0.0, TEXT_CHARS) for name, item in first.items()}
-    return replace(found, shown=shown)
+    return replace(evaluation, shown=shown)
 
 
 def _nothing_to_measure(verdicts: Sequence[Verdict]) -> str:
@@ -194,7 +177,7 @@ Row = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A question, what is said about it, a table, the name of its figure, and the labels whose items are shown."""
+    """A question, text and table that answer it, the name of its figure, and the labels whose items are shown."""
 
     title: str
     text: Sequence[str] = ()
@@ -204,73 +187,59 @@ class Section:
     labels: Sequence[Label] = ()
 
 
-def sections(found: Evaluation) -> Iterator[Section]:
-    """Yield what there is to say, the answer first, then in the order of its interest."""
-    yield Section("In short", list(answer(found)))
-    counted = [(name, count, f"{count / found.lines:.2%}") for name, count in found.stages.items()]
-    judged = f"{found.lines:,} items were judged in order of arrival."
-    yield Section("What it decides", [judged], ("verdict: stage", "items", "share"), counted)
-    yield Section(
-        "Does it agree with readers?",
-        [] if found.agreement else ["No judged pairs were given (--labels)."],
-        ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1"),
-        [
-            (name, one.pairs, *intervals(one, "recall", "precision"), rate(one.f1))
-            for name, one in found.agreement.items()
-        ],
-    )
-    if found.novelty:
-        yield from _novelty_sections(found.novelty)
-    if found.advice and found.advice.pairs and found.novelty:
-        yield advice_section(found.advice, found.novelty.present)
-    for kind, pairs in found.errors().items():
+def sections(evaluation: Evaluation) -> Iterator[Section]:
+    """Yield the sections, the answer first, then the most interesting ones."""
+    yield Section("In short", list(answer(evaluation)))
+    rows: list[Row] = [(name, count, f"{count / evaluation.lines:.2%}") for name, count in evaluation.stages.items()]
+    judged = f"{evaluation.lines:,} items were judged in order of arrival."
+    yield Section("What it decides", [judged], ("verdict: stage", "items", "share"), rows)
+    agreements = evaluation.agreement.items()
+    rows = [(name, one.pairs, *intervals(one, "recall", "precision"), rate(one.f1)) for name, one in agreements]
+    said = [] if rows else ["No judged pairs were given (--labels)."]
+    columns: tuple[str, ...] = ("pairs", "count", "recall (95 %)", "precision (95 %)", "F1")
+    yield Section("Does it agree with readers?", said, columns, rows)
+    if evaluation.novelty:
+        yield from _novelty_sections(evaluation.novelty)
+    if evaluation.advice and evaluation.advice.pairs and evaluation.novelty:
+        yield advice_section(evaluation.advice, evaluation.novelty.present)
+    for kind, pairs in evaluation.errors().items():
         rows = [(pair.earlier, pair.later, pair.label, f"{pair.weight:g}") for pair in pairs[:_LISTED]]
         title, columns = f"{_ERRORS[kind].capitalize()}: {len(pairs)}", Label.__struct_fields__[:4]
         yield Section(title, [], columns, rows, labels=pairs[:_LISTED])
-    exact = found.exact
-    yield Section(
-        "Does it agree with exact sets?",
-        [
-            f"By the plain rule (body Jaccard ≥ {exact.threshold:g}), of {exact.items:,} items with a body, at "
-            f"{exact.sketch_bytes:,} bytes a body."
-        ],
-        ("agreement", "recall", "precision", "held back exactly", "missed", "held back wrongly"),
-        [
-            (
-                rate(exact.agreement, 4), rate(exact.recall, 4), rate(exact.precision, 4), exact.held_exactly,
-                exact.misses, exact.false_drops,
-            )
-        ],
-    )  # fmt: skip
-    points = []
-    for point in found.curve:
+    exact = evaluation.exact
+    by_rule = f"By the plain rule (body Jaccard ≥ {exact.threshold:g}), of {exact.items:,} items with a body, at "
+    rates = (rate(value, 4) for value in (exact.agreement, exact.recall, exact.precision))
+    rows = [(*rates, exact.held_exactly, exact.misses, exact.false_drops)]
+    columns = ("agreement", "recall", "precision", "held back exactly", "missed", "held back wrongly")
+    yield Section("Does it agree with exact sets?", [f"{by_rule}{exact.sketch_bytes:,} bytes a body."], columns, rows)
+    rows = []
+    for point in evaluation.curve:
         jaccard, measured = f"{point.low:.2f} to {point.high:.2f}", with_interval(point.measured, point.interval)
-        points.append((jaccard, point.pairs, f"{point.clusters:.1f}", measured, rate(point.predicted)))
+        rows.append((jaccard, point.pairs, f"{point.clusters:.1f}", measured, rate(point.predicted)))
     columns = ("Jaccard", "pairs", "clusters", "proposed (95 %)", "predicted")
-    yield Section("Does the index propose what it should?", [INTERVALS], columns, points, "s-curve")
+    yield Section("Does the index propose what it should?", [INTERVALS], columns, rows, "s-curve")
 
 
-def answer(found: Evaluation) -> Iterator[str]:
+def answer(evaluation: Evaluation) -> Iterator[str]:
     """Yield three lines: what is held back, whether readers agree, and what to do."""
-    held = found.items.get(Kind.DUPLICATE, 0)
-    updates = counted(found.items.get(Kind.UPDATE, 0), "update")
-    yield f"Held back: {held:,} of {found.lines:,} items ({held / found.lines:.1%}); {updates}."
-    if not found.agreement:
-        yield "Whether that is right only readers know: no judged pairs were given (--labels)."
+    held = evaluation.items.get(Kind.DUPLICATE, 0)
+    updates = counted(evaluation.items.get(Kind.UPDATE, 0), "update")
+    yield f"Held back: {held:,} of {evaluation.lines:,} items ({held / evaluation.lines:.1%}); {updates}."
+    if not evaluation.agreement:
+        yield "Only readers can say whether that is right: no judged pairs were given (--labels)."
         yield "Label sixty pairs of your feed with `stream-dedup sample`."
         return
-    agreed = found.agreement["all"]
-    right = (
-        f"Right, says who labelled {counted(agreed.pairs, 'pair')}: {rate(agreed.precision)} of what was held back or "
-    )
-    right += "named an update is the same article"
-    if found.novelty:
-        rates = found.novelty.rates[DECISION]
-        right += f"; missed {rate(rates.missed)}, repeated {rate(rates.repeated)}"
-    yield f"{right}."
+    agreed = evaluation.agreement["all"]
+    errors = ""
+    if evaluation.novelty:
+        rates = evaluation.novelty.rates[DECISION]
+        errors = f"; missed {rate(rates.missed)}, repeated {rate(rates.repeated)}"
     yield (
-        found.advice.remark() if found.advice else "Labels with `new` would say which decision.novelty fits this feed."
+        f"By {counted(agreed.pairs, 'labelled pair')}, {rate(agreed.precision)} of the items that were held back or "
+        f"named updates are the same article{errors}."
     )
+    advice = evaluation.advice
+    yield advice.remark() if advice else "Labels with `new` would say which decision.novelty fits this feed."
 
 
 def _novelty_sections(novelty: NoveltyReport) -> Iterator[Section]:
@@ -291,7 +260,7 @@ def _novelty_sections(novelty: NoveltyReport) -> Iterator[Section]:
 
 
 def advice_section(advice: Advice, present: float) -> Section:
-    """The value of `decision.novelty` that labels recommend, with what it would miss and repeat."""
+    """The value of `decision.novelty` that the labels recommend, with the rates missed and repeated of each value."""
     marks = ((DecisionSettings().threshold, "default"), (present, "present"), (advice.novelty, "recommended"))
     rows: list[Row] = []
     for value, one in advice.rates.items():
@@ -315,16 +284,16 @@ def with_interval(value: float, interval: Interval) -> str:
     return rate(value) if math.isnan(low) else f"{rate(value)} ({rate(low)}-{rate(high)})"
 
 
-def intervals(found: object, *names: str) -> list[str]:
+def intervals(result: object, *names: str) -> list[str]:
     """Format rates of a result, each with its interval."""
-    return [with_interval(getattr(found, name), getattr(found, f"{name}_interval")) for name in names]
+    return [with_interval(getattr(result, name), getattr(result, f"{name}_interval")) for name in names]
 
 
-def page(found: Evaluation, title: str, plots: Mapping[str, Figure], settings: Settings) -> str:
+def page(evaluation: Evaluation, title: str, plots: Mapping[str, Figure], settings: Settings) -> str:
     """Make the page. `title`: the name of the corpus; `plots`: from `figures`."""
     images = {name: base64.b64encode(_svg(figure)).decode() for name, figure in plots.items()}
     made = environment(settings, lambda _, line: f"line {line}")
-    shown = {"sections": list(sections(found)), "images": images, "shown": found.shown, "listed": _LISTED}
+    shown = {"sections": list(sections(evaluation)), "images": images, "shown": evaluation.shown, "listed": _LISTED}
     return stand_alone(made, "evaluation.html", title=title, **shown)
 
 
@@ -336,16 +305,16 @@ def require_matplotlib() -> None:
         raise ConfigError(f"the report needs matplotlib: {install_command('report')}") from None
 
 
-def figures(found: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:
-    """Draw the S-curve and, if labels have a trade-off, that; by the names that sections have for them."""
-    out = {"s-curve": _s_curve(found.curve, fingerprint)}
-    if found.novelty and found.novelty.curve:
-        out["novelty"] = _trade_off(found.novelty)
+def figures(evaluation: Evaluation, fingerprint: FingerprintSettings) -> dict[str, Figure]:
+    """Draw the S-curve and, if the labels give one, the trade-off; by the names that the sections have for them."""
+    out = {"s-curve": _s_curve(evaluation.curve, fingerprint)}
+    if evaluation.novelty and evaluation.novelty.curve:
+        out["novelty"] = _trade_off(evaluation.novelty)
     return out
 
 
 def _svg(figure: Figure) -> bytes:
-    """The figure as an SVG file; without a date and with fixed ids, so that the same figure has the same bytes."""
+    """The figure as an SVG file, without a date and with fixed ids: the same figure has the same bytes."""
     import matplotlib as mpl
 
     out = io.BytesIO()
@@ -383,17 +352,17 @@ def _s_curve(points: list[Point], fingerprint: FingerprintSettings) -> Figure:
     return figure
 
 
-def _trade_off(found: NoveltyReport) -> Figure:
+def _trade_off(novelty: NoveltyReport) -> Figure:
     figure, axes = _axes("repeated: let through with nothing new", "missed: held back with something new")
     axes.plot(
-        [point.repeated for point in found.curve], [point.missed for point in found.curve], color=_GREY,
+        [point.repeated for point in novelty.curve], [point.missed for point in novelty.curve], color=_GREY,
         label="the decision, by decision.novelty",
     )  # fmt: skip
-    for point in found.shown():
-        is_here = point.threshold == found.present
+    for point in novelty.shown():
+        is_here = point.threshold == novelty.present
         axes.plot(point.repeated, point.missed, "o", color=_BLUE if is_here else _GREY, markersize=8 if is_here else 4)
         axes.annotate(f"{point.threshold:g}", (point.repeated, point.missed), (4, 4), textcoords="offset points")
-    for rule, one in found.rates.items():
+    for rule, one in novelty.rates.items():
         if rule != DECISION:
             axes.plot(one.repeated, one.missed, "s", color=_ORANGE, markersize=7, label=rule)
     axes.legend(frameon=False)

@@ -1,17 +1,21 @@
-"""Compare the decision with exact sets: on how many items does it agree with a deduplicator that errs nowhere?
+"""Compare the decision with exact sets: on how many items does it agree with a deduplicator that never errs?
 
-In: items in order of arrival. Out: their exact shingle sets (`shingle_sets`); what a deduplicator with exact sets holds
-back (`first_seen_wins`); all pairs of alike sets (`alike_pairs`); how the stream with `decision.rule = "jaccard"`
-compares with the exact one (`fidelity`); and the S-curve of the index (`measured_curve`): for each interval of the
-exact Jaccard, the number of pairs and the share of them that a key of the body proposes, by the rule of the index
-(`index.probe.Nearness`). `planner.py` predicts that share.
+Of items in order of arrival this module computes
 
-Pairs of one template share the same shingles, so one key proposes thousands of them, or none. So what counts for the
-error bars of the curve is the number of clusters: a cluster is a connected component of the alike pairs.
+- `shingle_sets`: their exact shingle sets;
+- `first_seen_wins`: the items that a deduplicator with exact sets holds back;
+- `alike_pairs`: all pairs of similar sets;
+- `fidelity`: how the stream with `decision.rule = "jaccard"` compares with the exact deduplicator;
+- `measured_curve`: the S-curve of the index. For each interval of the exact Jaccard it has the number of pairs and the
+  share of them that a key of the body proposes, by the rule of the index (`index.probe.Nearness`). `planner.py`
+  predicts that share.
 
-Ranks number the shingles by how many sets contain them, the rarest first. A shingle of a single set is in no
-intersection: it is left out of the arrays and counted in the size. So every Jaccard stays exact, and memory on news
-falls by half or more.
+Pairs of one template share the same shingles, so one key proposes thousands of them, or none. So the error bars of the
+curve follow from the number of clusters. A cluster is a connected component of the pairs.
+
+Ranks number the shingles by the number of sets that contain them, the rarest first. A shingle of a single set is in no
+intersection: the arrays omit it, and the size counts it. So every Jaccard stays exact, and memory on news falls by half
+or more.
 
 Source of the search: prefix filtering over an inverted index, Bayardo, Ma, Srikant, "Scaling up all pairs similarity
 search", 2007 (AllPairs), with the length filter and the order by rarity of PPJoin (Xiao et al. 2008). Two sets with
@@ -40,7 +44,7 @@ from stream_dedup.settings import Settings
 
 # Tolerance before a ceiling: a product such as .8 * 5 may exceed 4 by a rounding error.
 _ROUNDING = 1e-9
-# Enough pairs that the share in an interval with 1 % of them is known to .02.
+# With so many pairs, the share in an interval that holds 1 % of them is known to .02.
 _PAIRS = 200_000
 # Comparisons before the search for pairs stops, after about ten seconds. Those found by then are a random sample.
 _COMPARISONS = 30_000_000
@@ -53,12 +57,12 @@ INTERVALS = (
     "those of as many independent pairs as there are clusters of pairs, connected by alike bodies: of their effective "
     "number, since a few large ones may hold most pairs."
 )
-"""What a person needs to read the intervals of the curve; plain text."""
+"""Explains the intervals of the curve to a person; plain text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShingleSets:
-    """n sets. Set i has `sizes[i]` members; other sets contain `ranks[bounds[i]:bounds[i + 1]]` of them too.
+    """n sets. Set i has `sizes[i]` members. Those that it shares with other sets are `ranks[bounds[i]:bounds[i + 1]]`.
 
     ranks: (m,) int32, ascending within a set. bounds: (n + 1,) int64. sizes: (n,) int64. shared: the number of distinct
     shingles in two or more sets; all ranks are below it.
@@ -109,8 +113,8 @@ def body_sets(items: Sequence[Item], fingerprinter: Fingerprinter) -> ShingleSet
 def first_seen_wins(sets: ShingleSets, threshold: float) -> NDArray[np.int64]:
     """For each set find the nearest earlier original with Jaccard >= threshold, which holds it back; -1: none.
 
-    As in the stream the first seen wins, and what is held back is not remembered. Of equally near ones the oldest is
-    named. Empty sets match nothing and are not remembered. Memory: some 25 bytes for each member that sets share.
+    As in the stream the first seen wins, and a set that is held back is not remembered. Ties go to the oldest original.
+    Empty sets match nothing and are not remembered. Memory: some 25 bytes for each member that sets share.
 
     >>> sets = shingle_sets([np.arange(1, 11, dtype=np.uint64), np.arange(1, 10, dtype=np.uint64)])
     >>> first_seen_wins(sets, 0.8).tolist()
@@ -122,8 +126,8 @@ def first_seen_wins(sets: ShingleSets, threshold: float) -> NDArray[np.int64]:
 def held_by_jaccard(items: Sequence[Item], sets: ShingleSets, threshold: float) -> dict[str, str]:
     """Map the id of each item that exact sets hold back at its first delivery to the id of its original.
 
-    This is the simple rule of most near-duplicate filters. Nothing is forgotten, so it may find a copy that is older
-    than the decision's window.
+    This is the simple rule of most near-duplicate filters. It forgets nothing, so its original may be older than the
+    decision's window.
     """
     found: dict[str, str | None] = {}
     for item, place in zip(items, first_seen_wins(sets, threshold).tolist(), strict=True):
@@ -134,12 +138,10 @@ def held_by_jaccard(items: Sequence[Item], sets: ShingleSets, threshold: float) 
 def alike_pairs(
     sets: ShingleSets, floor: float, most: int = _PAIRS, comparisons: int = _COMPARISONS
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Find pairs with Jaccard >= floor: (first, second, exact Jaccard). All of them, or a random sample of very many.
+    """Find pairs with Jaccard >= floor, and return (first, second, exact Jaccard); a random sample if there are many.
 
-    It stops after `most` pairs and this many comparisons.
-
-    The sets are processed in random order and each is compared with those before it, so an early stop yields all pairs
-    among a random choice of the sets.
+    The search stops after `most` pairs or so many comparisons. The sets come in random order, and each is compared with
+    those before it, so an early stop yields all pairs among a random choice of the sets.
 
     >>> sets = shingle_sets([np.array(one, np.uint64) for one in ([1, 2, 3], [2, 3, 4], [8, 9])])
     >>> [one.tolist() for one in alike_pairs(sets, 0.2)]
@@ -170,7 +172,7 @@ def _search(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Compare each set, in `order`, with those before it: (the nearest of each, first, second, Jaccard of the pairs).
 
-    is_first_only: a set with a near one is not remembered. most: pairs to write down.
+    is_first_only: a set that has a near one is not remembered. most: pairs that are returned.
     """
     shared = np.diff(sets.bounds)
     prefix = sets.sizes - np.ceil(floor * sets.sizes - _ROUNDING).astype(np.int64) + 1
@@ -193,9 +195,9 @@ class Fidelity:
     """How the stream agrees with exact sets at one threshold, item by item.
 
     sketch_bytes: bytes remembered of a body for comparison; with verify = "exact" the mean over the originals.
-    misses: items that only exact sets hold back; false_drops: those that only the stream does. Both include
-    consequences of an earlier disagreement, after which different originals are remembered. recall and precision are
-    those of the stream against exact sets, agreement the share of the items on which both agree.
+    misses: items that only exact sets hold back. false_drops: items that only the stream holds back. Both include
+    consequences of an earlier disagreement, after which the two remember different originals. recall and precision
+    measure the stream against exact sets; agreement is the share of the items on which both agree.
     """
 
     threshold: float
@@ -273,8 +275,8 @@ class Point:
     """The pairs with low <= Jaccard < high: their number, mean Jaccard, and proposed share, measured and predicted.
 
     predicted: the mean of `proposed` over these pairs. clusters: the effective number of clusters of pairs. interval:
-    95 %, Wilson's for the measured share and as many independent pairs as there are clusters. Simulated with clusters
-    that are proposed as a whole, it holds the true share in 89 to 100 of 100 cases, with 2 to 20 effective clusters.
+    95 %, Wilson's for the measured share and as many independent pairs as there are clusters. In simulations with 2 to
+    20 effective clusters, each proposed as a whole, it contains the true share in 89 to 100 of 100 cases.
     """
 
     low: float

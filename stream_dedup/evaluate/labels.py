@@ -1,4 +1,4 @@
-"""Read label files, and find what is odd about labels: in a file, out `Label`s. `rates.py` compares them with verdicts.
+"""Read label files, and warn of odd labels. `rates.py` compares labels with verdicts.
 
 A label file is JSON Lines with these fields; others are ignored:
 
@@ -24,8 +24,7 @@ from stream_dedup.errors import InputError
 SAME_ARTICLE = ("copy", "cut", "update")
 ANOTHER_ARTICLE = ("template", "furniture", "different")  # "furniture" is the label files' word for boilerplate
 NEW, LITTLE_NEW, NOTHING_NEW = "yes", "little", "no"
-"""Whether a reader of the earlier item would miss something; little: a background sentence that no reader would
-miss."""
+"""Would a reader of the earlier item miss something? little: a background sentence that no reader would miss."""
 
 _WORDS = {
     "label": SAME_ARTICLE + ANOTHER_ARTICLE,
@@ -76,7 +75,7 @@ class Label(msgspec.Struct, frozen=True):
 def read_labels(path: Path, corpus: str | None = None) -> list[Label]:
     """Read the labels of a file; with `corpus` only the rows of that corpus.
 
-    Raises InputError that names the malformed line, or the corpora of the file if `corpus` is none of them.
+    Raises InputError, which names the malformed line, or the corpora of the file if it lacks `corpus`.
     """
     labels = []
     try:
@@ -106,8 +105,8 @@ def _label_of(row: dict[str, Any]) -> Label:
         if isinstance(row.get(field), int):  # ids and answers may be numbers or booleans
             row[field] = str(row[field])
         if field in _WORDS and isinstance(row.get(field), str):
-            given = row[field].strip().lower()
-            word = _SYNONYMS[field].get(given, given)
+            word = row[field].strip().lower()
+            word = _SYNONYMS[field].get(word, word)
             if word not in _WORDS[field]:
                 raise ValueError(f"`{field}` is {row[field]!r}; allowed: {words_of(field)}")
             row[field] = word
@@ -117,7 +116,7 @@ def _label_of(row: dict[str, Any]) -> Label:
 def by_first_delivery(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
     """Map each id to the verdict on its first delivery that could be read.
 
-    A later one is settled by the id alone, so it says nothing of the item that a label speaks of.
+    The id alone settles a later delivery, so its verdict says nothing about the item of a label.
     """
     found: dict[str, Verdict] = {}
     for verdict in verdicts:

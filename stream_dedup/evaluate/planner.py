@@ -1,10 +1,11 @@
 """Predict what the keys of bodies find and cost (recall, false candidates, bytes), and propose better settings.
 
-Pure; nothing is run. `stream-dedup plan` prints the result, and tests compare the predictions with a measured index.
-`evaluate` says what follows from settings. `advise` proposes others where the present ones fall short.
+Pure; nothing is run. `stream-dedup plan` prints the results, and tests compare the predictions with a measured index.
+`evaluate` says what follows from settings. `advise` proposes other settings if the present ones fall short. `sizing`
+says what memory a feed needs, in its operator's words: items a day, window, share held back.
 
-MinHash: the fewest anchors with a recall, or for each number of rows the fewest bands. Bands are planned where the
-settings have no anchors. SimHash and given fingerprints: the layouts that guarantee a Hamming distance, and the least
+For MinHash it plans the fewest anchors with a recall; if the settings have no anchors, the fewest bands for each number
+of rows. For SimHash and given fingerprints it plans the layouts that guarantee a Hamming distance, and the least
 distance with a recall.
 
 **S-curve**: the probability that keys propose a pair of Jaccard s (`recall_at`).
@@ -14,13 +15,13 @@ values must agree (AND, which lowers the curve); one matching band suffices (OR,
 Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4.
 
 **Anchors.** Two texts share an anchor if the first of their common runs of eight words, in the order of hashes, is
-among the k first of both. Before it, t runs of one text alone come with probability J (1 - J)^t, J being the Jaccard of
-the runs; fewer than k of them may be of either text (`anchored`). A changed word breaks more runs than shingles: what
-keeps a share s of its shingles of three words keeps s^(8/3) of its runs if words change one by one (`lengthened`), and
-nearly s if passages are replaced. Measured exponents: 2.4 to 2.7 in Reuters' wire, 1.1 to 2.3 in a German paper, 1.4 to
-2.0 in English and Chinese web news. Of pairs of these and of Nepali news with a Jaccard of the shingles from .25 on, 16
-anchors find, in the mean of eight seeds, what `anchored` says of their true J, within .05, and at least what it says of
-`lengthened` less .04. One seed differs by up to .09: pairs of one template are found or missed together.
+among the k first of both. The probability that t runs of one text alone precede it is J (1 - J)^t, J being the Jaccard
+of the runs; fewer than k of these may be of either text (`anchored`). A changed word breaks more runs than shingles:
+what keeps a share s of its shingles of three words keeps s^(8/3) of its runs if words change one by one (`lengthened`),
+and nearly s if passages are replaced. Measured exponents: 2.4 to 2.7 in Reuters' wire, 1.1 to 2.3 in a German paper,
+1.4 to 2.0 in English and Chinese web news. Of pairs of these and of Nepali news with a Jaccard of the shingles from .25
+on, 16 anchors find, in the mean of eight seeds, what `anchored` says of their true J, within .05, and at least what it
+says of `lengthened` less .04. One seed differs by up to .09: pairs of one template are found or missed together.
 
 **SimHash.** A layout finds every pair within k bits for certain. So the recall at a body Jaccard J is the share of such
 pairs whose fingerprints differ in at most k bits. Two binary vectors of equal size with Jaccard J have the cosine
@@ -36,6 +37,7 @@ import math
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -48,14 +50,21 @@ from stream_dedup.fingerprint.packed_sets import expected_bytes
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.fingerprint.simhash import Layout
 from stream_dedup.fingerprint.simhash import layout as parse_layout
-from stream_dedup.index.footprint import BODY_SHINGLES, MEMORY_SLACK, Footprint, footprint, peak_bytes
-from stream_dedup.settings import DecisionSettings, FingerprintSettings
+from stream_dedup.index.footprint import (
+    BODY_SHINGLES,
+    FEWEST,
+    MEMORY_SLACK,
+    Footprint,
+    footprint,
+    most_originals,
+    peak_bytes,
+)
+from stream_dedup.settings import DecisionSettings, FingerprintSettings, Settings
 from stream_dedup.settings.judging import MOST_BANDS
 from stream_dedup.settings.memory import needed, sized
 
 MOST_FINGERPRINTS = 2**34
-"""The most that are planned: on paper, one layout for twice the largest collection in the literature (8 billion pages,
-Manku et al. 2007)."""
+"""The most that are planned for: twice the largest collection in the papers (Manku et al. 2007: 8 billion pages)."""
 KEY_BITS = 32
 """Bits of a key of the index."""
 # From here on longer keys hardly find fewer candidates: as many share the 32 bits of a key's hash by chance.
@@ -63,8 +72,8 @@ _LONG_KEY = 40
 _MOST_ANCHORS = 64
 # Jaccards of the printed curve.
 _CURVE_AT = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
-# With single words as features the cosine is not that of the shingles. Mean share of differing bits by body Jaccard,
-# the mean of both corpora (pairs of bodies with 40 shingles or more, 64 and 128 bits).
+# With single words as features the cosine is not that of the shingles, so it was measured: the mean share of differing
+# bits by body Jaccard, in both corpora (pairs of bodies with 40 shingles or more, 64 and 128 bits).
 _TOKENS_AT = (0.0, 0.225, 0.35, 0.45, 0.55, 0.65, 0.75, 0.825, 0.875, 0.925, 0.965, 0.99, 1.0)
 _TOKENS = {
     "tf": (0.5, 0.237, 0.209, 0.175, 0.142, 0.104, 0.079, 0.069, 0.045, 0.035, 0.032, 0.024, 0.0),
@@ -101,10 +110,12 @@ UNRELATED: dict[str, tuple[tuple[float, float], ...]] = {
 _UNRELATED_ANCHOR = 2e-5
 _UNRELATED_BODY = (6.2e-4, 3.5e-5, 5.3e-6, 1.1e-6, 3.0e-7, 1.0e-7, 4.0e-8, 1.7e-8)
 _UNRELATED_HEADLINE = (1.5e-2, 9.5e-4, 7.5e-5, 8.6e-6, 1.5e-6, 3.9e-7, 1.3e-7, 4.5e-8)
-# Costs in µs: a false candidate takes 4 to 10 (fetch and compare); a key .2, the rest stands for its 9 bytes an
-# original; 150 keys of a near table that are read in a row cost less than two cache misses (index/probe.py).
+# Costs in µs. A false candidate takes 4 to 10 (fetch and compare). A key takes .2; the rest stands for its 9 bytes an
+# original. 150 keys that are read in a row of a near table cost less than two cache misses (index/probe.py).
 _CANDIDATE_US, _KEY_US, _KEY_READ_US = 4.0, 1.0, 0.001
 _BODY_END = 4  # bytes that store the end of a packed body
+_MEMORY_STEP = 2**29  # memory is proposed in halves of a GiB
+_DAY = timedelta(days=1)
 
 
 def predicted(similarity: ArrayLike, bands: int, rows: int) -> NDArray[np.float64]:
@@ -209,7 +220,7 @@ class Plan:
 
     recall: of a pair at the threshold; None for given fingerprints. false_candidates: unrelated originals that the keys
     propose for an item, at most. keys_read: keys that an item reads in near tables. key_bits: fewest and most bits that
-    a table of a layout selects. memory: bytes of all originals at rest; peak: at most, while tables merge.
+    a table of a layout selects. memory: bytes of all originals at rest. peak: the most bytes, while tables merge.
     """
 
     settings: dict[str, Any]
@@ -244,11 +255,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The plan of the present settings, and a better one; None: keep the present ones.
+    """The plan of the present settings, and that of better ones; None: keep the present ones.
 
-    recall, hamming: what is asked for; None for a family without it. threshold: the body Jaccard at which recall
-    counts. memory: bounds the process, in bytes; None: no bound. choices: what does it, the cheapest first. curve:
-    (body Jaccard, recall of the present settings, recall of the proposed ones).
+    recall, hamming: the request; None for a family without it. threshold: the body Jaccard at which recall counts.
+    memory: the bound of the process, in bytes; None: no bound. choices: all plans that meet the request, the cheapest
+    first. curve: (body Jaccard, recall of the present settings, recall of the proposed ones).
     """
 
     recall: float | None
@@ -278,11 +289,11 @@ def advise(
     hamming: int | None = None,
     memory: int | None = None,
 ) -> Advice:
-    """Evaluate the present settings, and propose the cheapest that do what is asked for if they fall short.
+    """Evaluate the present settings. If they fall short of the request, propose the cheapest ones that meet it.
 
-    `recall` counts at `decision.body`; unset, it stays as it is. A layout is planned for `hamming`, or for the least
-    distance with this recall. `memory` bounds the process, [worker] memory. Raises ConfigError that says what can be
-    had.
+    `recall` counts at `decision.body`; without it the present recall stays. A layout is planned for `hamming`, or for
+    the least distance with this recall. `memory` bounds the process, [worker] memory. Raises ConfigError, which says
+    what is possible.
 
     >>> found = advise(Traffic(1_000_000), FingerprintSettings(), DecisionSettings())
     >>> round(found.present.recall, 3), found.proposed is None
@@ -294,14 +305,14 @@ def advise(
     now = evaluate(traffic, fingerprint, decision)
     if fingerprint.family == "minhash":
         recall = now.recall or 0.0 if recall is None else recall
-        does_it = (now.recall or 0.0) >= recall
+        is_enough = (now.recall or 0.0) >= recall
         options = _keys_with_recall(recall, fingerprint, decision.body)
     else:
-        # More than the requested recall is enough, and another distance than the requested one is not.
-        does_it = hamming in (None, fingerprint.hamming)
+        # A higher recall than the requested one is enough; another distance than the requested one is not.
+        is_enough = hamming in (None, fingerprint.hamming)
         if recall is not None:
             hamming = least_hamming(recall, decision.body, fingerprint)
-            does_it = fingerprint.hamming >= hamming
+            is_enough = fingerprint.hamming >= hamming
         hamming = fingerprint.hamming if hamming is None else hamming
         options = [{"hamming": hamming, "layout": name} for name in layouts_of(hamming, fingerprint.bits)]
         if not options:
@@ -309,7 +320,7 @@ def advise(
     made = (evaluate(traffic, fingerprint.model_copy(update=option), decision) for option in options)
     choices = sorted(made, key=lambda plan: (plan.price, plan.peak))
     chosen = None
-    if not does_it or (memory is not None and now.process > memory):
+    if not is_enough or (memory is not None and now.process > memory):
         chosen = next((plan for plan in choices if memory is None or plan.process <= memory), None)
         if chosen is None:
             smallest = min(choices, key=lambda plan: plan.peak)
@@ -357,7 +368,7 @@ def evaluate(traffic: Traffic, fingerprint: FingerprintSettings, decision: Decis
 
 
 def _keys_with_recall(recall: float, fingerprint: FingerprintSettings, jaccard: float) -> list[dict[str, Any]]:
-    """The fewest anchors with this recall, or, without anchors, the fewest bands for each number of rows."""
+    """The fewest anchors with this recall; if the settings have none, the fewest bands for each number of rows."""
     options: list[dict[str, Any]] = []
     if fingerprint.anchors:
         tried = ({"anchors": count} for count in range(1, _MOST_ANCHORS + 1))
@@ -385,7 +396,7 @@ def layouts_of(hamming: int, bits: int) -> tuple[str, ...]:
     (('8 choose 2', '9 choose 3', '10 choose 4', '11 choose 5', '12 choose 6', '7 x 7'), ())
     """
     hamming = max(hamming, 1)
-    # The first key that is long enough is the last that is worth its tables.
+    # The first key that is long enough is the last one that is worth its tables.
     chosen = range(1, bits - hamming)
     most = next((one for one in chosen if bits * one // (hamming + one) >= _LONG_KEY), len(chosen))
     found = []
@@ -406,11 +417,8 @@ def least_hamming(recall: float, jaccard: float, fingerprint: FingerprintSetting
     hamming = next(k for k in range(bits + 1) if within(k, bits, difference) >= min(recall, 1 - 1e-9))
     most = largest_hamming(bits)
     if hamming > most:
-        wider = (
-            ""
-            if bits == 128
-            else f" (with [fingerprint] bits = 128 {within(largest_hamming(128), 128, difference):.3f})"
-        )
+        of_128 = f" (with [fingerprint] bits = 128 {within(largest_hamming(128), 128, difference):.3f})"
+        wider = "" if bits == 128 else of_128
         raise ConfigError(
             f"recall {recall:.4g} at body Jaccard {jaccard:g} takes {hamming} of {bits} bits, and no layout guarantees "
             f"more than {most}, with recall {within(most, bits, difference):.3f}{wider}. A SimHash finds "
@@ -464,3 +472,78 @@ def _false_candidates(tables: Layout, fingerprint: FingerprintSettings) -> tuple
             missed *= (1 - agrees) ** count
         found += share * (1 - missed)
     return found, read
+
+
+# -- memory for a feed ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """The need of `originals` in a window of `length`: `memory`, the bytes of [worker] memory with room for them.
+
+    given: the bytes that the operator has; None: not said. room: the originals that fit into these. fitting: the window
+    that fits into them.
+    """
+
+    originals: int
+    length: timedelta
+    memory: int
+    given: int | None = None
+    room: int = 0
+    fitting: timedelta = timedelta()
+
+    @property
+    def fits(self) -> bool:
+        """Whether the given memory has room for all."""
+        return self.room >= self.originals
+
+    def toml(self) -> str:
+        """The settings as TOML, with the given memory if that suffices."""
+        memory = self.given if self.given and self.fits else self.memory
+        return f'[worker]\nmemory = "{memory / 2**30:g}G"\n\n{self.window(self.length)}'
+
+    def window(self, length: timedelta) -> str:
+        """A window as TOML.
+
+        >>> Sizing(1, _DAY, 1).window(timedelta(days=4.66))
+        '[window]\\nlength = "111h"\\n'
+        """
+        for unit, name in ((_DAY, "d"), (timedelta(hours=1), "h")):
+            if length >= unit and (unit is not _DAY or not length % unit):
+                return f'[window]\nlength = "{length // unit}{name}"\n'
+        return f'[window]\nlength = "{length // timedelta(minutes=1)}m"\n'
+
+
+def sizing(settings: Settings, per_day: int, share_held: float, memory: int | None = None) -> Sizing:
+    """Compute the memory that `per_day` items a day need in the window of `settings`.
+
+    The room of a memory is that of the running worker (index/footprint.py), as in the table of deploy/README.md.
+    Raises ConfigError if no process can hold the items, or if `memory` cannot hold a worker.
+
+    >>> from stream_dedup.settings import load_settings
+    >>> found = sizing(load_settings(), 200_000, 0.2, 2**31)
+    >>> found.originals, found.fits, found.room
+    (1120000, True, 1400000)
+    """
+    length = settings.window.length
+    originals = max(1, math.ceil(per_day * (1 - share_held) * (length / _DAY)))
+    scheme = Scheme(settings.fingerprint)
+
+    def room(size: int, fewest: int = 0) -> int:
+        tables = {"worker": {"memory": size}, "window": {"max_originals": None}}
+        changed = {name: getattr(settings, name).model_copy(update=values) for name, values in tables.items()}
+        return most_originals(settings.model_copy(update=changed), scheme, fewest=fewest)
+
+    least = needed(MEMORY_SLACK * peak_bytes(originals, footprint(scheme, originals)))
+    size = -(-least // _MEMORY_STEP) * _MEMORY_STEP
+    while room(size) < originals:  # room is rounded down to two digits, and bodies may need some
+        size += max(_MEMORY_STEP, size // 50 // _MEMORY_STEP * _MEMORY_STEP)
+        if size > 3 * least and room(size) == room(2 * size):
+            raise ConfigError(
+                f"{originals:,} originals are more than one process can hold ({room(size):,}): take a shorter window, "
+                "or divide the stream (deploy/README.md, When one worker is not enough)"
+            )
+    if memory is None:
+        return Sizing(originals, length, size)
+    has = room(memory, FEWEST)
+    return Sizing(originals, length, size, memory, has, length * min(1.0, has / originals))

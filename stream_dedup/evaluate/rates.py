@@ -1,38 +1,35 @@
 """Compare verdicts with labels: the rates on both questions with 95 % intervals, the trade-off, and a threshold.
 
-"The same article?": weighted recall and precision of "held back or named an update", whatever original the verdict
-names. "Would a reader miss something?":
+The first question, "The same article?", has a weighted recall and precision of "held back or named an update", whatever
+original the verdict names (`Agreement`). The second, "Would a reader miss something?", has two rates (`NoveltyReport`):
 
 - **missed**: the share of the items held back that have something new or are another article.
 - **repeated**: the share of the same-article items with nothing new (`no`, `little`) that are let through.
 
 A pair without `new` counts in neither, nor does a pair of different articles with nothing new (a page without an
-article of its own).
-
-In: `Judged`, labelled pairs with what was decided, of an evaluation or of a sample. Out: `Agreement`; `NoveltyReport`,
-the two rates of each rule, and the trade-off curve as `decision.novelty` varies; and `Advice`, a name of it for this
+article of its own). The trade-off curve has both rates as `decision.novelty` varies. `Advice` names a value for this
 feed.
 
-Intervals, independent trials: Wilson's score interval, of a share and the number of trials or their weights. Why not a
-bootstrap: if all labels agree, every resample agrees too, and two labels would seem to prove a precision of 1.000 to
+**Intervals of independent trials**: Wilson's score interval, of a share and the number of trials or their weights. If
+all labels agree, every resample of a bootstrap agrees too, and two labels would seem to prove a precision of 1.000 to
 1.000. Wilson's interval has the right coverage on average for few trials and for shares near 0 and 1 (Wilson 1927;
 Brown, Cai and DasGupta 2001, section 4).
 
-Trials in clusters that depend on each other: pairs of one site are correlated (boilerplate, agencies), so a bootstrap
-over pairs would be too narrow. The cluster bootstrap resamples whole clusters (Davison and Hinkley 1997, section 3.8):
-sites of the later item; within one site, earlier items. If all clusters agree, a bootstrap has no spread; then the
-exact binomial bound for the effective number of clusters is used (Kish 1965). No interval is narrower than Wilson's for
-independent trials, because a few clusters may agree by chance.
+**Intervals of clusters**: pairs of one site are correlated (boilerplate, agencies), so a bootstrap over pairs would be
+too narrow. The cluster bootstrap resamples whole clusters (Davison and Hinkley 1997, section 3.8): sites of the later
+item; within one site, earlier items. If all clusters agree, a bootstrap has no spread; then the interval is the exact
+binomial bound for the effective number of clusters (Kish 1965). No interval is narrower than Wilson's for independent
+trials, because a few clusters may agree by chance.
 
-Advice.
-Novelty is a probability that was fitted on many feeds. On one feed it may be too high or too low throughout, because
-its texts are cleaner, or its readers stricter. Logistic calibration with a fixed slope (Platt 1999) finds by how much:
-the log-odds are shifted by what makes the labels most likely, with a normal prior around no shift. So few labels move
-the threshold little. An item is then let through from the same probability of something new on as by default.
+**Advice.** Novelty is a probability that was fitted on many feeds. On one feed it may be too high or too low
+throughout, because its texts are cleaner, or its readers stricter. Logistic calibration with a fixed slope (Platt 1999)
+finds by how much: it shifts the log-odds so that the labels become most likely, with a normal prior around no shift. So
+few labels move the threshold little. The recommended threshold lets an item through from the same probability of
+something new as the default does on other feeds.
 
-The shift is cross-validated over sites. Unless it predicts the labels of sites that it has not seen better than no
-shift does, the default stays. Of the names of `decision.novelty` the one that is nearest to the shifted threshold is
-recommended, because a name is a promise and a number between them is none.
+The shift is cross-validated over sites. It must predict the labels of unseen sites better than no shift does; otherwise
+the default stays. The advice is the name of `decision.novelty` that is nearest to the shifted threshold, because a name
+comes with a promise and a number between two names does not.
 """
 
 import math
@@ -79,10 +76,10 @@ def is_held(verdict: Verdict) -> bool:
 
 
 class Judged(NamedTuple):
-    """A labelled pair with what was decided on its later item.
+    """A labelled pair with the decision on its later item.
 
-    found: "the same article", so held back or an update. novelty: None where something else decided. original: the id
-    of the item that the decision names. source: the site of the later item.
+    found: decided as "the same article": held back or an update. novelty: None if something else decided. original: the
+    id of the item that the decision names. source: the site of the later item.
     """
 
     label: Label
@@ -113,7 +110,7 @@ class Agreement:
     """Weighted recall, precision and F1 of "held back or named an update"; NaN: undefined.
 
     The 95 % intervals are Wilson's, for the effective sample size: two labels that agree do not prove a rate of 1.
-    not_found: pairs of the same article that were not found; another_article: found pairs of different articles.
+    not_found: pairs of one article that were not found. another_article: pairs of different articles that were found.
     """
 
     pairs: int
@@ -218,9 +215,9 @@ class CurvePoint:
 class NoveltyReport:
     """All results of the second question.
 
-    rates: by rule, the decision first. curve: the trade-off, empty if no labelled item has a novelty; `carrying` items
-    do. It comes from one run, so the remembered originals stay the same. present: the current setting. missed,
-    repeated: the errors of the decision.
+    rates: by rule, the decision first. curve: the trade-off, empty if no labelled item has a novelty. It comes from one
+    run, so the remembered originals stay the same. carrying: the number of items that have a novelty. present: the
+    current setting. missed, repeated: the errors of the decision.
     """
 
     rates: dict[str, Rates]
@@ -237,11 +234,11 @@ class NoveltyReport:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What labels recommend. pairs: those that have a novelty, with_new of them with something new.
+    """What the labels recommend. pairs: the number of those with a novelty; `with_new` of them have something new.
 
-    novelty: the recommended value, one with a name or the present one; None if the labels are too few. reason: why
-    there is none, or why it is the default. rates: missed and repeated by value of `decision.novelty`: the named ones
-    and the present one.
+    novelty: the recommended value, one with a name or the present one; None if there are too few labels. reason: why
+    there is no value, or why it is the default. rates: missed and repeated at the named values of `decision.novelty`
+    and at the present one.
     """
 
     pairs: int
@@ -273,7 +270,7 @@ def counts(label: Label) -> bool:
 def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str] = ()) -> Rates:
     """Compute the rates of pairs that count.
 
-    held: whether the later item is held back. clusters: pairs with the same value are correlated; none: no intervals.
+    held: whether the later item is held back. clusters: pairs with one value are correlated; empty: no intervals.
 
     >>> words = ("copy", "no"), ("cut", "yes"), ("copy", "no")
     >>> pairs = [Label("a", "b", label, new=new) for label, new in words]
@@ -283,8 +280,8 @@ def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str]
     """
     lost, is_held = np.array([label.new == NEW for label in labels], np.bool_), np.array(held, np.bool_)
     weight = np.array([label.weight for label in labels], np.float64)
-    # Each pair's share in numerator and denominator of missed, then of repeated. A pair that counts either has
-    # something new, and holding it back is a loss, or is the same article with nothing new.
+    # Each pair's share in numerator and denominator of missed, then of repeated. A pair that counts has something new,
+    # so that holding it back is a loss, or it is the same article with nothing new.
     parts = np.stack([is_held & lost, is_held, ~is_held & ~lost, ~lost], axis=1) * weight[:, None]
     missed, repeated = _quotients(parts.sum(axis=0)).tolist()
     of_missed = of_repeated = (_NONE, _NONE)
@@ -292,8 +289,8 @@ def rates(labels: Sequence[Label], held: Sequence[bool], clusters: Sequence[str]
         _, number = np.unique(np.array(clusters), return_inverse=True)
         sums = np.zeros((int(number.max()) + 1, 4))
         np.add.at(sums, number, parts)
-        # Draw as many clusters as there are, each a multinomial number of times; with one seed, so that each rule has
-        # the same draws.
+        # A draw takes as many clusters as there are, each a multinomial number of times. One seed gives each rule the
+        # same draws.
         times = np.random.default_rng(1).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), DRAWS)
         drawn = _quotients(times @ sums)
         of_missed = _bootstrap(missed, drawn[:, 0], sums[:, 1], parts[:, 1])
@@ -308,13 +305,13 @@ def _quotients(sums: Floats) -> Floats:
 
 
 def clusters_of(pairs: Sequence[Judged]) -> list[str]:
-    """The clusters of correlated pairs: the sites of the later items; on a single site, the earlier items."""
+    """The cluster of each pair: the site of its later item; if all are of one site, the earlier item."""
     found = [pair.source or f"id {pair.label.later}" for pair in pairs]  # an unknown site stands alone
     return found if len(set(found)) > 1 else [pair.label.earlier for pair in pairs]
 
 
 def held_at(threshold: float, pairs: Sequence[Judged]) -> list[bool]:
-    """Whether each item is held back if the setting is `threshold`. Those without novelty keep their verdict."""
+    """Whether each item is held back if the setting is `threshold`. Items without a novelty keep their verdict."""
     return [pair.held if pair.novelty is None else pair.novelty < threshold for pair in pairs]
 
 
@@ -355,7 +352,7 @@ def novelty_report(
 def advise(pairs: Sequence[Judged], present: float) -> Advice:
     """Make the advice from pairs that count. present: the setting.
 
-    A verdict that names another original than the label says nothing about the novelty of the pair.
+    If a verdict names another original than the label does, its novelty is not that of the pair.
     """
     pairs = [pair if pair.original == pair.label.earlier else pair._replace(novelty=None) for pair in pairs]
     clusters, labels = clusters_of(pairs), [pair.label for pair in pairs]
@@ -401,7 +398,7 @@ def _too_few(pairs: int, with_new: int) -> str:
 
 
 def _shift(logits: Floats, is_new: NDArray[np.bool_]) -> float:
-    """The shift that maximises the posterior: by bisection, as its slope only falls."""
+    """The shift that maximises the posterior, by bisection, because the slope only falls."""
     low, high = -float(len(logits)), float(len(logits))
     while high - low > 1e-6:
         middle = (low + high) / 2

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stream_dedup.batch.outputs import Output, Target
+from stream_dedup.batch.output_files import Output, Target
 from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
 from stream_dedup.feeds.state import Line
 from stream_dedup.settings import Settings

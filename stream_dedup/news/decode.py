@@ -30,7 +30,7 @@ _MOST_LISTED_NAMES = 12
 _NONE_OF = "none of the fields"
 TEXT = "text"
 """The format and shape of records without fields ([item] format)."""
-# The first bytes of compressed data; batch/packing.py recognises files by the same.
+# The first bytes of compressed data; batch/inputs.py recognises files by the same.
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 BZIP2 = b"BZh"

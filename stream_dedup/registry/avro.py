@@ -1,4 +1,4 @@
-"""Decode Avro, one datum at a time, into what becomes JSON. For records, and for container files (batch/avro.py).
+"""Decode Avro, one datum at a time, into what becomes JSON. For records, and for container files (batch/avro_files.py).
 
 In: a schema, and bytes. Out: plain values: logical types as dates, decimals and UUIDs, which JSON has as text; bytes as
 text if they are UTF-8. fastavro decodes. It follows the bytes as deep as a schema allows, which could end the process,

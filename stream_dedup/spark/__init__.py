@@ -1,4 +1,4 @@
-"""All pairs of an archive on Apache Spark: `Archive` and `deduplicate`. Says what to install without PySpark."""
+"""All pairs of an archive on Apache Spark: `Archive` and `deduplicate`. Without PySpark it says what to install."""
 
 from stream_dedup.errors import ConfigError
 from stream_dedup.phrases import install_command

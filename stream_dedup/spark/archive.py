@@ -1,8 +1,8 @@
 """The steps of a Spark job over one DataFrame of news, and how its rows are shuffled: fingerprints, pairs, clusters.
 
-In: a DataFrame. Out: DataFrames. `Archive` does each step once and keeps what it made on the executors' disks, or, if
-the session has a checkpoint directory, in it; then a lost executor does not fail the job. The order of the rows is the
-order of arrival: that of files, or of the DataFrame's partitions, of which `Archive` keeps a copy.
+`Archive` does each step once, and keeps the result on the executors' disks. If the session has a checkpoint directory,
+the result goes there, and a lost executor does not fail the job. The order of arrival is the order of the rows: that of
+files, or of the DataFrame's partitions, of which `Archive` keeps a copy.
 """
 
 import warnings
@@ -17,15 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructField, StructType
 
-from stream_dedup.batch.pairs import (
-    BUCKET_LIMIT,
-    CLUSTER_COLUMNS,
-    KEEP_COLUMNS,
-    PAIR_COLUMNS,
-    Counts,
-    Keep,
-    parse_keep,
-)
+from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS, Counts, Keep, parse_keep
 from stream_dedup.errors import StreamDedupWarning, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import counted
@@ -33,33 +25,29 @@ from stream_dedup.settings import Settings, load_settings
 from stream_dedup.spark import tasks
 from stream_dedup.spark.tasks import BLOCK, FILE, INPUT, PLACE, ROW, Places
 
-# Bad lines that are named; all are counted.
+# Bad lines that are shown; all are counted.
 _EXAMPLES = 5
 _DECIDING = ("item", "fingerprint", "decision", "index")
 
 
 def deduplicate(
-    df: DataFrame,
-    settings: Settings | None = None,
-    *,
-    keep: str = "earliest",
-    bucket_limit: int = BUCKET_LIMIT,
+    df: DataFrame, settings: Settings | None = None, *, keep: str = "earliest", bucket_limit: int = BUCKET_LIMIT
 ) -> DataFrame:
     """The rows of `df` without near-duplicates: one row of each cluster, all columns unchanged.
 
     keep: the row of a cluster that stays: the `earliest` by the date of its item, the `first` row, the one with the
-    `longest` body, or `source:NAME,NAME,...`, one of the first of these sites that has it. Of equal ones the earliest
-    stays, of equal dates the first row. A site that no item has is warned of. Rows that hold no item are left out with
-    a warning, as `Deduplicator.filter` does.
+    `longest` body, or `source:NAME,NAME,...`, one of the first of these sites that has it. Ties go to the earliest
+    date, then to the first row. A warning names each site that no item has. Rows that hold no item are left out with a
+    warning, as `Deduplicator.filter` does.
     """
     return Archive(df, settings, bucket_limit=bucket_limit).deduplicate(keep)
 
 
 class Archive:
-    """An archive of news and what was found in it. Each step is done when it is first asked for, and once.
+    """An archive of news, with its pairs and clusters. A step is done once, when its result is first needed.
 
-    settings: those of the stream; the window does not count. bucket_limit: with how many of the earlier items that
-    share its key an item is compared, the newest ones. Raises UsageError for a value that is no DataFrame.
+    settings: those of the stream; the window does not count. bucket_limit: each item is compared with at most this many
+    of the earlier items that share a key, the newest ones. Raises UsageError for a value that is not a DataFrame.
     """
 
     def __init__(self, df: DataFrame, settings: Settings | None = None, *, bucket_limit: int = BUCKET_LIMIT) -> None:
@@ -68,7 +56,7 @@ class Archive:
                 f"{df!r:.80} is no DataFrame of Spark; read one with spark.read, such as spark.read.text(PATH)"
             )
         settings = settings or load_settings()
-        # Executors receive what decides, the salt instead of a file of this machine, and no password of a broker.
+        # Executors receive the deciding settings, the salt itself instead of a file of this machine, and no password.
         self._settings = Settings.model_construct(**{name: getattr(settings, name) for name in _DECIDING})
         if salt := settings.fingerprint.secret("salt"):
             salted = settings.fingerprint.model_copy(update={"salt": SecretStr(salt), "salt_file": None})
@@ -83,13 +71,11 @@ class Archive:
         return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
     def clusters(self, keep: str | None = None) -> DataFrame:
-        """The cluster of each item, in the order of the items: id, story (the id of its first item; if an earlier
-        cluster has that id, with the number of the item's row).
+        """The cluster of each item, in the order of the items: id and story, as `find_pairs` writes them.
 
         With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is
         this one).
         """
-
         items = self._items.select("row", "id")
         clustered = items.join(self._labels, "row", "left").withColumn("root", f.coalesce("root", "row"))
         roots = clustered.where("row = root").select("row", "id")
@@ -109,7 +95,6 @@ class Archive:
 
     def deduplicate(self, keep: str = "earliest") -> DataFrame:
         """See the function `deduplicate`."""
-
         chosen = self._keep(keep)
         counts = self.counts()
         if counts.bad:
@@ -132,12 +117,10 @@ class Archive:
         return chosen.absent({row["rank"] for row in self._merits(chosen).select("rank").distinct().collect()})
 
     def counts(self) -> Counts:
-        """What was found."""
-
-        limited = self._codes.agg(f.sum("hot"), f.sum("left_out")).first()
-        labels = self._labels.agg(f.count("*"), f.count_distinct("root")).first()
-        hot, left_out = (int(value or 0) for value in limited or ())
-        clustered, roots = (int(value or 0) for value in labels or ())
+        """Count items, pairs and clusters."""
+        of_codes = self._codes.agg(f.sum("hot"), f.sum("left_out")).first()
+        of_labels = self._labels.agg(f.count("*"), f.count_distinct("root")).first()
+        hot, left_out, clustered, roots = (int(value or 0) for value in (*(of_codes or ()), *(of_labels or ())))
         items, bad = self._items.count(), self._lines.count() - self._items.count()
         compared, pairs = self._candidates.count(), self._pairs.count()
         return Counts(items, bad, pairs, roots, clustered + roots, compared, hot, left_out)
@@ -151,8 +134,7 @@ class Archive:
 
     @cached_property
     def _placed(self) -> DataFrame:
-        """The records with their places. Without files it is a copy, because a shuffle may give other partitions."""
-
+        """The records with their places. Those of no file are copied, because a shuffle may change the partitions."""
         if FILE in self._df.columns:
             return self._df
         rows = _fixed(self._df)
@@ -187,8 +169,7 @@ class Archive:
 
     @cached_property
     def _pairs(self) -> DataFrame:
-        """Step 4: decide them."""
-
+        """Step 4: decide the candidate pairs."""
         data = ("id", "signature", "body")
         earlier = self._candidates.join(self._items.select(f.col("row").alias("earlier"), *data), "earlier")
         later = self._items.select(f.col("row").alias("later"), f.lit(tasks.ITSELF).alias("earlier"), *data, "words")
@@ -199,23 +180,20 @@ class Archive:
 
     @cached_property
     def _labels(self) -> DataFrame:
-        """Step 5: the clusters: row and root of all rows but the roots themselves."""
-
+        """Step 5: find the clusters: row and root of each item that is not a root itself."""
         edges = _mapped(self._pairs.select("b_row", "a_row"), tasks.reduce_pairs, tasks.LABEL_TYPES).toArrow()
         rows, roots = tasks.roots_of(edges["row"].to_numpy(), edges["root"].to_numpy())
         return self._df.sparkSession.createDataFrame(table({"row": rows, "root": roots}))
 
     @property
     def _members(self) -> DataFrame:
-        """Row and root of the items in clusters of two or more."""
-
+        """Row and root of each item in a cluster of two or more."""
         return self._labels.select("row", "root").union(
             self._labels.select(f.col("root").alias("row"), "root").distinct()
         )
 
     @cached_property
     def _watermarks(self) -> list[int]:
-
         highest = self._items.groupBy("place").agg(f.max("time")).collect()
         return tasks.highest_before(dict(highest), len(self.places.places))
 
@@ -227,8 +205,7 @@ class Archive:
         return _mapped(self._items.select("row", "place", "signature"), listed, tasks.MERIT_TYPES)
 
     def _kept(self, keep: Keep) -> DataFrame:
-        """The root of each cluster of two or more, and the row that stays."""
-
+        """The root of each cluster of two or more items, and the row that stays."""
         members = self._members.join(self._merits(keep), "row")
         order = f.struct("rank", "merit_time", "row")
         return members.groupBy("root").agg(f.min_by("row", order).alias("kept"))
@@ -244,7 +221,6 @@ def _warn(text: str) -> None:
 
 def _fixed(rows: DataFrame) -> DataFrame:
     """Do the work now and keep its result on disk, in the checkpoint directory if the session has one."""
-
     if rows.sparkSession.sparkContext.getCheckpointDir() is not None:
         return rows.checkpoint()
     return rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)

@@ -1,18 +1,18 @@
 """What Spark's executors do with record batches, step by step: items, keys, pairs, decisions, forests of clusters.
 
-In: record batches of records, each with its place (input, file, block). `Places`, on the driver, says how many lines
-come before a place, so the lines, and the ids of items without one, are those of the single process. Out: *items*, with
-row, place, id, signature, keys, words and body; a line that holds none has its reason instead. The row of an item is
-the number of its line through the whole archive (from 0), so it is the order of arrival: that of files, of blocks
-within a file, and of lines; without files, of the partitions. A task does not know which dates come before its own, so
-items without a date receive theirs where it counts (`list_merits`).
-
-Entries (bucket, row) go to the task of their bucket, which pairs each item with the newest `bucket_limit` items before
-it, so a bucket is never squared. The distinct pairs meet the signatures of their earlier items, then the later item
-with its words; there `decide` (batch/pair_search.py) is asked. So an item is sent once for each pair as the earlier one
-(300 bytes, with `verify = "exact"` its body, too) and once as the later one. Each task reduces its pairs to a forest,
-so a family of a thousand copies is a thousand edges and not half a million pairs, and the driver unites the forests
-(batch/pairs.py).
+1. Records, each with its place (input, file, block), become *items*: row, place, id, signature, keys, words, body. A
+   line that holds no item has the reason instead. The row of an item is the number of its line in the whole archive
+   (from 0), which is the order of arrival: of files, of blocks in a file, of lines; without files, of the partitions.
+   The driver counts the lines before each place (`Places`), so lines, and ids of items without one, have the numbers of
+   the single process. A task does not know the dates before its own, so items without a date get theirs later
+   (`list_merits`).
+2. Entries (bucket, row) go to the task of their bucket. It pairs each item with the newest `bucket_limit` items before
+   it, so a bucket is never squared.
+3. The distinct pairs meet the signatures of their earlier items, then the later item with its words, and are decided
+   (`decide` in batch/pair_search.py). So an item is sent once for each pair as the earlier one (300 bytes; with
+   `verify = "exact"` its body, too), and once as the later one.
+4. Each task reduces its pairs to a forest: a family of a thousand copies is a thousand edges and not half a million
+   pairs. The driver unites the forests (batch/pairs.py).
 """
 
 import re
@@ -55,7 +55,7 @@ INPUT, FILE, BLOCK = PLACE = "_stream_dedup_input", "_stream_dedup_file", "_stre
 VALUE = "value"
 """The column of a DataFrame that holds whole records."""
 ROW = "_stream_dedup_row"
-"""The column of the row in a DataFrame of the user."""
+"""The column of the row number in a DataFrame of the user."""
 
 _BATCH_ITEMS, _BATCH_BYTES = 1000, 2**22
 
@@ -72,13 +72,13 @@ PAIR_TYPES = {
 }  # fmt: skip
 LABEL_TYPES = {"row": "bigint", "root": "bigint"}
 ITSELF = -1
-"""The earlier row of the later item's own row, so that it comes before its candidates."""
-# Pair codes that a task has in hand before it passes them on: 8 MB.
+"""Stands for the earlier row in the row of the later item itself, which is thus sorted before its candidates."""
+# Pair codes that a task collects before it passes them on: 8 MB.
 _CODES = 2**20
 
 
 def record_batch(columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
-    """An Arrow record batch; columns that are missing are null."""
+    """An Arrow record batch; missing columns are null."""
     kinds = {
         "bigint": pa.int64(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
     }  # fmt: skip
@@ -88,7 +88,7 @@ def record_batch(columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
 
 
 def matrix(column: Any, dtype: Any) -> NDArray[Any]:
-    """A column of binary values of one length, a row each."""
+    """A column of binary values of one length as a matrix, a row each."""
     values = column.to_pylist()
     return np.frombuffer(b"".join(values), dtype).reshape(len(values), -1 if values else 0)
 
@@ -104,7 +104,7 @@ class Places:
 
     @classmethod
     def of(cls, counts: Iterable[Sequence[Any]]) -> "Places":
-        """Of rows (input, file, block, lines). Raises InputError for more lines than pairs can name."""
+        """From rows (input, file, block, lines). Raises InputError for more lines than pair codes can name."""
         places: dict[tuple[int, str, int], tuple[int, int, int]] = {}
         starts, files = list[int](), list[tuple[int, str]]()
         row = 0
@@ -125,7 +125,7 @@ class Places:
 
 
 def _runs(record_batches: Iterable[Any]) -> Iterator[tuple[tuple[int, str, int], Any]]:
-    """The neighbouring rows of one place, without the columns of the place."""
+    """Split batches into rows of one place, without the columns of the place."""
     for batch in record_batches:
         places = list(zip(*(batch[name].to_pylist() for name in PLACE), strict=True))
         cuts = [0, *(i for i in range(1, len(places)) if places[i] != places[i - 1]), len(places)]
@@ -172,9 +172,9 @@ def _records(batch: Any) -> Iterator[bytes]:
 def list_merits(
     watermarks: Sequence[int], settings: Settings, keep: Keep, record_batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """What the items are compared by to choose the representative of a cluster.
+    """The ranks and times by which the representative of a cluster is chosen.
 
-    watermarks: the highest time before each place. A missing time is the highest one before it.
+    watermarks: the highest time before each place. An item without a time gets the highest one before it.
     """
     scheme, highest = Scheme(settings.fingerprint), list(watermarks)
     for batch in record_batches:
@@ -195,7 +195,7 @@ def highest_before(highest: Mapping[int, int], places: int) -> list[int]:
 
 
 def number_rows(places: Places, record_batches: Iterable[Any]) -> Iterator[Any]:
-    """The original records with their rows, in the place of their columns of places."""
+    """The original records with a column of row numbers instead of the columns of the place."""
     done = Counter[Any]()
     for place, batch in _runs(record_batches):
         _, number, before = places.places[place]
@@ -209,7 +209,7 @@ def number_rows(places: Places, record_batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def whole_groups(record_batches: Iterable[Any], name: str) -> Iterator[Any]:
-    """Tables of whole groups, from batches that are sorted by the group's number in the column `name`."""
+    """Cut batches, sorted by the group's number in the column `name`, into tables of whole groups."""
     held: Any = None
     for batch in chain(record_batches, [None]):
         if batch is None:
@@ -235,7 +235,7 @@ def emit_entries(settings: Settings, record_batches: Iterable[Any]) -> Iterator[
 
 
 def pair_buckets(bucket_limit: int, record_batches: Iterable[Any]) -> Iterator[Any]:
-    """The candidate pairs of each bucket, and rows without one that count what the limit left out."""
+    """The candidate pairs of each bucket, and rows without a pair that count what the limit left out."""
     for table in whole_groups(record_batches, "bucket"):
         buckets = table["bucket"].to_numpy()
         dense = np.cumsum(np.diff(buckets, prepend=buckets[:1]) != 0)  # 32 bits, as `bucket_pairs` takes them
@@ -247,7 +247,7 @@ def pair_buckets(bucket_limit: int, record_batches: Iterable[Any]) -> Iterator[A
 
 
 def compare_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator[Any]:
-    """The near-duplicates. In: each later item (`ITSELF`), followed by its candidates; sorted by both."""
+    """The near-duplicates. The batches have each later item (`ITSELF`), followed by its candidates."""
     scheme = Scheme(settings.fingerprint)
     for table in whole_groups(record_batches, "later"):
         is_item = table["earlier"].to_numpy() == ITSELF
@@ -255,7 +255,7 @@ def compare_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator
             continue
         with_pairs, of_later = np.unique((np.cumsum(is_item) - 1)[~is_item], return_inverse=True)
         items, pairs = table.take(np.flatnonzero(is_item)[with_pairs]), table.take(np.flatnonzero(~is_item))
-        new = Fingerprints(
+        later = Fingerprints(
             matrix(items["signature"], scheme.signature_dtype).ravel(),
             np.empty((items.num_rows, 0), np.uint32),
             word_sets(items["words"].to_pylist()),
@@ -264,7 +264,7 @@ def compare_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator
         )
         signatures = matrix(pairs["signature"], scheme.signature_dtype).ravel()
         bodies = pairs["body"].to_pylist() if scheme.is_exact else []
-        similar = compare(new, signatures, of_later, np.arange(pairs.num_rows), bodies)
+        similar = compare(later, signatures, of_later, np.arange(pairs.num_rows), bodies)
         is_pair, found = decide(similar, settings.decision, has_words=not scheme.layout)
         pairs = pairs.filter(is_pair)
         columns = pair_rows(found, pairs["id"].to_pylist(), items["id"].take(of_later[is_pair]).to_pylist())
@@ -273,7 +273,7 @@ def compare_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator
 
 
 def roots_of(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of pairs that are not the first of their cluster, and the first ones.
+    """The rows that are not the first of their cluster, and the first row of each one's cluster.
 
     >>> [rows.tolist() for rows in roots_of(np.array([9, 7]), np.array([7, 3]))]
     [[7, 9], [3, 3]]
@@ -286,7 +286,7 @@ def roots_of(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[NDAr
 
 
 def reduce_pairs(record_batches: Iterable[Any]) -> Iterator[Any]:
-    """A forest with the components of each batch's pairs (`LABEL_TYPES`)."""
+    """Reduce the pairs of each batch to a forest (`LABEL_TYPES`)."""
     for batch in record_batches:
         rows, roots = roots_of(batch["b_row"].to_numpy(), batch["a_row"].to_numpy())
         yield record_batch({"row": rows, "root": roots}, LABEL_TYPES)

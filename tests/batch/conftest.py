@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from stream_dedup.batch.filter import FilterResult, FilterStep, filter_files
+from stream_dedup.batch.filter import FilterStep, filter_files
 from stream_dedup.cli.corpora import filter_command, pairs_command
 from stream_dedup.settings import load_settings
 from tests.batch.feed import rows
@@ -47,9 +47,10 @@ def stop_at(step: Enum, time: int = 1, end: Callable[[], object] | None = None) 
 class Outcome:
     """The result of a run and the content of its two files."""
 
-    result: FilterResult
+    result: Any
     output: Path
-    duplicates: Path
+    second: Path
+    """The duplicates, or the clusters."""
 
     @property
     def lines(self) -> list[bytes]:
@@ -57,14 +58,15 @@ class Outcome:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return rows(self.duplicates)
+        return rows(self.second)
 
     @property
     def bytes(self) -> tuple[bytes, bytes]:
-        return self.output.read_bytes(), self.duplicates.read_bytes()
+        return self.output.read_bytes(), self.second.read_bytes()
 
 
 Run = Callable[..., Outcome]
+KEYWORDS = ("clock", "progress", "announce", "force", "verdicts", "report", "state")
 
 
 @pytest.fixture
@@ -76,17 +78,13 @@ def run(tmp_path: Path) -> Run:
         to: str = "out",
         names: Sequence[str] = ("unique.jsonl", "duplicates.jsonl"),
         batch_items: int = 5,
-        state: Path | None = None,
         **more: Any,
     ) -> Outcome:
-        directory = tmp_path / to
-        directory.mkdir(exist_ok=True)
-        names_of = ("clock", "progress", "announce", "force", "verdicts", "report")
-        keywords = {name: more.pop(name) for name in names_of if name in more}
+        (tmp_path / to).mkdir(exist_ok=True)
+        outputs = [tmp_path / to / name for name in names]
+        keywords = {name: more.pop(name) for name in KEYWORDS if name in more}
         settings = load_settings(worker={"batch_items": batch_items}, **more)
-        output, duplicates = (directory / name for name in names)
-        result = filter_files(list(inputs), output, duplicates, settings=settings, state=state, **keywords)
-        return Outcome(result, output, duplicates)
+        return Outcome(filter_files(list(inputs), *outputs, settings=settings, **keywords), *outputs)
 
     return run
 

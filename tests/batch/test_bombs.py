@@ -4,7 +4,6 @@ Each case is a process of its own, whose highest memory the kernel tells. A line
 limit the process died in the JSON decoder.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -18,6 +17,8 @@ import pyarrow as pa
 import pytest
 import zstandard
 from pyarrow import parquet
+
+from tests.batch.feed import rows, story
 
 MIB = 2**20
 MOST = 450  # MiB; an empty run takes 170
@@ -46,11 +47,8 @@ def filtered(source: Path, *options: str) -> tuple[int, list[dict[str, str]], li
     peak = re.search(r"peak (\d+)", done.stderr)
     assert peak, done.stderr
     assert int(peak[1]) / 1024 < MOST, done.stderr
-    rows = [
-        [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        for path in (output, duplicates)
-    ]
-    return done.returncode, rows[0], rows[1], " ".join(done.stderr.split())
+    items, bad = (rows(path) if path.exists() else [] for path in (output, duplicates))
+    return done.returncode, items, bad, " ".join(done.stderr.split())
 
 
 def packed(path: Path, parts: Iterable[bytes]) -> Path:
@@ -61,13 +59,8 @@ def packed(path: Path, parts: Iterable[bytes]) -> Path:
     return path
 
 
-def article(number: int) -> dict[str, str]:
-    words = " ".join(f"{number}word{position}" for position in range(20))
-    return {"id": f"{number}", "title": f"{number}head {number}line", "text": words}
-
-
 def json_line(number: int) -> bytes:
-    return json.dumps(article(number)).encode() + b"\n"
+    return story(number, name=f"{number}") + b"\n"
 
 
 def bomb(start: bytes, end: bytes = b"", text: bytes = b"a ") -> Callable[[Path], Path]:

@@ -17,13 +17,12 @@ def run(command: str, directory: Path, *arguments: str | Path) -> Result:
     return invoke(command, *arguments, "--output", directory / "first", SECOND[command], directory / "second")
 
 
-@pytest.mark.parametrize(("command", "first", "second"), [("filter", 1, 2), ("pairs", 1, 2)])
-def test_the_counts_are_printed_and_bad_lines_named(tmp_path: Path, command: str, first: int, second: int) -> None:
+@BOTH
+def test_the_counts_are_printed_and_bad_lines_named(tmp_path: Path, command: str) -> None:
     path = write(tmp_path / "in", [story(1), story(1, 1, "copy"), b"{"])
     result = run(command, tmp_path, path)
     assert result.exit_code == 0
-    assert f"{first} in {tmp_path / 'first'}" in result.stdout
-    assert f"{second} in {tmp_path / 'second'}" in result.stdout
+    assert all(f"{count} in {tmp_path / name}" in result.stdout for count, name in ((1, "first"), (2, "second")))
     assert "read as  plain" in result.stdout
     assert "out of order" not in result.stdout, "in pairs the order says nothing, and here it is right"
     errors = result.stderr.strip()
@@ -55,10 +54,8 @@ def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
 
 def test_what_the_rules_for_sources_let_through_is_printed(tmp_path: Path) -> None:
     path = write(tmp_path / "in", [story(1), story(1, 1, "copy"), story(2), story(2, 1, "again")])
-    config = tmp_path / "rules.toml"
-    config.write_text(
-        '[sources]\npass = ["copy.example"]\nignore = ["again.example"]\nprefer = ["none.example"]\n', "utf-8"
-    )
+    rules = '[sources]\npass = ["copy.example"]\nignore = ["again.example"]\nprefer = ["none.example"]'
+    config = write(tmp_path / "rules.toml", [rules.encode()])
     result = run("filter", tmp_path, path, "--config", config)
     assert "let through by [sources]: pass 1, ignore 1, prefer 0" in result.stdout
     assert len(rows(tmp_path / "first")) == 4
@@ -101,8 +98,7 @@ def test_a_feed_that_is_all_bad_ends_with_1_and_says_why(tmp_path: Path, command
 
 
 def test_an_empty_input_is_said(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"\n\n")
-    result = invoke("filter", tmp_path / "in", "--output", tmp_path / "u")
+    result = invoke("filter", write(tmp_path / "in", [b""]), "--output", tmp_path / "u")
     assert result.exit_code == 0
     assert "The input is empty" in result.stdout
     assert "--duplicates" not in result.stdout, "nothing was held back"

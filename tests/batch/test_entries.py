@@ -7,7 +7,7 @@ import pytest
 
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.dedup.verdict import Kind, Stage
-from stream_dedup.evaluate.explain import explain
+from stream_dedup.evaluate.explanation import explain
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings

@@ -62,10 +62,6 @@ def test_an_undated_line_at_the_head_counts_as_of_the_first_dates() -> None:
     assert kinds([verdicts[0], verdicts[11], verdicts[-1]]) == ["unique", "duplicate", "unique"]
 
 
-def test_a_file_without_dates_never_forgets() -> None:
-    assert kinds(judge([story(1, None), story(2, None), story(1, None, "other")])) == ["unique", "unique", "duplicate"]
-
-
 def test_a_line_from_the_future_does_not_push_the_window_on() -> None:
     lines = [story(1, 0), story(2, 1000 * DAY), story(1, 1, "other"), story(2, 2, "another")]
     assert kinds(judge(lines)) == ["unique", "unique", "duplicate", "duplicate"]

@@ -38,15 +38,12 @@ def kept(directory: Path, lines: list[bytes], keep: str, **tables: Any) -> list[
 @pytest.mark.parametrize(
     ("keep", "stays"),
     [
-        ("first", "wire"),
+        ("first", "wire"), ("longest", "full"),
         ("earliest", "city"),  # as early as its reprint, and before it in the input
-        ("longest", "full"),
-        ("source:paper.example,city.example", "full"),
-        ("source:City.example", "city"),
-        ("source:other.example,wire.example", "wire"),
-        ("source:other.example", "city"),  # none has it: the earliest
+        ("source:paper.example,city.example", "full"), ("source:City.example", "city"),
+        ("source:other.example,wire.example", "wire"), ("source:other.example", "city"),  # none has it: the earliest
     ],
-)
+)  # fmt: skip
 def test_the_item_that_stays_is(tmp_path: Path, keep: str, stays: str) -> None:
     assert sorted(kept(tmp_path, ARTICLE, keep)) == sorted([stays, "alone"])
 

@@ -65,11 +65,8 @@ def test_two_of_three_entries_are_enough(run: Run, tmp_path: Path) -> None:
         "Crews of the island ferries stayed ashore for a third day as talks about pay broke down overnight between the "
         "union and the company that runs them.",
     )
-    lines = [
-        line("https://elm.example/", *bridge, source="elm.example"),
-        line("https://elm.example/", *ferry, 1, source="elm.example"),
-        line("https://other.example/a", *bridge, 2, source="other.example"),
-    ]
+    sites = ("elm.example/", bridge), ("elm.example/", ferry), ("other.example/a", bridge)
+    lines = [line(f"https://{at}", *texts, n, source=at) for n, (at, texts) in enumerate(sites)]
     verdicts = tmp_path / "verdicts"
     assert len(warned(run, write(tmp_path / "in", lines), verdicts=verdicts)) == 1
     assert fates(verdicts) == [("unique", None), ("unique", None), ("duplicate", 1)]
@@ -84,11 +81,8 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(run: Run, tmp_path: P
 
 def test_versions_share_their_id_with_reason(run: Run, tmp_path: Path) -> None:
     """A dump with three versions of each article: the ids name the articles."""
-    lines = [
-        entry(f"{n}", n, more=" ".join(prose(70 * n + k, 40) for k in range(part)))
-        for n in range(9)
-        for part in range(3)
-    ]
+    texts = [(n, [prose(70 * n + k, 40) for k in range(part)]) for n in range(9) for part in range(3)]
+    lines = [entry(f"{n}", n, more=" ".join(added)) for n, added in texts]
     verdicts = tmp_path / "verdicts"
     assert warned(run, write(tmp_path / "in", lines), verdicts=verdicts) == []
     assert "update" in {row["verdict"] for row in rows(verdicts)}

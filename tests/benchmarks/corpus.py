@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from stream_dedup.batch.lines import read_lines
-from stream_dedup.demo.sample import sample_feed
+from stream_dedup.demo.newsroom import sample_feed
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import ItemSettings

@@ -285,15 +285,15 @@ def _health(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.sample import Found
+    from stream_dedup.evaluate.sampling import Found
 
     patch.setattr("stream_dedup.cli.measure._has_terminal", lambda: True)
     for name in ("from_files", "from_kafka"):
-        _answer(patch, f"evaluate.sample.{name}", lambda: Found([], [], 1, 1))
+        _answer(patch, f"evaluate.sampling.{name}", lambda: Found([], [], 1, 1))
 
 
 def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
-    from stream_dedup.evaluate.sample import Sample
+    from stream_dedup.evaluate.sampling import Sample
 
     _sample(patch)
     if not Path("drawn").exists():
@@ -315,8 +315,8 @@ def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.batch.pairs import PairsResult
 
     counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": ()}
-    _answer(patch, "spark.files.open_session", lambda: SimpleNamespace(stop=lambda: None))
-    _answer(patch, "spark.files.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
+    _answer(patch, "spark.engine.open_session", lambda: SimpleNamespace(stop=lambda: None))
+    _answer(patch, "spark.engine.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
 
 
 # -- the table ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stream_dedup.batch.tables import FileFormat
+from stream_dedup.batch.lines import FileFormat
 from stream_dedup.cli.common import Format
 from stream_dedup.cli.main import COMMANDS
 from tests.cli.commands import ALL

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.demo.sample import sample_feed
+from stream_dedup.demo.newsroom import sample_feed
 
 ROOT = Path(__file__).parents[2]
 # A line that contains one of these is not run, for this reason.

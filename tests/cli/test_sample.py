@@ -13,7 +13,7 @@ from rich.text import Text
 from stream_dedup.cli.common import CleanConsole
 from stream_dedup.cli.measure import _Screen
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.evaluate.sample import Pair, Sample
+from stream_dedup.evaluate.sampling import Pair, Sample
 from stream_dedup.news.item import Item
 from stream_dedup.settings.judging import NOVELTY_PROMISES
 from tests.batch.feed import feed, rows

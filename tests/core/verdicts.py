@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from stream_dedup import Deduplicator, Item, find_pairs
-from stream_dedup.demo.sample import sample_feed
+from stream_dedup.demo.newsroom import sample_feed
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import load_settings
 from tests.fuzz.core import FAMILIES

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from stream_dedup.dedup.rule import logit
-from stream_dedup.evaluate.explain import explain
+from stream_dedup.evaluate.explanation import explain
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 
@@ -37,8 +37,7 @@ def test_a_copy_is_explained_by_its_views_and_keys() -> None:
 
 def test_missing_views_have_no_estimate() -> None:
     told = explain(item("a", "", TEXT), item("b", "", "Nothing alike here"), Settings())
-    assert told.views[0].estimate is None
-    assert told.grounded is None
+    assert (told.views[0].estimate, told.grounded) == (None, None)
     assert told.as_json()["verdict"]["verdict"] == "unique"
 
 
@@ -46,16 +45,16 @@ def test_what_is_new_is_told_in_words_sentences_and_numbers() -> None:
     first = item("a", "Ferry stopped", TEXT)
     copy = explain(first, item("b", "Ferry stopped", TEXT), Settings())
     longer = explain(first, item("b", "Ferry stopped", f"{TEXT} {MORE}"), Settings())
-    assert copy.added is not None
-    assert longer.added is not None
+    assert copy.added
+    assert longer.added
     assert asdict(copy.added) == {"words": 19, "new_words": 0, "sentences": 0, "numbers": 0, "new_numbers": 0}
     new = set(MORE.lower().replace(".", "").replace(",", "").split()) - set(TEXT.lower().split())
     assert longer.added.new_words == pytest.approx(len(new), abs=2), "the filter of words errs"
     assert longer.added.sentences == len(MORE.split())
     assert (longer.added.numbers, longer.added.new_numbers) == (1, 1)
     evidence = longer.verdict.evidence
-    assert evidence is not None
-    assert longer.novelty is not None
+    assert evidence
+    assert longer.novelty
     assert longer.novelty.probability == pytest.approx(evidence.novelty), "that of the verdict"
     assert longer.added.new_words == pytest.approx(evidence.new_words, abs=0.5)
 
@@ -64,10 +63,10 @@ def test_the_reasons_of_both_models_add_up_to_what_they_say() -> None:
     first = item("a", "Ferry stopped", TEXT, "x.example")
     copy = explain(first, item("b", "Ferry stopped", TEXT), Settings())
     other = explain(first, item("b", "Fares rise", f"{MORE} {TEXT}", "x.example"), Settings())
-    assert copy.novelty is not None
-    assert copy.kinship is not None
-    assert other.novelty is not None
-    assert other.kinship is not None
+    assert copy.novelty
+    assert copy.kinship
+    assert other.novelty
+    assert other.kinship
     assert copy.novelty.probability < copy.novelty.threshold == 0.4 < other.novelty.probability
     assert copy.kinship.probability > max(copy.kinship.threshold, other.kinship.probability)
     for a, b in ((copy.novelty, other.novelty), (copy.kinship, other.kinship)):

@@ -44,12 +44,11 @@ def report(labels: list[Label], verdicts: list[Verdict]) -> NoveltyReport:
 
 def test_missed_is_of_what_is_held_back_and_repeated_of_what_has_nothing_new() -> None:
     labels = [
-        pair("old", "copy", "no", 3.0),
-        pair("scoop", "cut", "yes", 2.0),
-        pair("other", "different", "yes", 1.0),
-        pair("again", "update", "little", 1.0),
-        pair("later", "update", "yes", 5.0),
-    ]
+        pair(*row) for row in (
+            ("old", "copy", "no", 3.0), ("scoop", "cut", "yes", 2.0), ("other", "different", "yes", 1.0),
+            ("again", "update", "little", 1.0), ("later", "update", "yes", 5.0),
+        )
+    ]  # fmt: skip
     held = {"old", "scoop", "other"}
     found = report(labels, [verdict(one.later, one.later in held) for one in labels])
     decision, nothing, everything = found.rates.values()
@@ -62,9 +61,7 @@ def test_missed_is_of_what_is_held_back_and_repeated_of_what_has_nothing_new() -
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_page_without_an_article_of_its_own_counts_for_neither_nor_does_a_pair_of_the_first_question(
-    held: bool,
-) -> None:
+def test_a_page_without_an_article_and_a_pair_of_the_first_question_count_for_neither(held: bool) -> None:
     labels = [pair("a", "copy", "no"), pair("menu", "furniture", "no"), pair("older", "different", None)]
     verdicts = [verdict("a", True), verdict("menu", held), verdict("older", held)]
     found = report(labels, verdicts)
@@ -119,12 +116,8 @@ def test_on_a_single_site_pairs_with_one_earlier_item_depend_on_each_other() -> 
 
 
 def test_the_curve_falls_in_one_rate_and_rises_in_the_other_and_meets_the_decision_at_its_setting() -> None:
-    labels = [
-        pair("a", "copy", "no"),
-        pair("b", "copy", "little"),
-        pair("c", "cut", "yes"),
-        pair("d", "update", "yes"),
-    ]
+    kinds = ("a", "copy", "no"), ("b", "copy", "little"), ("c", "cut", "yes"), ("d", "update", "yes")
+    labels = [pair(*kind) for kind in kinds]
     novelty = {"a": 0.1, "b": 0.7, "c": 0.3, "d": 0.9}
     found = report(labels, [verdict(name, value < 0.5, value) for name, value in novelty.items()])
     at = {point.threshold: (point.missed, point.repeated) for point in found.curve}

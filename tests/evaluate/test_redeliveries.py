@@ -54,9 +54,7 @@ def test_of_several_deliveries_the_first_that_can_be_read_counts(
     assert any("1 label is of two deliveries of one id" in one for one in figures["remarks"]) == ("a" in later)
 
 
-def test_items_without_ids_have_the_positions_that_filter_writes_and_the_simpler_rules_know_them(
-    tmp_path: Path,
-) -> None:
+def test_items_without_ids_have_the_positions_that_filter_writes(tmp_path: Path) -> None:
     corpus, duplicates = tmp_path / "in.csv", tmp_path / "held.jsonl"
     lines = ["title,text,source", *(f"{one.title},{one.text},{one.source}" for one in (OTHER, FIRST, COPY))]
     corpus.write_text("\n".join(lines), "utf-8")

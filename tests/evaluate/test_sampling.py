@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stream_dedup.evaluate.sample import Strata, _as_line, allocate, stratum_of
+from stream_dedup.evaluate.sampling import Strata, _as_line, allocate, stratum_of
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings, load_settings
@@ -63,18 +63,14 @@ def test_the_allocation_is_all_that_was_asked_for_and_prefers_what_is_near() -> 
 def test_the_weighted_precision_of_samples_is_that_of_all_decisions() -> None:
     """Errors are near the thresholds, where more is drawn, so an unweighted mean over the sample would be too low."""
     chance = random.Random(5)
-    population = []
-    for n in range(4000):
-        novelty = chance.choice([0.39, 0.35, 0.25, 0.1, 0.05, 0.0, 0.0])
-        population.append(
-            (held("body", novelty=novelty), n, chance.random() < {0.39: 0.6, 0.35: 0.7}.get(novelty, 0.98))
-        )
-    truth = sum(right for *_, right in population) / len(population)
+    novelties = chance.choices([0.39, 0.35, 0.25, 0.1, 0.05, 0.0, 0.0], k=4000)
+    population = [(one, chance.random() < {0.39: 0.6, 0.35: 0.7}.get(one, 0.98)) for one in novelties]
+    truth = sum(right for _, right in population) / len(population)
     weighted, plain = [], []
     for seed in range(300):
         strata = Strata[bool](60, seed, SETTINGS)
-        for decision, _, right in population:
-            strata.add(decision, right)
+        for novelty, right in population:
+            strata.add(held("body", novelty=novelty), right)
         drawn = strata.draw()
         assert sum(one.weight for one in drawn) == pytest.approx(4000)
         weighted.append(sum(one.weight * one.what for one in drawn) / 4000)
@@ -83,24 +79,22 @@ def test_the_weighted_precision_of_samples_is_that_of_all_decisions() -> None:
     assert sum(plain) / 300 < truth - 0.05
 
 
+def drawn(decisions: int, count: int, seed: int) -> list[int]:
+    strata = Strata[int](count, seed, SETTINGS)
+    for n in range(decisions):
+        strata.add(held("exact"), n)
+    return [one.what for one in strata.draw()]
+
+
 def test_each_decision_of_a_stratum_is_drawn_equally_often() -> None:
     counts: Counter[int] = Counter()
     for seed in range(2000):
-        strata = Strata[int](3, seed, SETTINGS)
-        for n in range(12):
-            strata.add(held("exact"), n)
-        counts.update(one.what for one in strata.draw())
+        counts.update(drawn(12, 3, seed))
     assert all(abs(counts[n] - 500) < 100 for n in range(12)), counts
 
 
 def test_a_seed_makes_the_sample() -> None:
-    def draw(seed: int) -> list[int]:
-        strata = Strata[int](5, seed, SETTINGS)
-        for n in range(100):
-            strata.add(held("exact"), n)
-        return [one.what for one in strata.draw()]
-
-    assert draw(1) == draw(1) != draw(2)
+    assert drawn(100, 5, seed=1) == drawn(100, 5, seed=1) != drawn(100, 5, seed=2)
 
 
 @pytest.mark.parametrize(("name", "shape", "record", "id"), RECORDS, ids=IDS)

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.batch.outputs import target
+from stream_dedup.batch.output_files import target
 from stream_dedup.feeds.fetch import Fetcher
 from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
 from stream_dedup.feeds.poller import Poller

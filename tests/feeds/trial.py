@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.batch.outputs import target
+from stream_dedup.batch.output_files import target
 from stream_dedup.feeds.fetch import Answer, Fetcher
 from stream_dedup.feeds.outputs import FileDelivery
 from stream_dedup.feeds.poller import MOST_POLLS, Poller

@@ -18,7 +18,7 @@ from stream_dedup.cli.common import begin_ms, parse_count, parse_size
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.rates import agreement
-from stream_dedup.evaluate.sample import Sample, Strata, _decision, _row
+from stream_dedup.evaluate.sampling import Sample, Strata, _decision, _row
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.http import Routes

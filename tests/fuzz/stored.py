@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 import zstandard
 
-from stream_dedup.batch.state import Begin, Commit, FilterState, Finish, Source
+from stream_dedup.batch.filter_state import Begin, Commit, FilterState, Finish, RecordedInput
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.headers import (
     MigrationCheckpoint,
@@ -164,7 +164,7 @@ def _saved(data: bytes) -> None:
 
 
 def _filter_lines() -> bytes:
-    begin = Begin([Source("a.jsonl", "/a.jsonl", 9, 9)], "out", "dup", "7", NOW)
+    begin = Begin([RecordedInput("a.jsonl", "/a.jsonl", 9, 9)], "out", "dup", "7", NOW)
     return b"\n".join(map(msgspec.json.encode, (begin, Commit(0, 3, "9", 4), Finish())))
 
 
@@ -175,7 +175,7 @@ def _filter(data: bytes) -> None:
     with _new() as dedup:
         state = FilterState(directory, dedup)
         try:
-            state.resume_point(Begin([Source("a.jsonl", "/a.jsonl", 9, 9)], "out", "dup", "7", NOW))
+            state.resume_point(Begin([RecordedInput("a.jsonl", "/a.jsonl", 9, 9)], "out", "dup", "7", NOW))
         finally:
             state.close()
 

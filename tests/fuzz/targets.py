@@ -12,9 +12,10 @@ from typing import Any
 import fastavro
 import msgspec
 
-from stream_dedup.batch import packing
+from stream_dedup.batch.inputs import Input, Packing
 from stream_dedup.batch.lines import LineReader
-from stream_dedup.batch.tables import FileFormat, Source, csv_rows
+from stream_dedup.batch.output_files import packer
+from stream_dedup.batch.tables import csv_rows
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import BadItem, InputError, RegistryAway, UsageError
@@ -127,7 +128,7 @@ def _given(data: bytes) -> None:
 
 
 def _csv(data: bytes) -> None:
-    for row in csv_rows(Source("a.csv", FileFormat.CSV, False, io.BytesIO(), iter([data]), 2**25)):
+    for row in csv_rows(Input("a.csv", "csv", False, io.BytesIO(), iter([data]), 2**25)):
         if row.value:
             json.loads(row.value)
 
@@ -140,9 +141,9 @@ def _lines(name: str) -> Callable[[bytes], object]:
     return call
 
 
-def _packed(kind: packing.Packing) -> bytes:
-    packer = packing.packer(kind)
-    return packer.compress(b'{"id": "1", "title": "T"}\n' * 9) + packer.flush()
+def _packed(kind: Packing) -> bytes:
+    packing = packer(kind)
+    return packing.compress(b'{"id": "1", "title": "T"}\n' * 9) + packing.flush()
 
 
 def _parquet() -> bytes:
@@ -254,8 +255,8 @@ def targets() -> list[Target]:
                (InputError,)),
         Target("lines", [b'{"id": 1}\n{"id": 2}\n'], [b"\n", b"\r", b"[{", b"id,title", *JSON], _lines("a.jsonl"),
                (InputError,), 0.1),
-        Target("gzip", [_packed(packing.Packing.GZIP) * 2], [b"\x1f\x8b"], _lines("a.jsonl.gz"), (InputError,), 0.1),
-        Target("zstd", [_packed(packing.Packing.ZSTD) * 2], [b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"],
+        Target("gzip", [_packed(Packing.GZIP) * 2], [b"\x1f\x8b"], _lines("a.jsonl.gz"), (InputError,), 0.1),
+        Target("zstd", [_packed(Packing.ZSTD) * 2], [b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"],
                _lines("a.jsonl.zst"), (InputError,), 0.1),
         Target("parquet", [_parquet()], [b"PAR1"], _lines("a.parquet"), (InputError,), 0.01),
         Target("framed", _framed_seeds(),

@@ -27,7 +27,7 @@ from stream_dedup.cli.common import begin_ms, parse_count, parse_size
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.sample import Sample, _decision, _row
+from stream_dedup.evaluate.sampling import Sample, _decision, _row
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding

@@ -19,18 +19,17 @@ PRIMITIVES = {
 }  # fmt: skip
 
 TARGETS_OF = {
-    "batch/avro.py": ["avro"],
-    "batch/dialects.py": ["csv"],
-    "batch/json_documents.py": ["documents"],
+    "batch/avro_files.py": ["avro"],
+    "batch/filter_state.py": ["state of filter"],
+    "batch/inputs.py": ["gzip", "zstd"],
+    "batch/json_files.py": ["documents"],
     "batch/tables.py": ["csv", "lines", "parquet"],
-    "batch/packing.py": ["gzip", "zstd"],
-    "batch/state.py": ["state of filter"],
     "changelog/block.py": ["block", "block, signed", "block, restored"],
     "changelog/journal.py": ["journal", "entries"],
     "changelog/headers.py": ["headers"],
     "changelog/saved.py": ["saved state"],
     "evaluate/labels.py": ["labels"],
-    "evaluate/sample.py": ["sample", "evidence", "row of duplicates"],
+    "evaluate/sampling.py": ["sample", "evidence", "row of duplicates"],
     "feeds/documents.py": ["feed"],
     "feeds/fetch.py": ["answer"],
     "feeds/pages.py": ["page"],
@@ -58,7 +57,7 @@ TARGETS_OF = {
 }
 NEEDS_NONE = {
     "worker/give_back.py": "a header whose every error is caught, and means that the record is not ours",
-    "demo/sample.py": "items that it has just made up",
+    "demo/newsroom.py": "items that it has just made up",
     "dedup/trees.py": "a table of the package",
     "batch/pair_search.py": "arrays that the same process has just written",
     "dedup/passages.py": "code points of a text that was decoded before",

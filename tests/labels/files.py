@@ -1,7 +1,7 @@
-"""The label files and what belongs to each: its corpus, the order of that corpus, what was read again.
+"""The label files: the corpus of each, the order of that corpus, and the pairs that were read again.
 
-In: a folder with corpora (NAME.jsonl.gz) and label files. Out: their labels and lines. What fits, measures and compares
-the decision reads labels here, so that all of it asks the same pairs.
+A folder has the corpora (NAME.jsonl.gz) and label files. All programs that fit, measure or compare the decision read
+labels here, so that they use the same pairs.
 """
 
 import json
@@ -14,13 +14,13 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.evaluate.labels import Label, read_labels
 
 _OWN = Path(__file__).parent
-# Label files of the first question and the corpus of each; the first one determines RETSim's threshold.
+# Label files of the first question and the corpus of each. The first one determines RETSim's threshold.
 SAME_FILES = {
     "webz_en_pair_labels.jsonl": "webz_en_2023-12_2024-01",
     "webz_en_2025_pair_labels.jsonl": "webz_en_2025",
     "webz_zh_pair_labels.jsonl": "webz_zh_2025-03_2025-06",
 }
-# Label files of whole corpora, by which rates are measured: what was held back and what came near, drawn by weight.
+# Label files that measure the rates of whole corpora: items held back and near misses, drawn by weight.
 MEASURED = (
     "reader_labels.jsonl",
     "reader_labels_2.jsonl",
@@ -28,18 +28,13 @@ MEASURED = (
     _OWN / "reader_pairs.jsonl",
     _OWN / "validation_pairs.jsonl",
 )
-# Drawn from items for which other rows stand already, or near the boundary of a draft: they teach and measure nothing.
-TAUGHT = (
-    "reader_labels_4.jsonl",
-    _OWN / "rule_2_pairs.jsonl",
-    _OWN / "clean_pairs.jsonl",
-    _OWN / "near_pairs.jsonl",
-)
-# Drawn from what a fit decides, and read after it: they teach nothing, and the pages have their rates.
+# Pairs that teach but measure nothing: other rows already stand for their items, or they are near a draft's boundary.
+TAUGHT = ("reader_labels_4.jsonl", _OWN / "rule_2_pairs.jsonl", _OWN / "clean_pairs.jsonl", _OWN / "near_pairs.jsonl")
+# Drawn from the decisions of a fit, and read after it. They teach nothing, and the pages have their rates.
 FRESH = (_OWN / "fresh_pairs.jsonl", _OWN / "fresh_pairs_2.jsonl")
-# Pairs of the files above that were read again with their whole texts; the first readers had seen cut ones.
+# Pairs of the files above that were read again with their whole texts; the first readers saw cut ones.
 READ_AGAIN = _OWN / "read_again.jsonl"
-# Its languages stand one behind the other; all other corpora are in the order in which they came.
+# Corpora that have one language after the other. All others are in the order of arrival.
 _SORTED = ("webz_multi",)
 
 

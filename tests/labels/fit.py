@@ -1,18 +1,18 @@
 """Fit the models of the decision to labelled pairs and to edits, and cross-validate them.
 
-In: a folder with corpora (NAME.jsonl.gz) and label files, and this project's own label files beside this one. Each
-corpus is judged as a stream, so that a pair is compared with the boilerplate that was known when its later item came.
-Out, on standard output: the trade-off between missed and repeated, the rates at the names of `decision.novelty` by
-corpus, what is held back of each kind of edit, how often each feature is asked, and recall and precision of kinship.
-With `--write` the trees go to their tables in the package.
+It reads a folder with corpora (NAME.jsonl.gz) and label files, and this project's own label files beside this module.
+Each corpus is judged as a stream, so that a pair is compared with the boilerplate that was known when its later item
+came. It prints the trade-off between missed and repeated, the rates at the names of `decision.novelty` by corpus, the
+share of each kind of edit that is held back, how often each feature is asked, and recall and precision of kinship. With
+`--write` the trees go to their tables in the package.
 
 Every rate is cross-validated by group: a pair is judged by a model that was fitted without its corpus, or without its
 site. Pairs of one site share boilerplate and agencies, so a model that has seen the site overfits to it.
 
 Labelled pairs have hardly any changed death toll, because copies are thousands of times as frequent. So **edits** of
-real articles with known truth (tests/figures/edits.py) are training pairs of small weight. Labelled pairs are near each
-other, too; what the index proposes often is not. So some of the candidates that are alike in nothing are added, as
-other articles. Nobody has to read these two. Every other pair counts once: its weight is the number of items that it
+real articles with known truth (tests/figures/edits.py) are training pairs of small weight. Labelled pairs are similar,
+too, and many pairs that the index proposes are not. So some candidates that have nothing in common are added, as other
+articles. Nobody has to read these two kinds. Every other pair counts once: its weight is the number of items that it
 represents, not its information.
 
 Both models are gradient boosting (Friedman 2001) with monotone constraints.
@@ -56,13 +56,13 @@ from tests.figures.edits import CORPORA, KINDS, NEWS, Edit, background_of, edits
 from tests.figures.tables import table
 from tests.labels.files import MEASURED, SAME_FILES, TAUGHT, as_read_again, read_corpus
 
-# 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at the same missed.
+# 80 trees of a higher rate, or 200 of depth 3, repeat .02 more at equal missed.
 _TREES, _RATE = (150, 60), (0.08, 0.15)
 # Groups of sites: a fit for each of 1,700 sites would take an hour.
 _SITE_GROUPS = 10
-# What an edit counts beside a labelled pair, by kind. Those of weight 0 look like copies to every feature, so they
-# teach that copies are news: with all kinds at .05 the default misses .003 less and repeats .02 more. With no edits at
-# all it holds back .49 of the leads, 1.0 of the changed figures and .13 of the short stories after a long page.
+# The weight of an edit, by kind; a labelled pair has 1. Edits of weight 0 look like copies to every feature, so they
+# would teach that copies are news: with all kinds at .05 the default misses .003 less and repeats .02 more. Without any
+# edits it holds back .49 of the leads, 1.0 of the changed figures and .13 of the short stories after a long page.
 EDIT_WEIGHT = 0.05
 EDIT_WEIGHTS = {
     **{"form": 0.2, "figure": 0.1, "amount": 0.1, "lead": 0.09, "append": 0.09},
@@ -71,13 +71,13 @@ EDIT_WEIGHTS = {
     **dict.fromkeys(("append_one", "quote", "figure_text", "order", "negation", "correction"), 0.0),
 }
 _EDITS, _EDIT_SEED = 30, 2
-# Edits that are another article than the one before. Other edits with news teach kinship nothing: with another lead an
-# article may be called another one or not.
+# Edits that make another article. Other edits with news teach kinship nothing: an article with another lead may or may
+# not be another article.
 _OTHER_ARTICLES = ("form", "half", "swallow", "filler", "footer", "paywall")
 _KINSHIP_WEIGHTS = {"form": 0.1}
-# Missed at which the curve is read.
+# Rates missed at which the curve is read.
 _MISSED = (0.02, 0.03, 0.04, 0.06, 0.08)
-# Candidates of each corpus that are alike in nothing, and what each counts in the fit.
+# The number of candidates of each corpus that have nothing in common, and the weight of each in the fit.
 _FAR_PAIRS, _FAR_WEIGHT = 120, 0.1
 # Log-odds of the same words, which are held back before novelty is asked.
 _HELD = -np.inf
@@ -88,9 +88,7 @@ Bools = NDArray[np.bool_]
 
 
 class Pairs(NamedTuple):
-    """Pairs, n of them: the labelled ones, edits, and FAR ones. similar: (n,) SIMILARITY; sites: of the later items, ""
-    where unknown.
-    """
+    """n pairs: labelled ones, edits, and FAR ones. similar: (n,) SIMILARITY. sites: those of the later items, or ""."""
 
     labels: list[Label]
     similar: NDArray[np.void]
@@ -103,7 +101,7 @@ class Pairs(NamedTuple):
 
     @property
     def fixed(self) -> Floats:
-        """What the features that are not fitted add, (n,) log-odds."""
+        """The sum of the features that are not fitted, (n,) log-odds."""
         weights = np.array([feature.weight for feature in rule.FIXED.values()])
         return rule.columns(self.similar, "fixed").astype(np.float64) @ weights
 
@@ -114,7 +112,7 @@ class Pairs(NamedTuple):
 
     @property
     def counts_for(self) -> Floats:
-        """What each pair counts in a fit, (n,)."""
+        """The weight of each pair in a fit, (n,)."""
         return np.array([_counts_for(label) for label in self.labels])
 
 
@@ -138,7 +136,7 @@ _DEFAULT = rule.thresholds(load_settings().decision, has_words=True)
 
 
 def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None, of_kinship: bool = False) -> Trees:
-    """Boosted trees that are monotone as `rule` says. counts_for: what each row counts, (n,); default 1."""
+    """Boosted trees that are monotone as `rule` says. counts_for: the weight of each row, (n,); default 1."""
     names, (rising, falling) = (rule.KINSHIP, rule.KINSHIP_MONOTONE) if of_kinship else (rule.NOVELTY, rule.MONOTONE)
     monotone = [(name in rising) - (name in falling) for name in names]
     settings = {
@@ -161,7 +159,7 @@ def boosted(columns: Floats, outcome: Bools, counts_for: Floats | None = None, o
 
 
 def _fill(trees: Trees, row: int, node: int, found: Mapping[str, Any]) -> None:
-    """Write what lightgbm says of a node and all below it. Below a leaf all nodes have its value."""
+    """Copy a node of lightgbm and all nodes below it. Below a leaf all nodes have its value."""
     trees.values[row, node] = found.get("internal_value", found.get("leaf_value"))
     if node < trees.features.shape[1]:
         if "split_feature" in found:
@@ -216,7 +214,7 @@ def log_loss(logits: Floats, outcome: Bools) -> float:
 def outcome_of(label: Label) -> bool | None:
     """Whether the later item has something new; None if the label does not say.
 
-    Labels of the first question say it by what they call the pair: a cut may or may not have something new.
+    A label of the first question says it by its word: only a cut may or may not have something new.
     """
     if label.new is not None:
         return label.new == NEW
@@ -243,7 +241,7 @@ def groups_of(pairs: Pairs) -> dict[str, list[str]]:
 
 
 def usable_in(pairs: Pairs) -> Bools:
-    """Return which pairs teach novelty: neither the same words nor a fixed feature decides, and the label says it."""
+    """Return which pairs teach novelty: the label answers, and neither equal words nor a fixed feature decides."""
     known = outcomes(pairs.labels)[1]
     return known & ~pairs.is_repeat & (pairs.fixed == 0) & ~np.isnan(pairs.similar["words"])
 
@@ -289,13 +287,10 @@ def repeated_at(labels: Sequence[Label], logits: Floats, missed: float) -> float
 
 def read_all_labels(folder: Path) -> list[Label]:
     """Read the labels of all files; those that do not count get no weight."""
-    files: list[tuple[Path, dict[str, Any]]] = [
-        *((folder / name, {"corpus": corpus}) for name, corpus in SAME_FILES.items()),
-        *((folder / name, {}) for name in MEASURED),
-        *((folder / path, {"weight": 0.0}) for path in TAUGHT),
-    ]
-    labels = [msgspec.structs.replace(label, **changes) for path, changes in files for label in read_labels(path)]
-    return as_read_again(labels)
+    changes: dict[str | Path, dict[str, Any]] = {name: {"corpus": corpus} for name, corpus in SAME_FILES.items()}
+    changes |= {name: {} for name in MEASURED} | {path: {"weight": 0.0} for path in TAUGHT}
+    labels = ((label, of_file) for path, of_file in changes.items() for label in read_labels(folder / path))
+    return as_read_again(msgspec.structs.replace(label, **of_file) for label, of_file in labels)
 
 
 def read_pairs(folder: Path) -> Pairs:
@@ -313,7 +308,7 @@ def read_pairs(folder: Path) -> Pairs:
 def edit_pairs(folder: Path, settings: Settings) -> Iterable[Pairs]:
     """Compare each edit with its article, as if 200 other items of its corpus had come before.
 
-    Their seed is another one than that of the figures, so that these measure what the fit has not seen.
+    The seed differs from that of the figures, so that the figures measure edits that the fit has not seen.
     """
     decode = Decoder(settings.item)
     for corpus in CORPORA:
@@ -339,9 +334,9 @@ def _compared(edit: Edit, dedup: Deduplicator, items: list[Item]) -> Pairs:
 
 
 def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings: Settings) -> Pairs:
-    """Judge a corpus, and compare its labelled pairs, and FAR ones, at the moment when the later item arrives.
+    """Judge a corpus, and compare its labelled pairs, and FAR ones, when the later item arrives.
 
-    Raises InputError if an item of a label does not come, or the earlier one comes after the later one.
+    Raises InputError if the corpus lacks an item of a label, or has the earlier one after the later one.
     """
     wanted: dict[str, list[Label]] = {}
     for label in labels:
@@ -435,7 +430,7 @@ def learnt(pairs: Pairs) -> tuple[Trees, Trees]:
 
 
 def _kinship_pairs(pairs: Pairs) -> tuple[Floats, Bools, Floats]:
-    """The columns of kinship, whether each pair is the same article, and what it counts."""
+    """The columns of kinship, whether each pair is the same article, and its weight."""
     kinds = [edit_kind(label) for label in pairs.labels]
     each = [
         _KINSHIP_WEIGHTS.get(kind, EDIT_WEIGHT * (kind not in NEWS or kind in _OTHER_ARTICLES)) if kind else counts
@@ -451,13 +446,11 @@ def _kinship_rates(pairs: Pairs) -> str:
     logits = logits_by_others(columns, is_same, each > 0, groups_of(pairs)["corpus"], each, of_kinship=True)
     found, weight = logits >= rule.SAME_ARTICLE, np.array([label.weight for label in pairs.labels])
     rows = []
-    for corpus in ("", *groups_of(pairs)["corpus"]):
+    for corpus in dict.fromkeys(["", *groups_of(pairs)["corpus"]]):
         of = weight * np.array([corpus in ("", label.corpus) for label in pairs.labels])
-        if [corpus or "all"] not in [row[:1] for row in rows] and (of * is_same).any():
-            both = (of * found * is_same).sum()
-            rows.append(
-                [corpus or "all", float(both / (of * is_same).sum()), float(both / max((of * found).sum(), 1e-9))]
-            )
+        same, both = (of * is_same).sum(), (of * found * is_same).sum()
+        if same:
+            rows.append([corpus or "all", float(both / same), float(both / max((of * found).sum(), 1e-9))])
     return _table(["the same article", "recall", "precision"], rows)
 
 

@@ -1,4 +1,4 @@
-"""The f, and cross-validation does not reward overfitting to a group."""
+"""Trees learn the decision, and cross-validation does not reward overfitting to a group."""
 
 import json
 from pathlib import Path
@@ -30,35 +30,6 @@ NOTICE = "Readers who want the whole story of the valley can buy our printed edi
 OPENED = "The bridge over the Elm opened on Monday after two years of work, and the mayor thanked all the builders."
 
 
-def drawn(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Generate the features of pairs, and outcomes: new words make news likely in short articles alone."""
-    random = np.random.default_rng(7)
-    columns = random.uniform(0.0, 1.0, (rows, len(rule.NOVELTY)))
-    logits = 8 * column(columns, "new_words") * (column(columns, "tokens") < 0.5) - 2
-    return columns, random.random(rows) < rule.probability(logits)
-
-
-def column(columns: np.ndarray, name: str) -> np.ndarray:
-    return np.asarray(columns[:, list(rule.NOVELTY).index(name)])
-
-
-def test_trees_find_what_no_straight_line_can() -> None:
-    columns, outcome = drawn(4000)
-    found, (fresh, truth) = boosted(columns[:3000], outcome[:3000]), (columns[3000:], outcome[3000:])
-    assert log_loss(tree_logits(found, fresh), truth) < 0.8 * log_loss(np.zeros(1000), truth)
-
-
-def test_more_that_is_new_never_lowers_the_novelty() -> None:
-    """Even if the data say so."""
-    columns, _ = drawn(2000)
-    outcome = column(columns, "new_words") < 0.5
-    more = columns.copy()
-    for name in ("new_words", "new_numbers", "new_sentences"):
-        more[:, list(rule.NOVELTY).index(name)] += 0.3
-    found = boosted(columns, outcome)
-    assert (tree_logits(found, more) >= tree_logits(found, columns)).all()
-
-
 def test_trees_that_know_the_group_are_not_praised_for_it() -> None:
     # Every group has a value of its own, and one outcome: whoever has seen the group knows all, the others nothing.
     groups = np.repeat(np.arange(20), 60)
@@ -71,8 +42,9 @@ def test_trees_that_know_the_group_are_not_praised_for_it() -> None:
 
 
 def test_rows_that_are_not_usable_teach_nothing() -> None:
-    columns, outcome = drawn(400)
-    groups, usable = ["a", "b"] * 200, np.arange(400) < 300
+    random = np.random.default_rng(7)
+    columns = random.uniform(0.0, 1.0, (400, len(rule.NOVELTY)))
+    outcome, groups, usable = random.random(400) < columns[:, 0], ["a", "b"] * 200, np.arange(400) < 300
     whole = logits_by_others(columns, outcome, usable, groups)
     assert whole == pytest.approx(logits_by_others(columns, outcome ^ ~usable, usable, groups))
 
@@ -80,16 +52,10 @@ def test_rows_that_are_not_usable_teach_nothing() -> None:
 @pytest.mark.parametrize(
     ("label", "new", "expected"),
     [
-        ("copy", "no", False),
-        ("copy", "yes", True),
-        ("cut", "little", False),
-        ("template", "no", False),
-        ("copy", None, False),
-        ("update", None, True),
-        ("different", None, True),
-        ("cut", None, None),
+        ("copy", "no", False), ("copy", "yes", True), ("cut", "little", False), ("template", "no", False),
+        ("copy", None, False), ("update", None, True), ("different", None, True), ("cut", None, None),
     ],
-)
+)  # fmt: skip
 def test_a_label_says_whether_something_is_new(label: str, new: str | None, expected: bool | None) -> None:
     assert outcome_of(Label("a", "b", label, new=new)) is expected
 
@@ -141,8 +107,7 @@ def test_candidates_that_are_alike_in_nothing_are_added_as_other_articles() -> N
 
 
 @pytest.mark.parametrize(
-    ("earlier", "later", "named"),
-    [("story", "missing", "missing"), ("again", "story", "again does not come before")],
+    ("earlier", "later", "named"), [("story", "missing", "missing"), ("again", "story", "again does not come before")]
 )
 def test_an_item_that_does_not_come_or_comes_too_late_is_named(earlier: str, later: str, named: str) -> None:
     with pytest.raises(InputError, match=named):

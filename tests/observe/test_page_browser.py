@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.demo.sample import sample_records
+from stream_dedup.demo.newsroom import sample_records
 from stream_dedup.errors import BadItem, TransactionFailed
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item

@@ -7,7 +7,7 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
-from stream_dedup.demo.sample import sample_records
+from stream_dedup.demo.newsroom import sample_records
 from stream_dedup.errors import BadItem
 from stream_dedup.evaluate.evaluation import evaluate
 from stream_dedup.news.decode import Decoder

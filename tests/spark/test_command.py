@@ -12,7 +12,6 @@ from typer.testing import Result
 from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.settings import Settings
-from stream_dedup.spark.files import _exists
 from tests.batch import conftest
 from tests.batch.feed import feed, rows, write
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """The command takes the session of the tests, and leaves it running."""
-    monkeypatch.setattr("stream_dedup.spark.files.open_session", lambda *_, **__: spark)
+    monkeypatch.setattr("stream_dedup.spark.engine.open_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
@@ -95,8 +94,3 @@ def test_outputs_that_would_destroy_something_are_refused(shared: None, tmp_path
     ):
         refused(problem, *arguments)
     assert file.read_bytes() == (tmp_path / "there.jsonl" / "part-0").read_bytes() == b"what was there before\n"
-
-
-def test_a_directory_that_is_missing_is_free(spark: "SparkSession", tmp_path: Path) -> None:
-    assert not _exists(spark, f"{tmp_path}/missing/")
-    assert _exists(spark, f"file://{tmp_path}/")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.errors import ConfigError, UsageError
-from stream_dedup.spark.files import open_session, require_java
+from stream_dedup.spark.engine import open_session, require_java
 from tests.batch.conftest import invoke
 from tests.batch.feed import story, write
 

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from stream_dedup.demo.sample import sample_feed
+from stream_dedup.demo.newsroom import sample_feed
 from tests.worker.support import assert_exactly_once, feed, make_settings, ready, run_until
 
 pytestmark = pytest.mark.kafka

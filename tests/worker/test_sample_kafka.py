@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from stream_dedup.cli.main import app
 from stream_dedup.errors import TopicError
-from stream_dedup.evaluate.sample import from_kafka
+from stream_dedup.evaluate.sampling import from_kafka
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
 from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until, variables_of

@@ -1,26 +1,23 @@
-"""Read XML documents that hold many items, or one; one after another, or one a line.
+"""Read XML documents, each of one item or many: a row of JSON for each item.
 
-In: an open input (`Source`). Out: a row of JSON for each item, as in JSON Lines. A document is in memory as a whole, so
-its size is bounded (`MOST`); any number of documents may follow each other, as in the dump of a topic, and only one of
-them is in memory.
+A document is in memory as a whole, so its size is bounded (`MOST`). Any number of documents may follow each other, as
+in the dump of a topic; only one of them is in memory.
 """
 
 import re
-from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import msgspec
 
-from stream_dedup.batch.tables import Row, Source, limited
+from stream_dedup.batch.inputs import KEPT, LEAD, Input, Row
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.xml import OPML, entries
 
 MOST = 64 * 2**20
 """Bytes of a document. Ten thousand articles fit; reading takes three times as much memory (XML of 54 MiB: 165)."""
 
-_LEAD = BOM_UTF8 + b" \t\r\n"
-# Texts in which a tag is none, and what ends them; XML declarations; the elements that may be the root of a document.
+# Texts that have no tags, and what ends them; XML declarations; the elements that may be the root of a document.
 _TEXTS = {b"<![CDATA[": b"]]>", b"<!--": b"-->"}
 _MAY_NEST = frozenset((b"item", b"entry", b"newsItem", b"NewsItem"))
 _MARK = re.compile(
@@ -29,30 +26,29 @@ _MARK = re.compile(
 )
 _LONGEST_TAG = 2**16
 _GAP = re.compile(rb"(?:\s|\xef\xbb\xbf)*+")
-_HEAD = 1000  # bytes of a document that a bad item shows
 
 
-def xml_rows(source: Source) -> Iterator[Row]:
+def xml_rows(input: Input) -> Iterator[Row]:
     """The entries of XML documents. A document that cannot be read is one bad item, and JSON between them is a row."""
-    for document in _documents(source.name, source.chunks):
-        if document.lstrip(_LEAD).startswith(b"{"):
+    for document in _documents(input.name, input.chunks):
+        if document.lstrip(LEAD).startswith(b"{"):
             yield Row(document)
             continue
         try:
-            values = [msgspec.json.encode(entry) for entry in entries(document, note=source.note)]
+            values = [msgspec.json.encode(entry) for entry in entries(document, note=input.note)]
         except BadItem as bad:
             if bad.detail == OPML:
-                raise InputError(f"{source.name}: {bad.detail}") from None
-            yield Row(document[:_HEAD], None, bad)
+                raise InputError(f"{input.name}: {bad.detail}") from None
+            yield Row(document[:KEPT], None, bad)
         else:
-            yield from (limited(value, source.most) for value in values)
+            yield from map(input.row, values)
 
 
 def _documents(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Split an input before the root element of each document but the first, and before a line of JSON. O(bytes).
 
-    A document is in the encoding that it declares, so that it is split before it can be decoded and parsed. What stands
-    before a root, such as a warning of PHP, and behind it, such as a comment, goes with a document.
+    Each document declares its own encoding, so the bytes are split before they are decoded and parsed. Text before a
+    root, such as a warning of PHP, and behind it, such as a comment, stays with a document.
     """
     data, splitter = bytearray(), _Splitter()
     for chunk in chain(chunks, [b""]):
@@ -63,21 +59,21 @@ def _documents(name: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
             splitter = _Splitter()
         if len(data) > MOST:
             raise InputError(f"{name} holds a document of more than {MOST:,} bytes; split it")
-    if data.strip(_LEAD):
+    if data.strip(LEAD):
         yield bytes(data)
 
 
 class _Splitter:
-    """Finds the end of the document that begins an input. It knows what is text, and the roots of all formats."""
+    """Finds the end of the first document of an input. It knows the roots of all formats, and skips text."""
 
     def __init__(self) -> None:
-        self._at, self._until = 0, b""  # where to go on, and what ends the text there
+        self._at, self._until = 0, b""  # where the search continues, and what ends the text there
         self._root, self._depth = b"", 0
-        self._gap = 0  # from where there was only white space, and JSON may begin; -1 where none may
-        self._declared = -1  # where the last XML declaration begins, if no known element came since
+        self._gap = 0  # begin of the white space behind which a line of JSON may begin; -1: nowhere
+        self._declared = -1  # begin of the last XML declaration, if no known element followed it
 
     def next_cut(self, data: bytearray, *, is_end: bool) -> int:
-        """The bytes of the document, if it ends in the data; 0: more are needed. O(new bytes)."""
+        """The length of the document if it ends in the data; 0 if it does not. O(new bytes)."""
         while True:
             if self._gap >= 0 and (found := _GAP.match(data, self._gap)):
                 self._gap = found.end()
@@ -114,7 +110,7 @@ class _Splitter:
         return end + 1 if end >= 0 else len(data) if is_end else 0
 
     def _element(self, mark: re.Match[bytes]) -> int:
-        """Count a known element; return where the document ends that it does not belong to, or else 0."""
+        """Count a known element. If it begins another document, return where the present one ends, else 0."""
         is_end, name, declared, self._declared = bool(mark[1]), bytes(mark[2]), self._declared, -1
         if is_end:
             self._depth -= name == self._root and self._depth > 0

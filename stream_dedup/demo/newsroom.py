@@ -1,10 +1,10 @@
-"""Make up a news feed that behaves like a syndicated one: the made-up feed of `make run`, `feed` and the tests.
+"""Make up a news feed that behaves like a syndicated one, for `make run`, `stream-dedup feed` and the tests.
 
-`sample_feed` makes items, as dicts with id, title, text, source, url, published and `kind`, in the order of their
-publication. `sample_records` makes Kafka records of them, a few of them broken, and `endless_records` does so without
-end. The same seed gives the same feed, and a longer feed begins with the shorter one.
+`sample_feed` makes items: dicts with id, title, text, source, url, published and `kind`, in the order of publication.
+`sample_records` makes Kafka records of them, a few of which are broken; `endless_records` does so without end. The same
+seed gives the same feed, and a longer feed begins with the shorter one.
 
-`kind` is what the author meant, and `MEANT` the verdicts that agree; the worker does not see it:
+`kind` is what the author meant, which the worker does not see; `MEANT` has the verdicts that agree with it:
 
     fresh      a new story                    unique
     report     another newsroom's own words   unique
@@ -15,9 +15,9 @@ end. The same seed gives the same feed, and a longer feed begins with the shorte
     update     same id, more facts or a       update
                corrected name
 
-Nothing is in it whose right verdict people would argue about: no copies of a corrected story, no second event of a kind
-in one town, no notices under one headline. Nor are cookie notices in whole sentences, which the rule takes for news
-until three originals of a site have had one: tests/demo/test_demo.py measures how many such copies pass.
+The feed omits items whose right verdict is debatable: copies of a corrected story, a second event of a kind in one
+town, notices under one headline. It also omits cookie notices in whole sentences, which the rule takes for news until
+three originals of a site have had one; tests/demo/test_demo.py measures how many such copies pass.
 """
 
 import heapq
@@ -35,12 +35,12 @@ from typing import Any, TypeVar
 
 from stream_dedup.dedup.verdict import Kind
 
-Feed = dict[str, Any]
+NewsItem = dict[str, Any]
 T = TypeVar("T")
 
-START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)  # fixed, so that two runs can be compared
-# The distribution follows the labelled news corpora: most stories have no or few copies, a few have many; copies appear
-# within 13 hours, half of them within the first.
+START = datetime(2026, 3, 2, 6, 0, tzinfo=UTC)  # fixed, so that two runs are comparable
+# The distribution follows the labelled news corpora: most stories have no or few copies, a few have many. Copies appear
+# within 13 hours, half of them within the first hour.
 MINUTES_BETWEEN_ARRIVALS = 12.0
 MINUTES_TO_A_COPY = 90.0
 LATEST_COPY = timedelta(hours=13)
@@ -60,12 +60,12 @@ MEANT = {
     "update": {Kind.UPDATE},
     "broken": {Kind.BAD, Kind.TOMBSTONE},
 }
-"""The verdicts that do what the author of an item of a kind meant."""
+"""The verdicts that agree with what an author meant."""
 _ROUND_ITEMS = 400
 _ROUND_LENGTH = timedelta(days=2)  # between the first and the last of them, at most
 
 
-def sample_feed(count: int = 400, seed: int = 7, first_id: int = 1, start: datetime = START) -> Iterator[Feed]:
+def sample_feed(count: int = 400, seed: int = 7, first_id: int = 1, start: datetime = START) -> Iterator[NewsItem]:
     """Make the first `count` items of the feed; ids are numbered from `first_id`, the first date is `start`.
 
     >>> [item["kind"] for item in sample_feed(3)] == [item["kind"] for item in sample_feed(30)][:3]
@@ -82,7 +82,7 @@ def sample_records(
 
 
 def endless_records(seed: int = 7) -> Iterator[tuple[bytes | None, bytes]]:
-    """Make Kafka records without end, of the last two days, as their timestamps are: else they look like a backfill.
+    """Make Kafka records without end, dated in the last two days; older dates would look like a backfill.
 
     The first 400 have the texts of `sample_records(400, seed)`.
     """
@@ -103,19 +103,19 @@ def meant(value: bytes) -> str:
         return "broken"
 
 
-def _records(feed: Iterator[Feed]) -> Iterator[tuple[bytes | None, bytes]]:
+def _records(feed: Iterator[NewsItem]) -> Iterator[tuple[bytes | None, bytes]]:
     broken = 0
     for number, item in enumerate(feed):
         value = json.dumps(item, ensure_ascii=False).encode()
         # Some producers send no key; then only the value has the id.
         key = None if number % 11 == 5 else str(item["id"]).encode()
-        # Of a story that is broken the first copy would be the original.
+        # A fresh story is never broken, because its first copy would become the original.
         if number >= 40 * broken + 17 and item["kind"] in {"template", "copy", "cut", "boilerplate"}:
             value, broken = _broken(item, value, broken), broken + 1
         yield key, value
 
 
-def _broken(item: Feed, value: bytes, number: int) -> bytes:
+def _broken(item: NewsItem, value: bytes, number: int) -> bytes:
     without_text = {k: v for k, v in item.items() if k not in {"title", "text"}} | {"kind": "broken"}
     ways = (
         value[: len(value) // 2],  # cut off in transmission
@@ -131,13 +131,13 @@ def _broken(item: Feed, value: bytes, number: int) -> bytes:
 CHOICE = re.compile(r"\{([^{}]*)\}")
 VALUE = re.compile(r"<([^<>]+)>")
 RANGE = re.compile(r"(\d+)-(\d+)")
-# Sections that are no topics: values and sentences for every topic, and the boilerplate of pages.
+# Sections that are not topics: values and sentences for every topic, and the boilerplate of pages.
 COMMON = ("values", "any", "page")
 
 
 @dataclass
 class Event:
-    """An event that articles report. `used`: patterns of the articles so far."""
+    """An event that articles report. `used`: the patterns that its articles have used."""
 
     topic: str
     values: dict[str, str]
@@ -201,7 +201,7 @@ class Bank:
         return self.word(event, event.topic, what)
 
     def news(self, event: Event) -> str:
-        """Word news that no article has yet; "" if there is none left."""
+        """Word news that no article has yet; "" if none is left."""
         return self.own(event, "new") if {*self._lines[event.topic, "new"]} - event.used else ""
 
     def page(self, what: str, values: dict[str, str]) -> str:
@@ -255,12 +255,12 @@ def _lines(name: str) -> Iterator[tuple[str, str, str]]:
 class _Story:
     """A story that sites copy. `title` and `sentences` are its current version.
 
-    It has at most one other headline and one report: the patterns of an event suffice for no more.
+    It has at most one other headline and one report, because an event has no more patterns.
     """
 
     bank: Bank
     event: Event
-    item: Feed
+    item: NewsItem
     title: str
     sentences: list[str]
     sites: list[tuple[str, str]]  # that have not printed it yet
@@ -270,7 +270,7 @@ class _Story:
 
 
 class _Newsroom:
-    """Generates arrivals one after the other, each with its later copies."""
+    """Generates one arrival after the other, each with its later copies."""
 
     def __init__(self, seed: int, first_id: int) -> None:
         self._rng = random.Random(seed)
@@ -280,9 +280,9 @@ class _Newsroom:
         self._order = count_from(1)  # of items of the same second
         self._headlines: dict[str, list[str]] = {language: [] for language in LANGUAGES}
 
-    def feed(self, now: datetime) -> Iterator[Feed]:
+    def feed(self, now: datetime) -> Iterator[NewsItem]:
         """Yield items in order of time, without end: items due before the next arrival come first."""
-        due: list[tuple[datetime, int, Feed]] = []
+        due: list[tuple[datetime, int, NewsItem]] = []
         while True:
             items = self._bulletin(now) if self._rng.random() < TEMPLATES else self._story(now)
             for when, item in items:
@@ -292,13 +292,13 @@ class _Newsroom:
             while due and due[0][0] < now:
                 yield heapq.heappop(due)[2]
 
-    def _bulletin(self, now: datetime) -> Iterator[tuple[datetime, Feed]]:
+    def _bulletin(self, now: datetime) -> Iterator[tuple[datetime, NewsItem]]:
         event = self._bulletins.event()
         (site,) = self._bulletins.sites(event.topic)
         text, title = (self._bulletins.own(event, what) for what in ("text", "headline"))
         yield now, self._item("template", site, title, text)
 
-    def _story(self, now: datetime) -> Iterator[tuple[datetime, Feed]]:
+    def _story(self, now: datetime) -> Iterator[tuple[datetime, NewsItem]]:
         bank = self._banks[self._choose(LANGUAGES)]
         event = bank.event()
         sites = self._rng.sample(bank.sites(), len(bank.sites()))
@@ -315,7 +315,7 @@ class _Newsroom:
                 yield now + delay, follower
         self._headlines[bank.language] = [*self._headlines[bank.language][-8:], title]
 
-    def _follower(self, story: _Story) -> Feed | None:
+    def _follower(self, story: _Story) -> NewsItem | None:
         """Make the next item of a story; None if every site has printed it, or it was corrected."""
         if story.corrected:
             return None
@@ -344,7 +344,7 @@ class _Newsroom:
             text = self._edges(story, site)
         return self._item(kind, site, title, text)
 
-    def _update(self, story: _Story) -> Feed | None:
+    def _update(self, story: _Story) -> NewsItem | None:
         """Make a new version of the article by its own site, under its own id, with news or with a corrected name."""
         site = (story.item["source"], "")
         wrong_name = story.event.values["person"].split(" ")[0]
@@ -404,7 +404,7 @@ class _Newsroom:
     def _paragraphs(self, bank: Bank, sentences: list[str]) -> str:
         return "\n".join(bank.space.join(sentences[i : i + 2]) for i in range(0, len(sentences), 2))
 
-    def _item(self, kind: str, site: tuple[str, str], title: str, text: str) -> Feed:
+    def _item(self, kind: str, site: tuple[str, str], title: str, text: str) -> NewsItem:
         number, host = next(self._ids), site[0]
         return {
             "id": f"{host.split('.')[0]}-{number:06d}",

@@ -1,14 +1,14 @@
 """The state directory of `filter --state`: what was done, what the index remembers, and how a killed run continues.
 
-In: a directory, and the run that the user asks for (`Begin`). Out: the point where it continues (`Commit`), with the
-Deduplicator restored as it was there; then the directory takes the commit record and changelog block of each batch. It
-holds two files, `journal` (changelog/journal.py) and `lock`.
+`FilterState` opens the directory, which holds two files, `journal` (changelog/files.py) and `lock`, and restores the
+Deduplicator. For the run that the user asks for (`Begin`) it says where it continues (`ResumePoint`). Then it appends
+the commit record and the changelog block of each batch.
 
 A journal is a sequence of runs: a Begin, any number of Commits, a Finish. A run without a Finish was killed; only the
-same arguments resume it, because its outputs are half written. Before its first Commit another run may take its place,
-if it left nothing in files that the other one does not cut: what it wrote is not remembered. A finished run that is
-asked for again on unchanged files is not repeated: all its items would be duplicates of themselves. Standard input and
-pipes cannot be recognised, so there a finished run is always followed by a new one.
+same arguments resume it, because its outputs are half written. Before its first Commit nothing of it is remembered, so
+another run may take its place, unless it left something in files that the other run does not cut. A finished run that
+is asked for again on unchanged files is not repeated: all its items would be duplicates of themselves. Standard input
+and pipes cannot be recognised, so there a new run always follows a finished one.
 """
 
 import os
@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 import xxhash
 
-from stream_dedup.batch.lines import STDIN
+from stream_dedup.batch.inputs import STDIN
 from stream_dedup.changelog import block
 from stream_dedup.changelog.journal import Entry, Journal, open_locked, sync_directory
 from stream_dedup.dedup.batch import Delta
@@ -29,8 +29,8 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import Settings
 
-# The last resort in messages about a state that does not fit the run.
-_START_OVER = "start over with another state directory (which remembers nothing)"
+START_OVER = "start over with another state directory (which remembers nothing)"
+"""The last resort in messages about a state that does not fit the run."""
 # The settings tables that a verdict depends on.
 _DECIDING_SETTINGS = {"item", "window", "fingerprint", "decision", "policy", "sources", "index"}
 # Rewriting the journal costs as much as reading it. If half of it goes each time, no byte is rewritten more than once.
@@ -42,10 +42,10 @@ _OTHER_SCHEME_CURE = (
 )
 
 
-class Source(msgspec.Struct, frozen=True):
-    """An input as it is when a run begins. A later run recognises a file by path, size and time of change.
+class RecordedInput(msgspec.Struct, frozen=True):
+    """An input at the begin of a run. A later run recognises a file by path, size and time of change.
 
-    `size` -1: standard input or a pipe, so no later run can recognise it.
+    `size` -1: standard input or a pipe, which no later run can recognise.
     """
 
     name: str  # as the user gave it; the rows of the duplicates show it
@@ -54,7 +54,7 @@ class Source(msgspec.Struct, frozen=True):
     modified: int = -1  # ns
 
     @classmethod
-    def of(cls, name: str) -> "Source":
+    def of(cls, name: str) -> "RecordedInput":
         """The input as it is now."""
         if name == STDIN:
             return cls(STDIN, STDIN)
@@ -64,7 +64,7 @@ class Source(msgspec.Struct, frozen=True):
             return cls(as_text(name), path)
         return cls(as_text(name), path, status.st_size, status.st_mtime_ns)
 
-    def is_unchanged(self, now: "Source") -> bool:
+    def is_unchanged(self, now: "RecordedInput") -> bool:
         """Whether `now` describes the same file with the same content."""
         return self.size >= 0 and (self.path, self.size, self.modified) == (now.path, now.size, now.modified)
 
@@ -76,29 +76,35 @@ def as_text(path: str) -> str:
 
 def settings_digest(settings: Settings) -> str:
     """A digest that is equal for settings that give the same verdicts."""
-    exclude = {"fingerprint": {"salt", "salt_file"}}  # a state of another salt has another scheme, and is refused
-    decide = (
-        _DECIDING_SETTINGS if settings.sources.rules else _DECIDING_SETTINGS - {"sources"}
-    )  # as before there were any
-    fields = settings.model_dump_json(include=decide, exclude=exclude)
+    exclude = {"fingerprint": {"salt", "salt_file"}}  # another salt is another scheme, which is refused
+    # Without rules for sources the digest is that of versions that had none.
+    include = _DECIDING_SETTINGS - (set() if settings.sources.rules else {"sources"})
+    fields = settings.model_dump_json(include=include, exclude=exclude)
     return xxhash.xxh3_128_hexdigest(fields.encode())
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
     """A run: its arguments, and whatever else its outputs depend on."""
 
-    sources: list[Source]
+    sources: list[RecordedInput]
     output: str
     duplicates: str  # "": not asked for
     settings: str  # digest of the settings that decide
     now: int  # ms; the clock is read once, and a resumed run keeps its first reading
     form: str = ""  # file format of the inputs if the user named it
-    first: int = 0  # number of its first input; all inputs of a state are numbered through
+    first: int = 0  # number of its first input; the numbers of inputs go on through all runs of a state
     verdicts: str = ""  # "": not asked for
+
+    @classmethod
+    def of(cls, inputs: Sequence[str], outputs: Sequence[str], settings: Settings, now: int, form: str) -> "Begin":
+        """A run on these inputs. `outputs`: as the property."""
+        output, duplicates, verdicts = outputs
+        sources, digest = list(map(RecordedInput.of, inputs)), settings_digest(settings)
+        return cls(sources, output, duplicates, digest, now, form, verdicts=verdicts)
 
     @property
     def outputs(self) -> tuple[str, str, str]:
-        """The paths of its outputs, in the order of `Commit.lengths`."""
+        """The paths of its outputs, in the order of `Commit.lengths`; "" for one that is not asked for."""
         return self.output, self.duplicates, self.verdicts
 
 
@@ -131,7 +137,7 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
 
 
 class ResumePoint(NamedTuple):
-    """The run to do, the commit behind which it continues, and whether nothing of it is left."""
+    """The run to do, the commit behind which it continues, and whether all of it is done."""
 
     run: Begin
     commit: Commit = Commit()
@@ -139,19 +145,19 @@ class ResumePoint(NamedTuple):
 
 
 class _JournalSpan(NamedTuple):
-    """Where an entry is in the journal, and how long its block matters."""
+    """Where an entry is in the journal, and how long its block is needed."""
 
     start: int  # bytes
     end: int
     newest: float = -np.inf  # latest event time that the entry adds, ms
-    elapsed: int = 0  # of the watermark, after the entry
+    elapsed: int = 0  # `Deduplicator.elapsed` after the entry
 
 
 class FilterState:
-    """One state directory, locked; its journal is restored into `dedup`. Close it.
+    """One state directory, locked. Its journal is restored into `dedup`. Close it.
 
-    Raises InputError where another process holds it, CorruptBlock, SchemeMismatch. `names` maps the number of each
-    input of all runs to its name.
+    Raises InputError if another process holds it, CorruptBlock, SchemeMismatch. `names` maps the number of each input
+    of all runs to its name.
     """
 
     def __init__(self, directory: Path, dedup: Deduplicator) -> None:
@@ -179,16 +185,16 @@ class FilterState:
     # -- what the journal says ---------------------------------------------------------------------------
 
     def resume_point(self, wanted: Begin) -> ResumePoint:
-        """Where the wanted run continues. Raises InputError where an unfinished run has to be finished first."""
+        """Where the wanted run continues. Raises InputError if an unfinished run must be finished first."""
         run = self._run
         if run is None:
             return ResumePoint(wanted)
         is_same = _arguments(run) == _arguments(wanted)
-        if self._is_finished and not (is_same and all(map(Source.is_unchanged, run.sources, wanted.sources))):
+        if self._is_finished and not (is_same and all(map(RecordedInput.is_unchanged, run.sources, wanted.sources))):
             return ResumePoint(msgspec.structs.replace(wanted, first=run.first + len(run.sources)))
         kept = [path for path in self._outputs if path not in wanted.outputs]
         if not self._is_finished and self._commit == Commit() and not any(map(_size, kept)):
-            # As if it had never begun: nothing of it is remembered, and nothing of it is left but what this run cuts.
+            # As if it had never begun: nothing of it is remembered, and the wanted run cuts what it wrote.
             return ResumePoint(msgspec.structs.replace(wanted, first=run.first))
         if not is_same:
             raise InputError(
@@ -199,13 +205,13 @@ class FilterState:
         if run.settings != wanted.settings:
             raise InputError(
                 f"{self._directory} holds this very run under other settings; bring the former settings back, or "
-                f"{_START_OVER}"
+                f"{START_OVER}"
             )
         for before, now in list(zip(run.sources, wanted.sources, strict=True))[: self._commit.input]:
             if before.size >= 0 and not before.is_unchanged(now):
                 raise InputError(
                     f"{before.name} changed since the run that was killed read it; bring the former file back, or "
-                    f"{_START_OVER}"
+                    f"{START_OVER}"
                 )
         return ResumePoint(run, self._commit, self._is_finished)
 
@@ -263,11 +269,11 @@ class FilterState:
         self._journal.append(msgspec.json.encode(Finish()))
 
     def _drop_expired(self) -> None:
-        """Between two runs, drop the beginning of the journal as far as nothing in it matters any more.
+        """Between two runs, drop the entries at the beginning of the journal that are no longer needed.
 
-        Only a beginning can go: a block may forget what an earlier one added, so it stays as long as that one does. The
-        last block always stays, for its clock and watermark; so does the Begin of the run in which the cut falls, for
-        the names of its inputs.
+        A block may forget what an earlier one added, so it stays as long as that one does. The last block always
+        stays, for its clock and watermark. So does the Begin of the run in which the cut falls, for the names of its
+        inputs.
         """
         if not self._commits:
             return

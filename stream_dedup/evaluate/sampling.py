@@ -1,6 +1,7 @@
 """A sample of decisions for a person to label: drawn once, stored in a directory, labelled at any time, resumable.
 
-In: settings, and the topics of a worker or the files of `filter`. Out: `Sample`, a directory with
+Decisions come from the topics of a worker (`from_kafka`) or the files of `filter` (`from_files`). A `Sample` is a
+directory with
 
 - `pairs.jsonl`: each pair with its two items as they were compared, the decision, and its weight;
 - `labels.jsonl`: the labels, appended one by one; `evaluate --labels` reads them;
@@ -8,13 +9,13 @@ In: settings, and the topics of a worker or the files of `filter`. Out: `Sample`
 - `drawn.json`: the options with which the pairs were drawn.
 
 The pairs contain the original decisions, so precision and missed need no second run. From Kafka only items that were
-held back can be drawn, since records in the output carry no evidence. From files the items are judged again, so those
-let through beside a candidate are drawn too.
+held back can be drawn, because records in the output carry no evidence. From files the items are judged again, so
+items that were let through beside a candidate are drawn too.
 
 The sample is stratified: a stratum combines the deciding stage with the distance from its threshold. Decisions near a
 threshold err most, so they are drawn more often and weigh less. The weighted sum over the sample is an unbiased
-estimate of the sum over all decisions (Horvitz and Thompson 1952), whatever the allocation. One pass; memory for
-`count` decisions a stratum (reservoir sampling: Vitter 1985, algorithm R).
+estimate of the sum over all decisions (Horvitz and Thompson 1952), whatever the allocation. Drawing takes one pass, and
+memory for `count` decisions a stratum (reservoir sampling: Vitter 1985, algorithm R).
 """
 
 import os
@@ -51,14 +52,14 @@ Place = tuple[int, int]  # partition and offset, or input and line
 Report = Callable[[int], None]  # called with the number of decisions seen so far
 
 SAME, DIFFERENT = "copy", "different"
-_NO_LIMIT = 2**62  # ms: no date counts as in the future, since the sampled run has accepted it
+_NO_LIMIT = 2**62  # ms: no date is in the future, because the sampled run has accepted it
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-# Distances from the threshold. The first is about the error of the estimates: .04 of a Jaccard with 128 bins.
+# Distances that are "at" and "near" the threshold. The first is about the error of an estimate: .04 with 128 bins.
 _AT, _NEAR = 0.05, 0.15
 # Oversampling by distance from the threshold.
 _FACTOR = {"at": 4.0, "near": 2.0, "clear": 1.0}
-# Items let through are drawn half as often: a wrong one is read twice, while one held back by mistake is lost.
+# Items let through are drawn half as often: one let through by mistake is read twice, one held back by mistake is lost.
 _LET_THROUGH = 0.5
 # At least two of each stratum: one alone says nothing about its variance.
 _LEAST = 2
@@ -75,7 +76,7 @@ class Drawn(Generic[T]):
 
 
 class Strata(Generic[T]):
-    """Collects decisions one by one, then draws. The same decisions in the same order and `seed` give the same sample.
+    """Collects decisions one by one, then draws. The same decisions, order and `seed` give the same sample.
 
     >>> strata = Strata[str](10, 1, Settings())
     >>> for n in range(50):
@@ -117,19 +118,20 @@ class Strata(Generic[T]):
 
 
 def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
-    """Return how many to draw from each stratum: in proportion to the root of its size and its oversampling factor, at
-    least two of each if `count` allows.
+    """Return how many decisions to draw from each stratum, at least two if `count` allows.
+
+    The numbers are in proportion to the root of the stratum's size, times its oversampling factor.
 
     >>> allocate({"body, at": 100, "body, clear": 100, "exact, clear": 1}, 22)
     {'body, at': 17, 'body, clear': 4, 'exact, clear': 1}
     """
-    wanted = {name: _factor(name) * sqrt(size) for name, size in sizes.items()}
-    given = dict.fromkeys(sizes, 0)
+    shares = {name: _factor(name) * sqrt(size) for name, size in sizes.items()}
+    numbers = dict.fromkeys(sizes, 0)
     for _ in range(min(count, sum(sizes.values()))):
-        unfilled = [name for name in sizes if given[name] < sizes[name]]
-        # One for each stratum, then a second one; then to the one that is furthest below its share.
-        given[min(unfilled, key=lambda name: (min(given[name], _LEAST), -wanted[name] / (given[name] + 1)))] += 1
-    return given
+        unfilled = [name for name in sizes if numbers[name] < sizes[name]]
+        # Each stratum gets one, then a second one. Each further one goes to the stratum furthest below its share.
+        numbers[min(unfilled, key=lambda name: (min(numbers[name], _LEAST), -shares[name] / (numbers[name] + 1)))] += 1
+    return numbers
 
 
 def _factor(name: str) -> float:
@@ -153,7 +155,7 @@ def stratum_of(decision: Mapping[str, Any], settings: Settings) -> str:
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A pair to label: its items as they were compared. `forward`: whether the later one was let through."""
+    """A pair to label, its items as they were compared. `forward`: whether the later one was let through."""
 
     earlier: Item
     later: Item
@@ -164,7 +166,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class _Original(msgspec.Struct):
-    """What is read of `original` in a decision: from Kafka it has a partition, from files the name of a file."""
+    """The part of a decision's `original` that is read. From Kafka it has a partition, from files a file's name."""
 
     offset: int
     partition: int = -1
@@ -172,7 +174,7 @@ class _Original(msgspec.Struct):
 
 
 class _Decision(msgspec.Struct):
-    """What is read of a decision, in a header or in a row of a duplicates file. All of it goes into the sample."""
+    """The part of a decision that is read, in a header or a row of a duplicates file. The sample stores all of it."""
 
     verdict: Kind
     stage: Stage
@@ -184,7 +186,7 @@ class _Decision(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The drawn pairs. `corpus`: the records of their items in order. `lost`: decisions whose original is gone."""
+    """The drawn pairs. `corpus`: the records of their items, in order. `lost`: decisions whose original is gone."""
 
     pairs: list[Pair]
     corpus: list[bytes]
@@ -238,8 +240,9 @@ def _checked(value: bytes) -> dict[str, Any]:
 
 
 def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
-    """Return the record as a line that contains id and time, which came from key and timestamp, as fields; and the
-    source, if only its envelope has one.
+    """Return the record as a line with its id and time as fields, even if these came from key and timestamp.
+
+    A source that only the envelope has becomes a field, too.
     """
     if settings.item.format == "text":
         return msgspec.json.encode({"id": item.id, "text": item.text, "published": _iso(item.time)})
@@ -264,7 +267,7 @@ def _iso(milliseconds: int) -> str:
 def from_files(
     inputs: list[Path], duplicates: Path, settings: Settings, count: int, seed: int, report: Report = lambda seen: None
 ) -> Found:
-    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs, in its order."""
+    """Draw items held back from a duplicates file of `filter`, and items let through from its inputs, in order."""
     names = [str(path) for path in inputs]
     numbers = {str(Path(name).resolve()): number for number, name in enumerate(names)}
     strata, lost = Strata[tuple[Place, Place, bool]](count, seed, settings), 0
@@ -345,7 +348,7 @@ class Sample:
     def write(
         directory: Path, pairs: Sequence[Pair], corpus: Sequence[bytes], drawn: Mapping[str, Any] | None = None
     ) -> None:
-        """Write a new sample, drawn with these options (plain values).
+        """Write a new sample. `drawn`: the options with which it was drawn, as plain values.
 
         The pairs are written last and atomically: without them there is no sample.
         """
@@ -369,11 +372,11 @@ class Sample:
             ) from None
 
     def open_pairs(self) -> list[Pair]:
-        """Return the pairs without a label, in the order of the sample, which is that of the labels."""
+        """Return the pairs without a label, in the order of the sample. Labels have the same order."""
         return self.pairs[len(self.labels) :]
 
     def add(self, pair: Pair, same: bool, new: bool, unsure: bool) -> None:
-        """Append a label; it is on the disk when this returns."""
+        """Append a label, and return when it is on the disk."""
         words = SAME if same else DIFFERENT, NEW if new else NOTHING_NEW
         label = Label(pair.earlier.id, pair.later.id, words[0], pair.weight, unsure, words[1])
         known = {name: value for name, value in msgspec.structs.asdict(label).items() if value is not None}
@@ -389,8 +392,8 @@ class Sample:
     def judged(self) -> list[Judged]:
         """Return the labelled pairs with their decisions.
 
-        Precision and missed are estimates for all decisions of the sampled run. Recall and repeated cover only what the
-        sample can contain: of the same articles those held back, or let through with evidence.
+        Precision and missed are estimates for all decisions of the sampled run. Recall and repeated are not: the sample
+        contains only articles that were held back, or let through with evidence.
         """
         found = []
         for pair, label in zip(self.pairs, self.labels, strict=False):
@@ -415,7 +418,7 @@ def _read_pairs(path: Path) -> list[Pair]:
 
 
 def _remove_partial_line(path: Path) -> None:
-    """Remove a last line without a newline, which a killed process may have left."""
+    """Remove an incomplete last line, which a killed process may have left."""
     if path.exists():
         whole, newline, _ = path.read_bytes().rpartition(b"\n")
         if path.stat().st_size != len(whole) + len(newline):

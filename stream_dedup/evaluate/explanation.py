@@ -1,7 +1,7 @@
-"""Explain the decision on a pair of items: the numbers behind it, and what makes the second item new or not.
+"""Explain the decision on a pair of items: the numbers behind it, and what is new in the second item.
 
-In: two items and the settings. Out: `Explanation`. The decision itself comes from fingerprint, similarity, rule and
-Deduplicator; this module adds exact similarities beside the estimates, and compares the texts passage by passage.
+Fingerprint, similarity, rule and Deduplicator make the decision. This module adds exact similarities beside the
+estimates, and compares the texts passage by passage.
 """
 
 from contextlib import closing
@@ -16,15 +16,7 @@ from stream_dedup.dedup.boilerplate import Boilerplate
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import Comparison, compare_texts
-from stream_dedup.dedup.rule import (
-    KINSHIP,
-    MEANINGS,
-    SAME_ARTICLE,
-    contributions,
-    judge_pairs,
-    probability,
-    thresholds,
-)
+from stream_dedup.dedup.rule import KINSHIP, MEANINGS, SAME_ARTICLE, contributions, judge_pairs, probability, thresholds
 from stream_dedup.dedup.similarity import compare
 from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Verdict
@@ -59,7 +51,7 @@ class KeysOfKind:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A feature of a model, and what it adds to the log-odds: a positive number speaks for yes."""
+    """A feature of a model, and what it adds to the log-odds. A positive number speaks for yes."""
 
     name: str
     meaning: str
@@ -68,9 +60,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model says of the pair: a probability, and the one from which the answer is yes.
+    """A model's answer: a probability, and the threshold from which it means yes.
 
-    features: those that contribute most first.
+    features: the largest contributions first.
     """
 
     probability: float
@@ -80,9 +72,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What the second item's article has, and what the first item lacks of it, by its stored filter of words.
+    """Counts of the second item's article, and of what is new in it by the first item's stored filter of words.
 
-    sentences: words in sentences that are new for the most part; numbers: figures of the prose.
+    sentences: words in mostly new sentences. numbers: figures in the prose.
     """
 
     words: int
@@ -96,9 +88,9 @@ class Added:
 class Explanation:
     """The numbers behind the verdict on the second item, given the first.
 
-    grounded: share of a headline's words in its own text, of the better one; None without a headline. novelty: is
-    anything new? kinship: is it the same article? Both, and `added`, are None where plain similarity decides: without
-    words (SimHash, given), or with `decision.rule = "jaccard"`. rules: of the sources, "" for none.
+    grounded: the share of a headline's words that its own text has, the higher of both items; None without a headline.
+    novelty: is anything new? kinship: is it the same article? Both, and `added`, are None if plain similarity decides:
+    without words (SimHash, given), or with `decision.rule = "jaccard"`. rules: those for the two sources, or "".
     """
 
     views: list[View]
@@ -135,12 +127,12 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
     scheme = Scheme(settings.fingerprint)
     make = Fingerprinter(scheme)
     prints = make([first, second])
-    index = np.array([0])
+    row = np.array([0])
     # No item came before the first, so no passage recurs yet.
     nothing_recurs = Boilerplate(), np.zeros(2, np.int64)
     marks = corrections([first, second])
-    similar = compare(prints, prints.signatures, index + 1, index, boilerplate=nothing_recurs, corrects=marks)
-    s = similar[0]
+    similar = compare(prints, prints.signatures, row + 1, row, boilerplate=nothing_recurs, corrects=marks)
+    measured = similar[0]
     exact = make.exact(first), make.exact(second)
     novelty = kinship = added = None
     if settings.decision.rule == "novelty" and prints.texts is not None:
@@ -149,25 +141,18 @@ def explain(first: Item, second: Item, settings: Settings) -> Explanation:
         same = float(probability(np.array(SAME_ARTICLE)))
         kinship = _answer(KINSHIP, contributions(similar, 0, of_kinship=True), judged.kinship[0], same)
         counts = ("words", "new_words", "new_sentences", "numbers", "new_numbers")
-        added = Added(*(round(float(s[name])) for name in counts))
+        added = Added(*(round(float(measured[name])) for name in counts))
     with closing(Deduplicator(settings)) as dedup:
         verdict = dedup.judge([first, second]).verdicts[1]
+    equal = bool(measured["same_source"]), bool(measured["same_text"]), bool(measured["same_id"])
     return Explanation(
-        [_view(name, exact, float(s[name])) for name in ("headline", "body")],
+        [_view(name, exact, float(measured[name])) for name in ("headline", "body")],
         _keys(scheme, prints.keys),
-        bool(s["same_source"]),
-        bool(s["same_text"]),
-        bool(s["same_id"]),
-        hours_apart=float(s["apart"]),
-        grounded=_known(float(s["grounded"])),
-        novelty=novelty,
-        kinship=kinship,
-        added=added,
-        verdict=verdict,
-        headline=compare_texts(first.title, second.title),
-        text=compare_texts(first.text, second.text),
-        rules=SourceRules(settings.sources).of([first, second]),
-    )
+        *equal,
+        hours_apart=float(measured["apart"]), grounded=_known(float(measured["grounded"])), novelty=novelty,
+        kinship=kinship, added=added, verdict=verdict, headline=compare_texts(first.title, second.title),
+        text=compare_texts(first.text, second.text), rules=SourceRules(settings.sources).of([first, second]),
+    )  # fmt: skip
 
 
 def _answer(meanings: dict[str, str], adds: dict[str, float], logit: np.float32, threshold: float) -> Answer:
@@ -176,7 +161,7 @@ def _answer(meanings: dict[str, str], adds: dict[str, float], logit: np.float32,
 
 
 def _keys(scheme: Scheme, keys: NDArray[np.uint32]) -> list[KeysOfKind]:
-    """The keys of both items, (2, columns), by kind; kinds that the settings leave out are absent."""
+    """Count the keys of both items, (2, columns), by kind; kinds that the settings leave out are absent."""
     nearness = nearness_of(scheme.dont_care_bits, scheme.table_of, scheme.settings.hamming)
     shared = nearness.matches(keys[1:], keys[:1])[0]
     return [

@@ -1,19 +1,19 @@
-"""Outputs of a command: files and streams, what is written on them, and the checks before a run.
+"""Write the outputs of a command, files and streams; and check inputs and outputs before a run.
 
 A file is written in one of two ways. With a journal it grows under its final name; after a kill it is cut to the length
 in the journal. Without one, nothing may show until all is done: the file grows under a temporary name and takes the
-final name at the end, in one step. The next run deletes what a killed run leaves. A stream
-(standard output, a pipe, a device) passes each write on at once, and cannot be cut. If the name ends in .gz or .zst,
-the output is packed; each `sync` ends a member or frame, so that a file can be cut there.
+final name at the end, in one step. The next run deletes what a killed run leaves. A stream (standard output, a pipe, a
+device) passes each write on at once, and cannot be cut. If the name ends in .gz or .zst, the output is packed; each
+`sync` ends a member or frame, so that a file can be cut there.
 
-Writers append to an output. *Lines* (`filter`): JSON Lines take the bytes of the lines unchanged, and each row of a
-table as its JSON object. A table takes only rows of one header or schema, unchanged: CSV and TSV the bytes of the rows,
-Parquet the rows. *Tables* (`pairs`): JSON Lines or Parquet with the same columns and values; an unknown value is null.
-The name of the output says which format it has.
+The name of an output says its format. `LineWriter` writes the lines of `filter`: to JSON Lines the bytes of each line,
+and each row of a table as its JSON object; to a table only rows of one header or schema, unchanged (CSV and TSV: their
+bytes). `TableWriter` writes the rows of `pairs`, to JSON Lines and to Parquet alike; an unknown value is null.
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, groupby
@@ -22,19 +22,15 @@ from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
 import msgspec
+import zstandard
 
-from stream_dedup.batch.lines import STDIN, Line
-from stream_dedup.batch.packing import packer, packing_of
-from stream_dedup.batch.tables import CsvRow, FileFormat, ParquetRow, format_of, pyarrow
+from stream_dedup.batch.inputs import GZIP_BITS, STDIN, CsvRow, Packing, ParquetRow, check_inputs, packing_of
+from stream_dedup.batch.lines import UNWRITABLE, FileFormat, Line, format_of
+from stream_dedup.batch.tables import pyarrow
 from stream_dedup.changelog.journal import new_file, open_locked, sync_directory
 from stream_dedup.errors import InputError, UsageError
 
 Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]
-
-ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
-"""The formats of rows that the program itself makes, such as pairs."""
-UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", ".xlsx", ".xls", ".ods")
-"""Suffixes of formats that cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +43,16 @@ class Target:
 
     def __str__(self) -> str:
         return "standard output" if self.is_stdout else str(self.path)
+
+
+def packer(packing: Packing) -> Any:
+    """A packer of one member or frame: call `compress` any number of times, then `flush` once.
+
+    It has the default level of the tools. Equal input gives equal bytes.
+    """
+    if packing is Packing.GZIP:
+        return zlib.compressobj(6, wbits=GZIP_BITS)
+    return zstandard.ZstdCompressor(level=3, write_checksum=True).compressobj()
 
 
 def target(path: Path) -> Target:
@@ -64,7 +70,7 @@ def target(path: Path) -> Target:
 
 @contextmanager
 def file_errors(to: Target | None = None) -> Iterator[None]:
-    """Raise InputError where a file cannot be read or written; BrokenPipeError passes."""
+    """Raise InputError if a file cannot be read or written; BrokenPipeError passes."""
     try:
         yield
     except BrokenPipeError:
@@ -74,16 +80,16 @@ def file_errors(to: Target | None = None) -> Iterator[None]:
 
 
 class Output:
-    """An output that is open; a file is locked while it is. `in_place`: it grows under its final name.
+    """An open output. An open file is locked. `in_place`: it grows under its final name.
 
-    Leaving it as a context manager with an error, before `publish`, discards a file under its temporary name. Raises
-    InputError where it cannot be written, BrokenPipeError if a stream has no reader any more.
+    If the context ends with an error before `publish`, a file under a temporary name is deleted. Raises InputError if
+    the output cannot be written, BrokenPipeError if a stream has no reader any more.
     """
 
     def __init__(self, to: Target, *, in_place: bool) -> None:
         self.path = to.path
         self.length = 0
-        """Its bytes, packed as they are, up to the last `sync`."""
+        """Its packed bytes up to the last `sync`."""
         self._to = to
         self._packing = packing_of(to.path)
         self._packer: Any = None
@@ -112,7 +118,7 @@ class Output:
         self.length = length
 
     def write(self, data: bytes) -> int:
-        """Append the bytes; returns their number. After the end of the context they are dropped."""
+        """Append the bytes, and return their number. After the end of the context they are dropped."""
         if self._packing and data:
             self._packer = self._packer or packer(self._packing)
         self._append(self._packer.compress(data) if self._packer else data)
@@ -130,13 +136,13 @@ class Output:
             os.fsync(self._file.fileno())
 
     def complete(self) -> None:
-        """End the output: a packed one gets an empty member, because the tools call one without bytes truncated."""
+        """End the output. An empty packed one gets an empty member: the tools call a file without bytes truncated."""
         if self._packing and not self._packer and not self.length:
             self._packer = packer(self._packing)
         self.sync()
 
     def publish(self) -> None:
-        """Give the complete file its final name, replacing what has that name."""
+        """Give the complete file its final name; a former file of that name is replaced."""
         self.complete()
         if not self._to.is_stream:
             self._grows_at = self._grows_at.replace(self.path)
@@ -161,7 +167,7 @@ class Output:
                 raise
 
     def _append(self, data: bytes) -> None:
-        if self._file.closed:  # pyarrow writes the end of a table when it is collected, after a failed run, too
+        if self._file.closed:  # after a failed run pyarrow writes the end of a table when it is collected
             return
         with file_errors(self._to), memoryview(data) as left:
             done = 0
@@ -171,26 +177,26 @@ class Output:
 
 
 class LineWriter:
-    """Writes lines. They are on the disk after the output's `sync`.
+    """Writes lines, which are on the disk after the output's `sync`.
 
-    As a table it begins with the header of the first input, which a resumed run finds there.
+    A table begins with the header of the first input; a resumed run finds it there.
     """
 
     def __init__(self, output: Output) -> None:
         self.output = output
         self._format = format_of(output.path)
-        self._header: Any = None  # what all rows must have in common: format and header, or the schema
+        self._header: Any = None  # what all rows have in common: the header, or the schema
         self._parquet: Any = None
 
     def start_input(self, first: Line) -> None:
-        """Write the header if none is there; `first`: a line of the next input, forwarded or not.
+        """Write the header if the output has none. `first`: a line of the next input, forwarded or not.
 
-        Raises InputError where this output cannot hold lines of that input beside those of the inputs before.
+        Raises InputError if the lines of that input do not fit into this output.
         """
         if self._format is FileFormat.JSONL:
             return
         row, header = first.source_row, None
-        if isinstance(row, CsvRow) and row.file_format is self._format:
+        if isinstance(row, CsvRow) and row.file_format == self._format:
             header = row.header.strip()
             if row.header and self._header is None and self.output.length == 0:
                 self.output.write(row.header + b"\n")
@@ -272,19 +278,19 @@ def checked_outputs(
     wanted: Mapping[str, tuple[str | Path | None, Sequence[FileFormat]]],
     state: Path | None = None,
 ) -> dict[str, Target]:
-    """The targets of the wanted outputs, of which some may be None. Nothing is written.
+    """Check inputs and outputs before a run, and return the targets of the outputs. Nothing is written.
 
-    Raises for inputs that cannot be read, for outputs that cannot be written, or with which a run would destroy
-    something. `wanted`: path and allowed formats by the names of their options; what has none, such as a report, is
-    written whole at the end, under any name. Files are compared by identity, so links do not matter. `state`: the
-    directory of a run whose outputs are cut after a kill. Raises InputError, UsageError, and ConfigError where an extra
-    is missing.
+    An input must be readable; an output must be writable, and must not destroy anything. `wanted`: path (None: not
+    wanted) and allowed formats by the names of their options; an output without formats, such as a report, is written
+    whole at the end, under any name. Files are compared by identity, so links do not matter. `state`: the directory of
+    a run whose outputs are cut after a kill. Raises InputError, UsageError, and ConfigError if an extra is missing.
     """
     check_inputs(inputs)
     outputs = {option: target(Path(path)) for option, (path, _) in wanted.items() if path is not None}
-    for (one, a), (other, b) in combinations(outputs.items(), 2):
-        if (a.is_stdout and b.is_stdout) or (not a.is_stream and (a.path == b.path or _is_same(a.path, b.path))):
-            raise UsageError(f"{one} and {other} are both {a}; write one of them elsewhere, or leave {other} out")
+    for (option, to), (other, other_to) in combinations(outputs.items(), 2):
+        is_same = to.path == other_to.path or _is_same(to.path, other_to.path)
+        if (to.is_stdout and other_to.is_stdout) or (not to.is_stream and is_same):
+            raise UsageError(f"{option} and {other} are both {to}; write one of them elsewhere, or leave {other} out")
     for option, to in outputs.items():
         allowed, file_format = wanted[option][1], format_of(to.path)
         if allowed and (file_format not in allowed or to.path.suffix.lower() in UNWRITABLE):
@@ -322,40 +328,6 @@ def check_free(outputs: Mapping[str, Target], own: Collection[str] = ()) -> None
     for option, to in outputs.items():
         if not to.is_stream and str(to.path) not in own and to.path.is_file() and to.path.stat().st_size:
             raise UsageError(f"{to.path} exists; name another file for {option}, or let --force replace it")
-
-
-def files_of(inputs: Iterable[str | Path]) -> list[str]:
-    """Replace each directory by the files in it and below, in the order of their paths; hidden ones are left out.
-
-    Raises InputError for a directory without files.
-    """
-    files = list[str]()
-    for name in map(str, inputs):
-        top = Path(name)
-        if name == STDIN or not top.is_dir():
-            files.append(name)
-            continue
-        below = [path for path in top.rglob("*") if not any(part[0] == "." for part in path.relative_to(top).parts)]
-        found = sorted(str(path) for path in below if path.is_file())
-        if not found:
-            raise InputError(f"{name} is a directory without files")
-        files += found
-    return files
-
-
-def check_inputs(inputs: Sequence[str], missing_hint: str = "") -> None:
-    """Raise InputError for an input that cannot be read. `missing_hint` is added for a missing one, {} is its name."""
-    if inputs.count(STDIN) > 1:
-        raise UsageError("standard input (-) can be read only once")
-    for name in inputs:
-        if name == STDIN:
-            continue
-        if not Path(name).exists():
-            raise InputError(f"there is no file {name}{missing_hint.format(name)}")
-        if Path(name).is_dir():
-            raise InputError(f"{name} is a directory; name a file in it")
-        if not os.access(name, os.R_OK):
-            raise InputError(f"cannot read {name}: permission denied")
 
 
 def _is_same(one: Path, other: Path) -> bool:
