@@ -1,7 +1,7 @@
 """`stream-dedup explain A B`: whether the later of two items has something new, and why.
 
 The command takes two items (JSON, files or ids), and prints the numbers behind the verdict and the items side by side,
-or JSON. evaluate/explain.py computes the explanation.
+or JSON. evaluate/explanation.py computes the explanation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`evaluate CORPUS` and `sample DIRECTORY`: measure the decision on labels, and label a sample of decisions.
 
 `sample` draws pairs from the worker's topics or the files of `filter`, and keeps pairs, labels and records in a
-directory (evaluate/sample.py). A person answers two questions for each pair: is it the same article, and if so, is
+directory (evaluate/sampling.py). A person answers two questions for each pair: is it the same article, and if so, is
 anything new? A different article is always new. The program hides its own verdict until the pair is labelled, because
 the verdict would bias the person.
 """
