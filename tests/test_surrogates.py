@@ -10,7 +10,7 @@ import pytest
 from stream_dedup import Deduplicator
 from stream_dedup.errors import BadItem
 from stream_dedup.evaluate.sample import _as_line
-from stream_dedup.feeds.documents import read_document
+from stream_dedup.feeds.feed_entries import read_document
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.registry.frames import Frames

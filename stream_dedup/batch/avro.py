@@ -1,4 +1,4 @@
-"""Read Avro container files (.avro), each record as a JSON object; registry/avro.py decodes them.
+"""Read Avro container files (.avro), each record as a JSON object; registry/readers.py decodes them.
 
 In: an open `Source`, a pipe as well. Out: rows of JSON, as in JSON Lines. The header and the blocks of a file are Avro
 themselves. One block is in memory at a time, and what it may unpack to is bounded; fastavro's reader of files has no
@@ -17,7 +17,7 @@ import zstandard
 
 from stream_dedup.batch.tables import Row, Source, limited
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.registry.avro import AvroBytes, AvroReader, fastavro
+from stream_dedup.registry.readers import AvroBytes, AvroReader, fastavro
 
 MAGIC = b"Obj\x01"
 

@@ -55,10 +55,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.ids import FIRST, SharedIds
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
+from stream_dedup.news.survey import FIRST, SharedIds, Survey
 from stream_dedup.settings import Settings
 
 AnyItem = Item | Tombstone | BadItem
@@ -316,7 +315,7 @@ def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
 class LineJudge:
     """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may claim to be.
 
-    `place` makes the text that names a line of an input in the survey. Ids that name no article (news/ids.py) do not
+    `place` makes the text that names a line of an input in the survey. Ids that name no article (news/survey.py) do not
     count: such an item is judged as one without an id, whose place stands in. What they are is seen in the first lines
     of an input, of a pipe in those of its first batch.
     """

@@ -15,7 +15,7 @@ import msgspec
 from stream_dedup.batch import documents as whole
 from stream_dedup.batch.tables import CutLine, Row, Source, limited
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.lists import items_in, loads
+from stream_dedup.news.item_lists import items_in, loads
 from stream_dedup.surrogates import lone_in, tolerant, without_lone
 
 _LEAD = BOM_UTF8 + b" \t\r\n"

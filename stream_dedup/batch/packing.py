@@ -14,7 +14,7 @@ from typing import Any
 import zstandard
 
 from stream_dedup.errors import InputError
-from stream_dedup.news.decode import BZIP2, GZIP, XZ, ZIP, ZSTD
+from stream_dedup.news.formats import BZIP2, GZIP, XZ, ZIP, ZSTD
 from stream_dedup.settings.memory import available
 
 # Large enough that the calls cost little beside the chunk, small enough that many chunks fit in a cache.

@@ -13,12 +13,12 @@ from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli import common
 from stream_dedup.cli.operate import stop_on_signals
 from stream_dedup.errors import UsageError
-from stream_dedup.feeds.fetch import Fetcher
-from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
+from stream_dedup.feeds.database import State
+from stream_dedup.feeds.delivery import Delivery, FileDelivery, KafkaDelivery
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.poller import MOST_POLLS, Poller
-from stream_dedup.feeds.sources import read_sources
-from stream_dedup.feeds.state import State
+from stream_dedup.feeds.subscriptions import read_sources
+from stream_dedup.feeds.web import Fetcher
 from stream_dedup.observe import logs
 from stream_dedup.settings import load_settings, parse_duration, secrets_of
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stream_dedup.feeds.state import State
+from stream_dedup.feeds.database import State
 from tests.feeds.killed import FEEDS, before, poll_once
 from tests.feeds.server import Server, entry, reply, rss
 
@@ -34,7 +34,7 @@ def settings(kafka: "EmbeddedKafka", topic_name: Callable[[str], str]) -> "Setti
 
 def run(settings: "Settings", path: Path, text: str, kill: str = "", resend: bool = False) -> None:
     """One round over six feeds. `kill`: the step before which it ends; `resend`: forget that Kafka has the batch."""
-    from stream_dedup.feeds.outputs import KafkaDelivery
+    from stream_dedup.feeds.delivery import KafkaDelivery
 
     def end() -> None:
         raise KilledError

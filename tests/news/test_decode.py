@@ -11,11 +11,9 @@ from typing import Any
 import lz4.frame
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stream_dedup.errors import BadItem, ConfigError
-from stream_dedup.news.decode import Decoder, fingerprint_of, site_of
+from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import ItemSettings
 
@@ -71,8 +69,9 @@ def test_a_text_record_is_all_text() -> None:
         (b'{"t\xeftle": "T"}', "encoding"),
         (b'[{"id": "a"}]', "type"),
         (b"null", "type"),
-        (b'{"title": {"x": 1}}', "type"),
-        (b'{"id": 1.5}', "type"),
+        (b'{"title": ["a", "b"]}', "type"),
+        (b'{"title": 5}', "type"),
+        (b'{"title": {"#text": ["a", "b"]}}', "type"),
         (b'{"id": true}', "type"),
         (b'{"x": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", "json"),
     ],
@@ -80,12 +79,6 @@ def test_a_text_record_is_all_text() -> None:
 def test_what_cannot_be_read_has_a_reason(value: bytes, reason: str) -> None:
     bad = bad_of(value)
     assert (bad.reason, bad.id) == (reason, "key")
-
-
-def test_a_bad_item_keeps_the_id_that_could_be_read() -> None:
-    bad = bad_of(b'{"id": "a", "title": {"x": 1}}')
-    assert bad.id == "a"
-    assert bad.detail.startswith("title must be a string, not an object of x; name what it holds in [item] fields")
 
 
 @pytest.mark.parametrize(
@@ -96,14 +89,17 @@ def test_a_bad_item_keeps_the_id_that_could_be_read() -> None:
             'content, read as the text, must be a string, not an object of lang, plain; name what it holds in [item] '
             'fields, such as text = "content.plain"',
         ),
+        ({"title": {"x": 1}}, 'title must be a string, not an object of x; name what it holds in [item] fields, such '
+                              'as title = "title.x"'),
         ({"title": "T", "text": [{"plain": "Open."}] * 2}, 'text must be a string, not a list; name what it holds in '
                                                            '[item] fields, such as text = "text.plain"'),
         ({"title": True, "text": "x"}, "title must be a string, not true"),
         ({"id": 1.5, "title": "T"}, "id must be a string, not 1.5"),
     ],
 )  # fmt: skip
-def test_a_value_that_is_no_string_is_named_with_its_place_and_cure(record: object, detail: str) -> None:
-    assert bad_of(json.dumps(record).encode(), Decoder(ItemSettings())).detail == detail
+def test_a_value_that_is_no_string_is_named_with_its_place_and_cure(record: dict[str, Any], detail: str) -> None:
+    bad = bad_of(json.dumps({"id": "a"} | record).encode())
+    assert (bad.detail, bad.id) == (detail, "key" if "id" in record else "a"), "it keeps the id that could be read"
 
 
 @pytest.mark.parametrize("format", ["json", "text"])
@@ -116,17 +112,6 @@ def test_a_value_that_its_producer_compressed_is_named(pack: Callable[[bytes], b
     bad = bad_of(pack(b'{"id": "a", "title": "T"}'), Decoder(ItemSettings.model_validate({"format": format})))
     assert (bad.reason, bad.id) == ("compressed", "key")
     assert bad.detail.startswith(f"the value is {name}-compressed; publish it plain")
-
-
-def test_a_byte_order_mark_is_no_fault() -> None:
-    assert isinstance(PLAIN(b'\xef\xbb\xbf{"id": "a", "title": "T"}', None, 1), Item)
-
-
-def test_a_site_is_the_registrable_domain() -> None:
-    assert site_of("https://m.News.co.uk:8443/x") == "news.co.uk"
-    assert site_of("https://[broken") == ""
-    assert site_of("The Elm Wire") == "the elm wire"
-    assert site_of("http://10.0.0.7:8080/rss") == "10.0.0.7"
 
 
 # -- a fingerprint that the item brings along ----------------------------------------------------------------
@@ -179,12 +164,6 @@ def test_headline_and_text_are_not_read_beside_it() -> None:
     assert item_of({"id": "1", "title": "T", "text": "x", "phash": "not read"}).fingerprint is None
 
 
-@given(st.integers(0, 2**64 - 1))
-def test_every_way_to_write_64_bits_means_the_same(bits: int) -> None:
-    signed = bits - 2**64 if bits >= 2**63 else bits
-    assert {fingerprint_of(one) for one in (bits, signed, f"{bits:016x}", f"0x{bits:016X}")} == {bits}
-
-
 def test_a_plain_text_has_no_fingerprint() -> None:
     with pytest.raises(ConfigError, match="json"):
         Decoder(ItemSettings(format="text", fingerprint="phash"))
@@ -220,7 +199,9 @@ def test_a_large_record_is_read_as_a_small_one(record: dict[str, str]) -> None:
         ({"url": "//www.elm.example/7"}, "elm.example"),
         ({"url": "www.elm.example/7"}, "elm.example"),
         ({"url": "bbc.co.uk/news/7?x"}, "bbc.co.uk"),
-        ({"url": "https://u:p@elm.example:8080/7"}, "elm.example"),
+        ({"url": "https://u:p@m.elm.co.uk:8080/7"}, "elm.co.uk"),
+        ({"url": "https://[broken"}, ""),
+        ({"url": "http://10.0.0.7:8080/rss"}, "10.0.0.7"),
         ({"source": "/wire", "url": "https://elm.example/7"}, "elm.example"),
         ({"source": "elm.example/news"}, "elm.example"),
         ({"source": "AFP/dpa"}, "afp/dpa"),
