@@ -19,6 +19,7 @@ PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|ta
 _DEEPEST = 4
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
+_NO_SPACE = re.compile(r"\S")
 _BAD_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -134,7 +135,8 @@ def loads(text: bytes) -> list[Any]:
     while at < len(plain):
         value, end = _DECODER.raw_decode(plain, at)
         found.append(value)
-        at = len(plain) - len(plain[end:].lstrip())
+        following = _NO_SPACE.search(plain, end)
+        at = following.start() if following else len(plain)
     return found
 
 
