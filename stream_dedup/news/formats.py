@@ -56,20 +56,24 @@ _UNPACK = (
 
 
 class Format(NamedTuple):
-    """`begins`: the first bytes, one or two; a byte order mark and white space may come before one of one byte."""
+    """A format of records.
+
+    `begins`: the first byte of a value, after a byte order mark and white space, or its first two bytes. `to_json`: the
+    items of a value as JSON objects.
+    """
 
     name: str
     begins: Sequence[bytes]
-    to_json: Callable[[Frames, bytes], bytes]
+    to_json: Callable[[bytes, Frames], Iterable[bytes]]
 
 
 FORMATS = (
-    Format("JSON", (b"{",), lambda _, value: value),
-    Format("XML", (b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), lambda _, text: only(map(encode, entries(text)), "XML")),
-    Format("the frame of a schema registry", (b"\0",), lambda frames, value: frames(value)),
+    Format("JSON", (b"{",), lambda value, _: [value]),
+    Format("XML", (b"<", b"\0<", BOM_UTF16_LE, BOM_UTF16_BE), lambda value, _: map(encode, entries(value))),
+    Format("frame of a schema registry", (b"\0",), lambda value, frames: [frames(value)]),
 )
-"""Formats that are read. A value that begins in no other way is read as JSON, which fails with the reason."""
-_TO_JSON = {begin: each.to_json for each in FORMATS for begin in each.begins}
+"""Formats that are read. A value of no other format is read as JSON, and the error says why it is none."""
+_BY_BEGIN = {begin: each for each in FORMATS for begin in each.begins}
 _LEAD = BOM_UTF8 + b" \t\r\n"
 # The attribute of a CloudEvent that stands in for a field, and the prefix of its header in binary mode.
 _ATTRIBUTES = {"id": "id", "source": "source", "published": "time"}
@@ -120,8 +124,8 @@ class Opener:
         texts = {name: text for name, text in headers if text}
         found = {field: texts.get(_PREFIX + name) for field, name in _ATTRIBUTES.items()}
         lent = {field: text.decode("utf-8", "replace") for field, text in found.items() if text}
-        to_json = _TO_JSON.get(value[:2]) or _TO_JSON.get(value.lstrip(_LEAD)[:1])
-        return Opened(to_json(self.frames, value) if to_json else value, lent)
+        known = _BY_BEGIN.get(value[:2]) or _BY_BEGIN.get(value.lstrip(_LEAD)[:1])
+        return Opened(only(known.to_json(value, self.frames), known.name) if known else value, lent)
 
     def unwrap(self, value: bytes) -> Opened:
         """Return the opened data of a CloudEvent in structured mode, or the only item of a list. O(bytes).

@@ -127,21 +127,20 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
         count += f" (fields and sources: counted in {summary.looked:,} of them)"
     rows = [("items", count)]
     if summary.looked:
-        rows.append(("read as", _counted(summary.shapes.items())))
-        if summary.schemas:
-            rows.append(("schemas", _counted(summary.schemas.items())))
-        rows.append(("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)))
-        if texts := summary.origins.get("text"):
-            rows.append(("text from", _shares(texts, summary.looked)))
-        if summary.left:
-            rows.append(("shorter texts", _shares(summary.left, summary.looked)))
         dates = summary.dates
-        if dates.latest is not None or dates.missing or dates.unreadable or dates.future:
-            rows.append(("record times" if dates.origin == "timestamp" else "dates", _dates(dates)))
+        has_dates = dates.latest is not None or dates.missing or dates.unreadable or dates.future
+        rows += [
+            ("read as", _counted(summary.shapes.items())),
+            ("schemas", _counted(summary.schemas.items())),
+            ("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)),
+            ("text from", _shares(summary.origins.get("text", {}), summary.looked)),
+            ("shorter texts", _shares(summary.left, summary.looked)),
+            ("record times" if dates.origin == "timestamp" else "dates", _dates(dates) if has_dates else ""),
+        ]
     if summary.largest:
         more = "more than " if summary.sources == MOST_SOURCES else "at least " if summary.is_sampled else ""
         rows.append(("sources", f"{more}{summary.sources:,}: {_counted(summary.largest)}"))
-    return rows
+    return [row for row in rows if row[1]]
 
 
 def summary_line(summary: Summary) -> str:

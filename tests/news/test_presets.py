@@ -174,16 +174,6 @@ def test_how_a_record_is_read_depends_on_no_other(records: list[tuple[str, str, 
         assert item_of(record, decode) == Item(name, "T", BODY, "elm.example", MONDAY, 2, 9)
 
 
-NAMES = sorted({one.split(".")[0] for paths in PRESETS.values() for path in paths.values() for one in path.split("|")})
-
-
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda s: st.lists(s) | st.dictionaries(
-    st.sampled_from([*NAMES, "#text", "_", "$", "@href", "rel", "value", "$date"]), s)))  # fmt: skip
-def test_no_json_raises(value: object) -> None:
-    for name in ("guid", "title", "content", "link", "thread", "source", "pubDate"):
-        assert isinstance(AUTOMATIC(json.dumps({name: value, "headline": value}).encode(), b"k", None), Item | BadItem)
-
-
 def test_every_preset_can_be_set_and_maps_every_field() -> None:
     assert list(get_args(ItemSettings.model_fields["preset"].annotation)) == [AUTO, *PRESETS]
     assert all(tuple(paths) == FIELDS for paths in PRESETS.values())
