@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +61,11 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
         "0.0.0.0", "255.255.255.255", "224.0.0.1", "240.0.0.1", "127。0。0。1", "LOCALHOST",  # noqa: S104 - asked, not bound
     ],
 )  # fmt: skip
-def test_an_address_that_is_not_public_is_refused_in_every_notation(host: str) -> None:
-    async def ask() -> None:
-        fetcher = Fetcher(1, FeedsSettings())
-        try:
+async def test_an_address_that_is_not_public_is_refused_in_every_notation(host: str) -> None:
+    refusal = r"address: .* is not asked: .* is no public address; if it is yours, name it in"
+    async with aclosing(Fetcher(1, FeedsSettings())) as fetcher:
+        with pytest.raises(BadItem, match=refusal):
             await fetcher.get(f"http://{host}/", {})
-        finally:
-            await fetcher.aclose()
-
-    with pytest.raises(BadItem, match=r"address: .* is not asked: .* is no public address; if it is yours, name it in"):
-        asyncio.run(ask())
 
 
 SECRETS = (
@@ -172,16 +167,13 @@ async def test_a_socket_connects_to_an_address_that_was_checked(
 ) -> None:
     internet.port, internet.names, internet.dead = world.server.port, {"a.example": [addresses]}, {OTHER}
     world.server.pages["/1"] = reply(b"<rss/>")
-    fetcher = Fetcher(1, FeedsSettings())
-    try:
+    async with aclosing(Fetcher(1, FeedsSettings())) as fetcher:
         with nullcontext() if connected else pytest.raises(BadItem, match=r"address: a[.]example is not asked"):
             assert (await fetcher.get(url, {})).status == 200
-    finally:
-        await fetcher.aclose()
     assert internet.connected == connected
 
 
-def test_a_certificate_is_verified_for_the_name_though_the_socket_has_the_address(
+async def test_a_certificate_is_verified_for_the_name_though_the_socket_has_the_address(
     internet: Internet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = trustme.CA()
@@ -198,17 +190,15 @@ def test_a_certificate_is_verified_for_the_name_though_the_socket_has_the_addres
         await writer.drain()
         writer.close()
 
-    async def scene() -> None:
-        internet.names = {"a.example": [[PUBLIC]], "b.example": [[PUBLIC]]}
-        fetcher = Fetcher(1, FeedsSettings())
-        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=own) as server:
-            internet.port = server.sockets[0].getsockname()[1]
-            assert (await fetcher.get("https://a.example/", {})).body == b"hi"
-            with pytest.raises(BadItem, match=r"connection: .*Hostname mismatch"):
-                await fetcher.get("https://b.example/", {})
-            await fetcher.aclose()
-
-    asyncio.run(scene())
+    internet.names = {"a.example": [[PUBLIC]], "b.example": [[PUBLIC]]}
+    async with (
+        aclosing(Fetcher(1, FeedsSettings())) as fetcher,
+        await asyncio.start_server(answer, "127.0.0.1", 0, ssl=own) as server,
+    ):
+        internet.port = server.sockets[0].getsockname()[1]
+        assert (await fetcher.get("https://a.example/", {})).body == b"hi"
+        with pytest.raises(BadItem, match=r"connection: .*Hostname mismatch"):
+            await fetcher.get("https://b.example/", {})
     assert names == ["a.example", "b.example"]
     assert internet.connected == [(PUBLIC, 443)] * 2
 
