@@ -141,7 +141,7 @@ def _values(body: bytes, charset: str) -> tuple[list[dict[str, Any]], str]:
         with suppress(zlib.error):
             body = unpack.decompress(body, MOST_BYTES)
         if not unpack.eof:
-            raise BadItem("xml", f"it is packed with gzip, and damaged or of more than {MOST_BYTES // 2**20} MiB")
+            raise BadItem("xml", f"it is packed with gzip, and it is damaged or larger than {MOST_BYTES // 2**20} MiB")
     if not body.strip():
         raise BadItem("xml", "the answer is empty")
     if body.lstrip()[:1] == b"{":

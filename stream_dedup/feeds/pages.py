@@ -61,7 +61,7 @@ class Pages:
                     raise BadItem("many", "the pages of one poll took ten minutes, or had 10 MiB of text")
                 text = await self._text(entry.link)
                 if len(text) <= entry.length:
-                    raise BadItem("short", "its page has no article that is longer")
+                    raise BadItem("short", "the article of its page is not longer")
                 value = entry.value | {"content" if "link" in entry.value else "content_text": text}
                 if len(msgspec.json.encode(value)) > self._largest:
                     raise BadItem("too-large", "with its page it is larger than the output takes")
@@ -115,7 +115,7 @@ class Pages:
             self._remember(site, seconds, rules)
         rules = self._sites[site][1]
         if rules is None:
-            raise BadItem("rest", f"{public_url(site)} cannot be read, or the site wants rest: it is left alone")
+            raise BadItem("rest", f"{public_url(site)} cannot be read, or the site asks for rest: it is left alone")
         return await asyncio.to_thread(self._pause_by, rules, site, url)
 
     def _pause_by(self, rules: bytes, site: str, url: str) -> float:

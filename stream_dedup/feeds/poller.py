@@ -174,7 +174,7 @@ class Poller:
         lines = [(entry.id, msgspec.json.encode(entry.value)) for entry in changed]
         too_large = [name for name, line in lines if len(line) > self._output.largest]
         for name in too_large:
-            report(BadItem("entry-too-large", f"an entry is left out, it is larger than the output takes: {name[:80]}"))
+            report(BadItem("entry-too-large", f"an entry is left out: it is too large for the output ({name[:80]})"))
         return [line for line in lines if line[0] not in too_large]
 
     async def _deliver(self) -> None:

@@ -112,7 +112,8 @@ def documents_of(
     loss = next((text for name, text in _LOSSES.items() if name in errors), "")
     end = next(tree.iter(_END), None)
     if loss or end is None:
-        raise BadItem("xml", f"it cannot be read to its end: {loss or 'within a tag, or behind too many end tags'}")
+        cause = loss or "it ends within a tag, or has too many end tags"
+        raise BadItem("xml", f"it cannot be read to its end: {cause}")
     found = [each for each in tree.iterfind(f".//{_AROUND}/*") if each.tag not in (_AROUND, _END)]
     if not found and repaired.strip():
         raise BadItem("xml", "it has no element of XML, and JSON must be in UTF-8")

@@ -280,8 +280,8 @@ def warnings_of(found: Summary, settings: ItemSettings, window: int, paths: Mapp
     if dates.future:
         yield Warned(
             "future-dates",
-            f"{counted(dates.future, 'date')} in the future ({dates.first_future}) do not count. Is the clock right "
-            "that gave them?",
+            f"{counted(dates.future, 'date')} in the future ({dates.first_future}) do not count. Is the clock "
+            "that gave them right?",
         )
     is_dense = dates.spread >= max(_SPREAD_MS, _DENSER * dates.record_spread)
     if dates.dated >= _FEW and (_APART * dates.apart >= dates.dated or is_dense):

@@ -151,7 +151,7 @@ def _depth(schema: Any, named: Mapping[str, Any], depths: dict[str, int]) -> int
             "as JSON"
         )
     if deepest == 0 and kind == "array":
-        raise ValueError("an array has items without bytes, so any number of them")
+        raise ValueError("an array has items without bytes, so it could have any number of them")
     return 0 if deepest == 0 and kind in ("null", "record", "error") else deepest + 1
 
 

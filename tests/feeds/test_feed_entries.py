@@ -179,7 +179,7 @@ def test_a_body_that_is_packed_without_a_word_is_unpacked_within_its_limit() -> 
     packed = gzip.compress(rss(entry(7)))
     assert [one.value["title"] for one in read(packed)] == ["Story 7"]
     for damaged in (packed[:-9], gzip.compress(bytes(11 * 2**20)), packed[:20] + b"x" * 20):
-        with pytest.raises(BadItem, match="damaged or of more than 10 MiB"):
+        with pytest.raises(BadItem, match="damaged or larger than 10 MiB"):
             read(damaged)
 
 

@@ -59,23 +59,18 @@ def test_a_text_record_is_all_text() -> None:
     assert (bad.reason, bad.id) == ("encoding", "key")
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (b"", "json"),
-        (b'{"id": "a", "title": "cut', "json"),
-        (b'\xff\xfe{"id": "a"}', "xml"),
-        (b'{"id": "a", "title": "\xff"}', "encoding"),
-        (b'{"t\xeftle": "T"}', "encoding"),
-        (b'[{"id": "a"}]', "type"),
-        (b"null", "type"),
-        (b'{"title": ["a", "b"]}', "type"),
-        (b'{"title": 5}', "type"),
-        (b'{"title": {"#text": ["a", "b"]}}', "type"),
-        (b'{"id": true}', "type"),
-        (b'{"x": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}", "json"),
+UNREADABLE = {
+    "json": [b"", b'{"id": "a", "title": "cut', b'{"x": ' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}"],
+    "xml": [b'\xff\xfe{"id": "a"}'],
+    "encoding": [b'{"id": "a", "title": "\xff"}', b'{"t\xeftle": "T"}'],
+    "type": [
+        b'[{"id": "a"}]', b"null", b'{"title": ["a", "b"]}', b'{"title": 5}', b'{"title": {"#text": ["a", "b"]}}',
+        b'{"id": true}',
     ],
-)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "reason"), [(one, reason) for reason, each in UNREADABLE.items() for one in each])
 def test_what_cannot_be_read_has_a_reason(value: bytes, reason: str) -> None:
     bad = bad_of(value)
     assert (bad.reason, bad.id) == (reason, "key")
@@ -136,24 +131,17 @@ def test_a_given_fingerprint_is_a_number_or_hex(value: object, bits: int) -> Non
     assert item_of({"phash": value}, GIVEN, key=b"k").fingerprint == bits
 
 
-@pytest.mark.parametrize(
-    ("record", "detail"),
-    [
-        ({}, "has none at the path"),
-        ({"phash": None}, "has none at the path"),
-        ({"phash": 2**64}, "more than 64 bits"),
-        ({"phash": -(2**63) - 1}, "more than 64 bits"),
-        ({"phash": 1.0}, "not float"),
-        ({"phash": True}, "not bool"),
-        ({"phash": [1]}, "not list"),
-        ({"phash": ""}, "has none at the path"),
-        ({"phash": "c3d1"}, "not 16 hex digits"),
-        ({"phash": "c3d1a99a1e3c5a66ff"}, "not 16 hex digits"),
-        ({"phash": "１２３４５６７８９０１２３４５６"}, "not 16 hex digits"),
-    ],
-)
-def test_anything_else_is_bad_and_says_why(record: dict[str, object], detail: str) -> None:
-    bad = bad_of(json.dumps({"id": "7"} | record).encode(), GIVEN)
+NO_FINGERPRINTS: dict[str, list[Any]] = {
+    "the record has none at the path of [item] fingerprint": [None, ""],
+    "has more than 64 bits": [2**64, -(2**63) - 1],
+    "is not 16 hex digits": ["c3d1", "c3d1a99a1e3c5a66ff", "１２３４５６７８９０１２３４５６"],
+    "it must be a whole number or 16 hex digits, not": [1.0, True, [1]],
+}
+
+
+@pytest.mark.parametrize(("value", "detail"), [(one, name) for name, each in NO_FINGERPRINTS.items() for one in each])
+def test_anything_else_is_bad_and_says_why(value: object, detail: str) -> None:
+    bad = bad_of(json.dumps({"id": "7", "phash": value}).encode(), GIVEN)
     assert (bad.reason, bad.id) == ("fingerprint", "7")
     assert detail in bad.detail
 
@@ -189,25 +177,18 @@ def test_a_large_record_is_read_as_a_small_one(record: dict[str, str]) -> None:
     assert item_of(record | {"text": words}).text == words
 
 
-@pytest.mark.parametrize(
-    ("fields", "source"),
-    [
-        ({"url": "/news/7.html"}, ""),
-        ({"url": "news/7"}, ""),
-        ({"url": "7.html?a=b.com"}, ""),
-        ({"url": "../7"}, ""),
-        ({"url": "//www.elm.example/7"}, "elm.example"),
-        ({"url": "www.elm.example/7"}, "elm.example"),
-        ({"url": "bbc.co.uk/news/7?x"}, "bbc.co.uk"),
-        ({"url": "https://u:p@m.elm.co.uk:8080/7"}, "elm.co.uk"),
-        ({"url": "https://[broken"}, ""),
-        ({"url": "http://10.0.0.7:8080/rss"}, "10.0.0.7"),
-        ({"source": "/wire", "url": "https://elm.example/7"}, "elm.example"),
-        ({"source": "elm.example/news"}, "elm.example"),
-        ({"source": "AFP/dpa"}, "afp/dpa"),
-        ({"source": "U.S. Wire / AP"}, "u.s. wire / ap"),
-    ],
-)
+ELM = "https://elm.example/7"
+SOURCES: dict[str, list[dict[str, str]]] = {
+    "": [{"url": url} for url in ("/news/7.html", "news/7", "7.html?a=b.com", "../7", "https://[broken")],
+    "elm.example": [{"source": "elm.example/news"}, {"source": "/wire", "url": ELM}, {"url": "//www.elm.example/7"}],
+    "elm.co.uk": [{"url": "elm.co.uk/news/7?x"}, {"url": "https://u:p@m.Elm.co.uk:8080/7"}, {"url": "www.elm.co.uk/7"}],
+    "10.0.0.7": [{"url": "http://10.0.0.7:8080/rss"}],
+    "afp/dpa": [{"source": "AFP/dpa"}],
+    "u.s. wire / ap": [{"source": "U.S. Wire / AP"}],
+}
+
+
+@pytest.mark.parametrize(("fields", "source"), [(one, source) for source, each in SOURCES.items() for one in each])
 def test_a_source_is_a_host_or_a_name_and_never_a_path(fields: dict[str, str], source: str) -> None:
     assert item_of({"title": "T", "id": "7", **fields}).source == source
 
