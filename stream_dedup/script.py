@@ -139,12 +139,12 @@ class Deduplicator(deduplicator.Deduplicator):
         if not verdicts:
             numbers = {id(row): number for number, row in enumerate(rows)}
             return chosen(frame, [numbers[id(row)] for row in self.filter(rows)])  # type: ignore[no-any-return]
-        found = [verdict for _, verdict in self.decide(rows)]
+        decided = [verdict for _, verdict in self.decide(rows)]
         columns_of: dict[str, list[Any]] = {
-            "verdict": [str(each.kind) for each in found],
-            "original": [each.original.id if each.original else None for each in found],
-            "story": [each.story or None for each in found],
-            "novelty": [each.evidence.novelty if each.evidence else None for each in found],
+            "verdict": [str(each.kind) for each in decided],
+            "original": [each.original.id if each.original else None for each in decided],
+            "story": [each.story or None for each in decided],
+            "novelty": [each.evidence.novelty if each.evidence else None for each in decided],
         }
         return widened(frame, columns_of)  # type: ignore[no-any-return]
 
@@ -199,8 +199,8 @@ class Deduplicator(deduplicator.Deduplicator):
         stream_dedup.errors.UsageError: item 0 of those given: None is no item; Item.of(...) makes one of \
 values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         """
-        given = items if isinstance(items, Prepared) else self._checked(items)
-        ready = given if isinstance(given, Prepared) else super().prepare(given)
+        checked = items if isinstance(items, Prepared) else self._checked(items)
+        ready = checked if isinstance(checked, Prepared) else super().prepare(checked)
         with self._alone():
             return replace(super().judge(ready, latest, one_clock=one_clock), judged_at=self._generation)
 

@@ -107,12 +107,12 @@ def _distinct(entries: Sequence[Entry], problems: list[BadItem]) -> list[Entry]:
             BadItem("entry-id", f"{len(group):,} entries have the id {name[:80]}: their links or texts tell them apart")
         )
     mark = {name: _first_distinct(group) for name, group in shared.items()}
-    found: dict[str, Entry] = {}
+    distinct: dict[str, Entry] = {}
     for entry in entries:
         if entry.id in shared:
             entry = _named(entry, f"{entry.id}#{_hash(mark[entry.id](entry))}")
-        found.setdefault(entry.id, entry)
-    return list(found.values())
+        distinct.setdefault(entry.id, entry)
+    return list(distinct.values())
 
 
 # What may tell entries apart, the most lasting first: links, titles, all that a reader sees.

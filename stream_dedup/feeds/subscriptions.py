@@ -34,7 +34,7 @@ def read_sources(names: Iterable[str], report: Callable[[str], None] = log.warni
     Raises InputError for a file that cannot be read, and if all entries are skipped; UsageError if there are none.
     """
     urls, skipped = dict[str, None](), list[str]()
-    for place, text in (found for name in names for found in _addresses(name)):
+    for place, text in (each for name in names for each in _addresses(name)):
         url = re.sub(r"^feed:(//)?(?=https?:)", "", text.strip(), flags=re.I)
         url = re.sub("^feed://", "http://", url, flags=re.I)
         try:
@@ -86,5 +86,5 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
                 yield f"{name}, line {outline.sourceline}", named["xmlurl"]
         return
     for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
-        if found := _FIRST.match(line):
-            yield f"{name}, line {number}", found[1] or found[2] or ""
+        if word := _FIRST.match(line):
+            yield f"{name}, line {number}", word[1] or word[2] or ""

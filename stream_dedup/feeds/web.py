@@ -196,10 +196,10 @@ class _Network(httpcore.AnyIOBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            looked_up = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise httpcore.ConnectError(str(error)) from None
-        allowed = self._allowed(host, port, [ip_address(entry[4][0]) for entry in found])
+        allowed = self._allowed(host, port, [ip_address(entry[4][0]) for entry in looked_up])
         share = timeout and timeout / len(allowed)
         errors = list[Exception]()
         for address in allowed:
@@ -310,10 +310,10 @@ class _Transport(httpx.AsyncBaseTransport):
         is_this_machine = host.rstrip(".").rpartition(".")[2] == "localhost"
         written = "127.0.0.1" if is_this_machine else host
         try:
-            found = socket.getaddrinfo(written, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            looked_up = socket.getaddrinfo(written, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except OSError:
-            found = []  # a name
-        addresses = [ip_address(entry[4][0]) for entry in found]
+            looked_up = []  # a name
+        addresses = [ip_address(entry[4][0]) for entry in looked_up]
         is_web = port in _WEB.values() and all(map(is_public, addresses))
         if not (is_web or self._settings.is_internal(host, *map(plain, addresses))):
             raise _refusal(host, port, addresses)

@@ -265,8 +265,8 @@ def title_of_html(html: str) -> str:
     >>> title_of_html("<html><head><title>Bridge &amp; river</title>")
     'Bridge & river'
     """
-    found = re.search(r"<title[^<>]*+>([^<]*+)", html, re.IGNORECASE)
-    return " ".join(decode_entities(found[1]).split()) if found else ""
+    title = re.search(r"<title[^<>]*+>([^<]*+)", html, re.IGNORECASE)
+    return " ".join(decode_entities(title[1]).split()) if title else ""
 
 
 def _may_have_long_tag(html: str) -> bool:

@@ -133,12 +133,12 @@ def _of_text(text: str) -> int:
     if _NUMBER.match(text):
         digits = text.lstrip("+-").isdecimal()
         return _of_number(int(text) if digits and len(text) <= _MOST_DIGITS else float(text))
-    if (found := _RFC.match(text)) and (month := _ENGLISH.get(found[2].lower())):
-        day, _, year, hour, minute, second, sign, hours, minutes = found.groups(default="0")
+    if (match := _RFC.match(text)) and (month := _ENGLISH.get(match[2].lower())):
+        day, _, year, hour, minute, second, sign, hours, minutes = match.groups(default="0")
         moment = datetime(int(year), abs(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
         return _after_1970(moment - int(f"{sign}1") * timedelta(hours=int(hours), minutes=int(minutes)))
-    if found := _MICROSOFT.match(text):
-        return _of_number(int(found[1]))
+    if match := _MICROSOFT.match(text):
+        return _of_number(int(match[1]))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -177,24 +177,24 @@ def _of_parts(text: str) -> int:
     if len(text) > _LONGEST:
         raise ValueError(NOT_A_DATE)
     text = _NAME.sub(r"\1", _EAST_ASIAN.sub(r"\1-\2-\3 ", " ".join(text.translate(_DASHES).split())))
-    found, numbers, months = dict[str, str](), list[str](), set[int]()
+    parts, numbers, months = dict[str, str](), list[str](), set[int]()
     for part in _PART.finditer(text):
         kind, word = part.lastgroup, part[0]
-        if kind == "offset" and ("clock" not in found or int(word[1:3].rstrip(":")) > _MOST_HOURS):
+        if kind == "offset" and ("clock" not in parts or int(word[1:3].rstrip(":")) > _MOST_HOURS):
             kind, word = "number", word[1:]
         elif kind == "word":
-            kind, word = _word(word, "clock" in found)
+            kind, word = _word(word, "clock" in parts)
         if kind == "number":
             numbers.append(word)
         elif kind == "month":
             months.add(int(word))
-        elif kind is None or kind in found:
+        elif kind is None or kind in parts:
             raise ValueError(NOT_A_DATE)
-        elif kind != "mark" and not (kind == "zone" and "offset" in found):  # the offset says more
-            found[kind] = word
+        elif kind != "mark" and not (kind == "zone" and "offset" in parts):  # the offset says more
+            parts[kind] = word
     months = {month for month in months if month > 0} or {-month for month in months}
-    year, month, day = _day_of(found.get("date"), numbers, sorted(months))
-    moment = datetime(year, month, day, tzinfo=_zone(found)) + _time_of_day(found.get("clock"), found.get("half"))
+    year, month, day = _day_of(parts.get("date"), numbers, sorted(months))
+    moment = datetime(year, month, day, tzinfo=_zone(parts)) + _time_of_day(parts.get("clock"), parts.get("half"))
     return _after_1970(moment)
 
 
@@ -267,13 +267,13 @@ def _time_of_day(clock: str | None, half: str | None) -> timedelta:
 _regions = cache(available_timezones)
 
 
-def _zone(found: dict[str, str]) -> tzinfo:
-    if "offset" in found:
-        digits = found["offset"][1:].replace(":", "")
+def _zone(parts: dict[str, str]) -> tzinfo:
+    if "offset" in parts:
+        digits = parts["offset"][1:].replace(":", "")
         hours, minutes = (digits, "0") if len(digits) < 3 else (digits[:-2], digits[-2:])
         size = timedelta(hours=int(hours), minutes=int(minutes))
-        return timezone(-size if found["offset"][0] == "-" else size)
-    zone = found.get("region") or _ZONES[found.get("zone", "Z")]
+        return timezone(-size if parts["offset"][0] == "-" else size)
+    zone = parts.get("region") or _ZONES[parts.get("zone", "Z")]
     if isinstance(zone, int):
         return timezone(timedelta(hours=zone))
     if zone not in _regions():

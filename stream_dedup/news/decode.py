@@ -208,8 +208,8 @@ class Decoder:
         except _UNREADABLE as error:
             raise unreadable(value, error) from None
         schema = self._open.frames.describe(value)[0] if self._open is not None else ""
-        found = dict(zip(self._read.fields, values, strict=True))
-        fields = {name: found.get(name) if found.get(name) != "" else None for name in FIELDS}
+        by_field = dict(zip(self._read.fields, values, strict=True))
+        fields = {name: by_field.get(name) if by_field.get(name) != "" else None for name in FIELDS}
         why = why_unreadable(fields["published"])
         return DecodedRecord(shape, fields, why, record, frozenset(lent), schema, *self._read.names_of(record))
 

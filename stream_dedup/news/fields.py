@@ -114,7 +114,7 @@ class FieldReader:
             _, member, paths, _ = place
             value = record[member] if member is not None else None
             if type(value) is not str or value[-1:] == "]":  # maybe NewsAPI's note
-                value = _found(record, place)[0] if paths else None
+                value = _read_place(record, place)[0] if paths else None
             values.append(value)
         return shape, tuple(values)
 
@@ -122,7 +122,7 @@ class FieldReader:
         """Return the name under which each field of a record was found, and the names of the other texts."""
         record = flat(_members(json))
         _, places = self._places(tuple([name for name, each in record.items() if each or each == 0]))
-        names = {place.field: name for place in places if (name := _found(record, place)[1])}
+        names = {place.field: name for place in places if (name := _read_place(record, place)[1])}
         paths = next((place.paths for place in places if place.field == "text"), [])
         texts = [".".join((top, *path)) for top, path in paths if isinstance(plain_value("text", record[top]), str)]
         return names, [name for name in texts if name != names.get("text")]
@@ -133,15 +133,16 @@ class FieldReader:
         places = []
         for field, paths in self._maps[shape].items():
             whole = [".".join(path) for path in paths]
-            found = [
+            candidates = [
                 (name, []) if name in names else (path[0], path[1:]) for name, path in zip(whole, paths, strict=True)
             ]
             if self._is_auto and field not in self._mapped:
-                found += [(name, []) for name in meant_by(names, field) if name not in whole]
-            found = [(top, path) for top, path in found if top in names]
+                candidates += [(name, []) for name in meant_by(names, field) if name not in whole]
+            candidates = [(top, path) for top, path in candidates if top in names]
             # Among several texts the longest counts, among several dates the first readable one.
-            is_sure = found and not found[0][1] and (len(found) == 1 or field not in ("text", "published"))
-            places.append(_Place(field, found[0][0] if is_sure else None, found, field in self._mapped))
+            has_choice = len(candidates) > 1 and field in ("text", "published")
+            is_sure = candidates and not candidates[0][1] and not has_choice
+            places.append(_Place(field, candidates[0][0] if is_sure else None, candidates, field in self._mapped))
         return shape, places
 
 
@@ -180,10 +181,10 @@ def _is_large(raw: msgspec.Raw) -> bool:
     return content[:1] != b'"' and content.count(b"{") + content.count(b"[") > _MOST_CONTAINERS
 
 
-def _found(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
+def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
     """Return the field's value and its name, or else a value without a plain meaning, so that the error can name it."""
     field, _, paths, is_mapped = place
-    found: list[tuple[Any, str]] = []
+    values: list[tuple[Any, str]] = []
     not_plain: tuple[Any, str] = None, ""
     for top, path in paths:
         value = _at(record[top], path)
@@ -197,14 +198,14 @@ def _found(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
         if isinstance(value, (dict, list)):
             not_plain = not_plain if not_plain[1] or not value else (value, name)
         elif is_filled(value):
-            found.append((value, name))
+            values.append((value, name))
     if field == "published":
-        return next((each for each in found if milliseconds_of(each[0]) >= 0), (found or [not_plain])[0])
-    texts = [each for each in found if isinstance(each[0], str)]
+        return next((each for each in values if milliseconds_of(each[0]) >= 0), (values or [not_plain])[0])
+    texts = [each for each in values if isinstance(each[0], str)]
     if field == "text" and texts and not is_mapped:
         text = article([each for each, _ in texts])
         return text, next(name for each, name in texts if each.startswith(text))
-    return ((field != "id" and texts) or found or [not_plain])[0]
+    return ((field != "id" and texts) or values or [not_plain])[0]
 
 
 def _at(value: Any, path: Path) -> Any:

@@ -122,8 +122,8 @@ class Opener:
         RegistryAway if a schema cannot be fetched now.
         """
         texts = {name: text for name, text in headers if text}
-        found = {field: texts.get(_PREFIX + name) for field, name in _ATTRIBUTES.items()}
-        lent = {field: text.decode("utf-8", "replace") for field, text in found.items() if text}
+        attributes = {field: texts.get(_PREFIX + name) for field, name in _ATTRIBUTES.items()}
+        lent = {field: text.decode("utf-8", "replace") for field, text in attributes.items() if text}
         known = _BY_BEGIN.get(value[:2]) or _BY_BEGIN.get(value.lstrip(_LEAD)[:1])
         return Opened(only(known.to_json(value, self.frames), known.name) if known else value, lent)
 
@@ -164,10 +164,10 @@ def only(items: Iterable[bytes], format_name: str) -> bytes:
     stream_dedup.errors.BadItem: entries: the XML has 2 entries, and a record holds one item; publish one entry a \
 record, as `stream-dedup feeds` does
     """
-    found = list(items)
-    if len(found) == 1:
-        return found[0]
-    count = f"{len(found):,} entries" if found else "no entry"
+    values = list(items)
+    if len(values) == 1:
+        return values[0]
+    count = f"{len(values):,} entries" if values else "no entry"
     raise BadItem(
         "entries",
         f"the {format_name} has {count}, and a record holds one item; publish one entry a record, as `stream-dedup "

@@ -56,8 +56,8 @@ def items_in(document: dict[str, Any], path: str | None = None) -> Listing | Non
     if rows and _are_items(rows) and not (is_own and isinstance(next(iter(document.values())), dict)):
         return Listing("", rows)
     is_feed = "jsonfeed.org" in str(document.get("version"))
-    found = [each for each in _lists(document, "", _DEEPEST) if not is_own or each.path.rpartition(".")[2] in LISTS]
-    best = max((each for each in found if each.items or is_feed), key=lambda each: len(each.items), default=None)
+    listings = [each for each in _lists(document, "", _DEEPEST) if not is_own or each.path.rpartition(".")[2] in LISTS]
+    best = max((each for each in listings if each.items or is_feed), key=lambda each: len(each.items), default=None)
     is_longer = best is not None and is_own and best.items and _longest(document) > max(map(_longest, best.items))
     return None if is_longer else best
 
@@ -131,13 +131,13 @@ def loads(text: bytes) -> list[Any]:
     >>> loads(rb'[{"title": "It\'s open", "text": NaN},] {}')
     [[{'title': "It's open", 'text': None}], {}]
     """
-    found, at, plain = [], 0, _NO_JSON.sub(_repaired, without_lone(text).decode()).strip()
+    documents, at, plain = [], 0, _NO_JSON.sub(_repaired, without_lone(text).decode()).strip()
     while at < len(plain):
         value, end = _DECODER.raw_decode(plain, at)
-        found.append(value)
+        documents.append(value)
         following = _NO_SPACE.search(plain, end)
         at = following.start() if following else len(plain)
-    return found
+    return documents
 
 
 def _repaired(match: re.Match[str]) -> str:

@@ -134,9 +134,9 @@ def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
     """
     best, most = PLAIN, len(_names_found(PRESETS[PLAIN], names, fields))
     for shape, paths in PRESETS.items():
-        found = _names_found(paths, names, fields)
-        is_article = "text" not in fields or "text" in found or ("title" in found and "published" in found)
-        count = len(set(found.values()))
+        tops = _names_found(paths, names, fields)
+        is_article = "text" not in fields or "text" in tops or ("title" in tops and "published" in tops)
+        count = len(set(tops.values()))
         if is_article and count > most:
             best, most = shape, count
     return best
@@ -144,12 +144,12 @@ def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
 
 def _names_found(paths: Mapping[str, str], names: Set[str], fields: Collection[str]) -> dict[str, str]:
     """Map each field that is found to the top-level name under which it is found."""
-    found = {}
+    top_of = {}
     for field in fields:
         tops = [top for path in alternatives(paths[field]) for top in (path, path.split(".")[0]) if top in names]
         if tops:
-            found[field] = tops[0]
-    return found
+            top_of[field] = tops[0]
+    return top_of
 
 
 @lru_cache(1024)
@@ -185,5 +185,5 @@ def meant_by(names: Collection[str], field: str) -> list[str]:
         texts = sorted(filter(is_text_name, names), key=len)
         return [name for name in texts if not _TRANSLATED.match(name)] or texts
     ranks = _RANKS[field]
-    found = [(ranks[plain], len(name), name) for name in names if (plain := plain_name(name)) in ranks]
-    return [name for _, _, name in sorted(found)]
+    ranked = [(ranks[plain], len(name), name) for name in names if (plain := plain_name(name)) in ranks]
+    return [name for _, _, name in sorted(ranked)]

@@ -79,10 +79,10 @@ def _one_of(field: str, values: list[Any]) -> Any:
     if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text":
-        found = [text for text in (plain_value(field, each) for each in values) if text and isinstance(text, str)]
-        if any(map(_is_typed, values)) and found:  # one text in several types
-            return article(found)
-        return "\n\n".join(found) if found or not values else values  # its paragraphs
+        texts = [text for text in (plain_value(field, each) for each in values) if text and isinstance(text, str)]
+        if any(map(_is_typed, values)) and texts:  # one text in several types
+            return article(texts)
+        return "\n\n".join(texts) if texts or not values else values  # its paragraphs
     return values
 
 

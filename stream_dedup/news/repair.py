@@ -114,15 +114,15 @@ def documents_of(
     if loss or end is None:
         cause = loss or "it ends within a tag, or has too many end tags"
         raise BadItem("xml", f"it cannot be read to its end: {cause}")
-    found = [each for each in tree.iterfind(f".//{_AROUND}/*") if each.tag not in (_AROUND, _END)]
-    if not found and repaired.strip():
+    roots = [each for each in tree.iterfind(f".//{_AROUND}/*") if each.tag not in (_AROUND, _END)]
+    if not roots and repaired.strip():
         raise BadItem("xml", "it has no element of XML, and JSON must be in UTF-8")
     if end.getparent().tag != _AROUND:  # within the last document
-        kinds = [local_name(each) for each in found]
+        kinds = [local_name(each) for each in roots]
         ends = re.findall(rb"</(?:[\w.-]+:)?%s\s*>" % re.escape(kinds[-1].encode()), repaired)
         if len(ends) < kinds.count(kinds[-1]):
             raise BadItem("xml", f"it is cut short: </{kinds[-1]}> is missing")
-    return errors, found
+    return errors, roots
 
 
 def local_name(element: Any) -> str:
@@ -150,8 +150,8 @@ def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
     """
     if wide := wide_encoding(value):
         return value.decode(wide, "replace").lstrip("\ufeff")
-    found = _DECLARED.match(value.lstrip(_LEAD))
-    declared = found[1].decode() if found else ""
+    declaration = _DECLARED.match(value.lstrip(_LEAD))
+    declared = declaration[1].decode() if declaration else ""
     # A server that was not configured says ISO 8859-1.
     names = [declared, charset] if _WINDOWS.match(charset) else [charset, declared]
     name = next((name for name in names if _ENCODINGS.match(name)), "")

@@ -244,30 +244,30 @@ _LENT = {
 }
 
 
-def warnings_of(found: Summary, settings: ItemSettings, window: int, paths: Mapping[str, float]) -> Iterator[Warned]:
+def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Mapping[str, float]) -> Iterator[Warned]:
     """Yield the warnings, the most serious first.
 
     `window` is in ms. `paths` has the fields of the records and their mean lengths in characters, the longest first.
     """
-    items = found.items - found.tombstones
-    if not found.items:
+    items = summary.items - summary.tombstones
+    if not summary.items:
         yield Warned("nothing", "The input is empty: there are no records.")
         return
-    first = f" The first: {found.reasons[0]}." if found.reasons else ""
-    if found.bad and found.all_bad:
+    first = f" The first: {summary.reasons[0]}." if summary.reasons else ""
+    if summary.bad and summary.all_bad:
         yield Warned("all-bad", f"All {items:,} items are bad: nothing can be judged.{first}")
-    elif items >= _FEW and found.bad >= _MANY_BAD * items:
-        yield Warned("many-bad", f"{found.bad:,} of {items:,} items are bad.{first}")
-    if any("not UTF-8" in reason for reason in found.reasons):
+    elif items >= _FEW and summary.bad >= _MANY_BAD * items:
+        yield Warned("many-bad", f"{summary.bad:,} of {items:,} items are bad.{first}")
+    if any("not UTF-8" in reason for reason in summary.reasons):
         yield Warned(
             "not-utf-8",
             "Items are not UTF-8. If it is Latin-1, as in old exports: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER",
         )
-    if found.looked:
-        yield from _absent(found, settings, paths)
-    if not found.all_bad:  # they have no dates that count, and another cause comes first
-        yield from _lent(found, paths)
-    dates = found.dates
+    if summary.looked:
+        yield from _absent(summary, settings, paths)
+    if not summary.all_bad:  # they have no dates that count, and another cause comes first
+        yield from _lent(summary, paths)
+    dates = summary.dates
     if dates.unreadable:
         text = f"{counted(dates.unreadable, 'date')} cannot be read ({dates.examples[0]})"
         yield Warned("unreadable-dates", f"{text}. What can be read: {_READABLE}.")
@@ -299,46 +299,45 @@ def warnings_of(found: Summary, settings: ItemSettings, window: int, paths: Mapp
             f"window ({span(window)}), by {span(dates.furthest_back)} at most: of each pair the later copy may be let "
             "through, the earlier held back. Sort the items by date, the oldest first, or correct the dates.",
         )
-    yield from _shared_ids(found)
-    yield from _longer(found, paths)
+    yield from _shared_ids(summary)
+    yield from _longer(summary, paths)
 
 
-def _shared_ids(found: Summary) -> Iterator[Warned]:
+def _shared_ids(summary: Summary) -> Iterator[Warned]:
     """Warn of ids that name no articles, and propose the addresses if nearly all of them differ."""
-    if found.shared_ids:
-        is_apart = _FEW * found.addresses >= (_FEW - 1) * min(found.looked, MOST_SOURCES)
-        other = next(iter(found.origins.get("url", {})), None) if is_apart else None
+    if summary.shared_ids:
+        is_apart = _FEW * summary.addresses >= (_FEW - 1) * min(summary.looked, MOST_SOURCES)
+        other = next(iter(summary.origins.get("url", {})), None) if is_apart else None
         yield Warned(
             "shared-ids",
-            f"{found.shared_ids:,} items share their id with an item of another text, such as "
-            f"{found.shared_id}: their ids name no articles. In files such items are judged by their texts "
+            f"{summary.shared_ids:,} items share their id with an item of another text, such as "
+            f"{summary.shared_id}: their ids name no articles. In files such items are judged by their texts "
             "alone, as if they had no id; on Kafka each counts as a new version of the one before it, if the "
             "source is the same. Let the producer give each its own, or name a field that tells them apart"
             f"{_such_as({'id': other})}.",
         )
 
 
-def _longer(found: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
+def _longer(summary: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
     """Warn of a field that is longer than the text, although its name is no name of a text."""
-    read = max((paths.get(path, 0) for path in found.origins.get("text", {})), default=0)
-    others = [
-        path for path in paths if path not in found.left and not any(path in each for each in found.origins.values())
-    ]
+    read = max((paths.get(path, 0) for path in summary.origins.get("text", {})), default=0)
+    known = {*summary.left, *(path for each in summary.origins.values() for path in each)}
+    others = [path for path in paths if path not in known]
     if read and others and paths[others[0]] > 2 * read and paths[others[0]] >= _PROSE:
         yield Warned(
             "longer-field",
-            f"The longest field, {others[0]}, is not read; the text is {', '.join(found.origins['text'])}. If "
+            f"The longest field, {others[0]}, is not read; the text is {', '.join(summary.origins['text'])}. If "
             f"it has the article, name it{_such_as({'text': others[0]})}.",
         )
 
 
-def _absent(found: Summary, settings: ItemSettings, paths: Mapping[str, float]) -> Iterator[Warned]:
+def _absent(summary: Summary, settings: ItemSettings, paths: Mapping[str, float]) -> Iterator[Warned]:
     """Warn of fields that no item has, and propose fields of the records for them."""
-    has = {name: bool(count) for name, count in found.filled.items()}
-    has |= {"id": bool(found.names), "source": bool(found.largest)}
+    has = {name: bool(count) for name, count in summary.filled.items()}
+    has |= {"id": bool(summary.names), "source": bool(summary.largest)}
     if settings.fingerprint is not None or settings.format == "text":
         has |= {"title": True, "text": True}
-    if found.all_bad or found.dates.origin == "timestamp" or found.dates.unreadable:
+    if summary.all_bad or summary.dates.origin == "timestamp" or summary.dates.unreadable:
         has["published"] = True
     missing = [name for name in _LACKS if not has[name]]
     if missing[:2] == ["title", "text"]:
@@ -348,11 +347,11 @@ def _absent(found: Summary, settings: ItemSettings, paths: Mapping[str, float]) 
         yield Warned(f"no-{name}", f"{_LACKS[name]}{_cure(paths, name)}")
 
 
-def _lent(found: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
+def _lent(summary: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
     """Warn if the envelopes say the same of all items, or describe the records and not the articles."""
-    alike = {"id": True, "source": found.sources == 1, "published": found.dates.earliest == found.dates.latest}
+    alike = {"id": True, "source": summary.sources == 1, "published": summary.dates.earliest == summary.dates.latest}
     for name, text in _LENT.items():
-        if alike[name] and _FEW <= found.looked == found.lent.get(name):
+        if alike[name] and _FEW <= summary.looked == summary.lent.get(name):
             yield Warned(f"envelope-{name}", f"{text}{_cure(paths, name)}")
 
 

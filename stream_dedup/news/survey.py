@@ -77,7 +77,7 @@ class Survey:
         self._is_record, self._every, self._place = is_record, every, place
         self._is_timed_by_record = is_record and settings.item.time == "record"
         dates = Dates("timestamp" if self._is_timed_by_record else "published", in_order)
-        self._found = Summary(dates, filled=dict.fromkeys(FIELDS, 0))
+        self._summary = Summary(dates, filled=dict.fromkeys(FIELDS, 0))
         self._reasons: dict[str, tuple[str, int]] = {}  # reason -> first position, count
         self._previous: dict[int, int] = {}  # partition -> time of its last item
         self._dated: list[tuple[int, int]] = []  # of Kafka records: timestamp, own date
@@ -93,18 +93,18 @@ class Survey:
 
     @property
     def items(self) -> int:
-        return self._found.items
+        return self._summary.items
 
     def add(
         self, item: Item | Tombstone | BadItem, value: bytes | None, part: int, number: int, headers: Headers = ()
     ) -> None:
         """Count one record: the decoded item, its bytes, its position, and its headers on Kafka."""
-        found = self._found
-        found.items += 1
+        summary = self._summary
+        summary.items += 1
         if isinstance(item, Tombstone):
-            found.tombstones += 1
+            summary.tombstones += 1
             return
-        is_sampled = value is not None and (found.looked < FIRST or found.items % self._every == 0)
+        is_sampled = value is not None and (summary.looked < FIRST or summary.items % self._every == 0)
         if isinstance(item, BadItem):
             self._count_bad(str(item), part, number)
             if is_sampled and item.reason == "empty":  # show the fields that the record has instead
@@ -121,45 +121,45 @@ class Survey:
             if self._is_timed_by_record and record is not None and len(self._dated) < FIRST:
                 own = milliseconds_of(record.fields["published"])
                 self._dated += [(item.time, own)] if own >= 0 else []
-            found.names += item.id != f"{item.partition}:{item.offset}"
+            summary.names += item.id != f"{item.partition}:{item.offset}"
             if item.source and (item.source in self._sources or len(self._sources) < MOST_SOURCES):
                 self._sources[_short(item.source, _SAMPLE)] += 1
 
     def summary(self) -> Summary:
         """Return the summary so far. O(values kept)."""
-        listed = max(1, min(self._found.looked, _LISTED_RECORDS))
+        listed = max(1, min(self._summary.looked, _LISTED_RECORDS))
         paths = {path: length / listed for path, length in self._paths.most_common()}
-        found = deepcopy(self._found)
+        summary = deepcopy(self._summary)
         if dated := self._dated:
-            dates, tenth = found.dates, len(dated) // 10
+            dates, tenth = summary.dates, len(dated) // 10
             dates.dated, dates.apart = len(dated), sum(abs(time - own) > self._window for time, own in dated)
             times, owns = (sorted(each) for each in zip(*dated, strict=True))
             dates.record_spread, dates.spread = times[-1 - tenth] - times[tenth], owns[-1 - tenth] - owns[tenth]
-        found.shapes = dict(self._shapes.most_common())
-        found.sources, found.largest = len(self._sources), self._sources.most_common(LARGEST)
-        found.reasons = [
+        summary.shapes = dict(self._shapes.most_common())
+        summary.sources, summary.largest = len(self._sources), self._sources.most_common(LARGEST)
+        summary.reasons = [
             f"{place}: {reason}" + (f" ({count:,} times)" if count > 1 else "")
             for reason, (place, count) in self._reasons.items()
         ]
-        found.schemas = dict(self._schemas.most_common(LARGEST))
+        summary.schemas = dict(self._schemas.most_common(LARGEST))
         if self._ids.ids:
-            found.shared_ids, found.shared_id = self._ids.shared, self._ids.example
-        found.paths = list(paths)[:SHOWN_PATHS]
-        found.origins = {name: dict(each.most_common()) for name, each in self._origins.items() if each}
-        found.left, found.notes = dict(self._left.most_common()), list(self.notes)
-        found.addresses = len(self._urls)
-        found.warnings = list(warnings_of(found, self._settings, self._window, paths))
-        return found
+            summary.shared_ids, summary.shared_id = self._ids.shared, self._ids.example
+        summary.paths = list(paths)[:SHOWN_PATHS]
+        summary.origins = {name: dict(each.most_common()) for name, each in self._origins.items() if each}
+        summary.left, summary.notes = dict(self._left.most_common()), list(self.notes)
+        summary.addresses = len(self._urls)
+        summary.warnings = list(warnings_of(summary, self._settings, self._window, paths))
+        return summary
 
     def _count_bad(self, reason: str, part: int, number: int) -> None:
-        self._found.bad += 1
+        self._summary.bad += 1
         reason = _short(reason, _REASON)
         if reason in self._reasons or len(self._reasons) < MOST_REASONS:
             place, count = self._reasons.get(reason) or (self._place(part, number), 0)
             self._reasons[reason] = place, count + 1
 
     def _count_time(self, time: int, record: DecodedRecord | None, part: int, number: int) -> None:
-        dates = self._found.dates
+        dates = self._summary.dates
         if time < 0:
             if record is None or record.time_reason is None:
                 dates.missing += 1
@@ -194,8 +194,8 @@ class Survey:
     def _count_fields(self, record: DecodedRecord | None) -> None:
         if record is None:
             return
-        found = self._found
-        found.looked += 1
+        summary = self._summary
+        summary.looked += 1
         self._shapes[record.shape] += 1
         for counts, name in [(self._left, name) for name in record.left] + [
             (self._origins[field], name) for field, name in record.names.items() if field in self._origins
@@ -203,17 +203,17 @@ class Survey:
             if name in counts or len(counts) < _PATHS:
                 counts[name] += 1
         for name in record.lent:
-            found.lent[name] = found.lent.get(name, 0) + 1
+            summary.lent[name] = summary.lent.get(name, 0) + 1
         if record.schema:
             self._schemas[record.schema] += 1
         for name, content in record.fields.items():
             if is_filled(content):
-                found.filled[name] += 1
+                summary.filled[name] += 1
                 if name == "url" and len(self._urls) < MOST_SOURCES:
                     self._urls.add(str(content)[:_REASON])
-                if name not in found.samples:
-                    found.samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
-        if record.shape == TEXT or found.looked > _LISTED_RECORDS:
+                if name not in summary.samples:
+                    summary.samples[name] = _short(" ".join(str(content)[: 2 * _SAMPLE].split()), _SAMPLE)
+        if record.shape == TEXT or summary.looked > _LISTED_RECORDS:
             return
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # in a member that no field map names
             for path, length in _leaves(_DECODE(record.value.removeprefix(BOM_UTF8))):

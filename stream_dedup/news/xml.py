@@ -89,7 +89,7 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
     Raises BadItem (reason `xml`) for a document of an unknown format, for declared entities, and where an entry would
     be lost.
     """
-    found, site, nested = list[Entry](), "", ""
+    taken, site, nested = list[Entry](), "", ""
 
     def take(element: Any) -> bool:
         nonlocal site, nested
@@ -99,9 +99,9 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
                 site = plain_value("url", _value(element, "")) or ""
             return False
         if next(element.iterancestors(*_OUTERMOST), None) is None:
-            found.append(_entry(element))
+            taken.append(_entry(element))
             element.clear(keep_tail=True)
-            if len(found) > _MOST_ENTRIES:
+            if len(taken) > _MOST_ENTRIES:
                 raise BadItem("xml", f"it has more than {_MOST_ENTRIES:,} entries; split it")
             return True
         if name not in _IPTC and next(element.iterancestors(element.tag), None) is not None:
@@ -114,9 +114,9 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
         raise BadItem("xml", OPML)
     if nested and _MISMATCH in errors:
         raise BadItem("xml", f"a <{nested}> stands within another: one of its tags is not closed")
-    if kinds and not found and not _FEEDS & {*kinds}:
+    if kinds and not taken and not _FEEDS & {*kinds}:
         raise BadItem("xml", f"<{kinds[0]}> is neither a feed (RSS, Atom) nor NITF or NewsML")
-    return [_located(each, site) for each in found]
+    return [_located(each, site) for each in taken]
 
 
 def _entry(element: Any) -> Entry:
@@ -162,16 +162,16 @@ def _joined(base: str, link: str) -> str:
 
 def _members(element: Any, own: str) -> Entry:
     """Return the child elements by name: texts as markup, the longest of several; others as a value, or a list."""
-    found: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {}
     for child in element.iterchildren(etree.Element):
         name = _name(child, own)
         value = _markup(child) if name in _TEXTS else _value(child, own)
         if name in _LINKS and (base := child.base):  # xml:base
             value = _absolute(value, base)
-        found.setdefault(name, []).append(value)
+        by_name.setdefault(name, []).append(value)
     return {
         name: max(each, key=len) if name in _TEXTS else each if len(each) > 1 else each[0]
-        for name, each in found.items()
+        for name, each in by_name.items()
     }
 
 

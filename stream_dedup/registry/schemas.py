@@ -54,7 +54,7 @@ class RegistryClient:
         answer = self._get(path, "no such schema")
         try:
             references = [
-                (one["name"], self._id_of(one["subject"], one["version"])) for one in answer.get("references") or ()
+                (each["name"], self._id_of(each["subject"], each["version"])) for each in answer.get("references") or ()
             ]
             return Registered(answer.get("schemaType") or "AVRO", str(answer["schema"]), references)
         except (AttributeError, KeyError, TypeError):
