@@ -122,7 +122,10 @@ class Decoder:
         headline = body = fingerprint = bits = None
         record, values = value, tuple[Any, ...]()
         try:
-            record, shape, values, _ = self._find(value, headers)
+            # Nearly all records are bare objects: for them `_find` would take .4 of 8 µs.
+            shape, values = self._read(value) if value[:1] == b"{" and not headers else ("", ())
+            if not values:
+                record, shape, values, _ = self._find(value, headers)
             self.shapes[shape] += 1
             if self._is_given:
                 own_id, source, url, published, bits = values
