@@ -164,15 +164,9 @@ def test_an_entry_that_says_nothing_is_left_out() -> None:
     assert [bad.reason for bad in document.problems] == ["entry-empty"]
 
 
-def test_a_charset_in_the_header_counts_before_a_declaration_and_after_valid_utf_8() -> None:
-    text = "<rss><channel><item><title>Паром</title></item></channel></rss>"
-    declared = f'<?xml version="1.0" encoding="utf-8"?>{text}'.encode()
-    says_otherwise = declared.replace(b"utf-8", b"koi8-r").decode().encode("cp1251")
-    for body, charset in (
-        (text.encode("cp1251"), "windows-1251"), (declared, "iso-8859-1"), (declared, "no-such"),
-        (says_otherwise, "windows-1251"),
-    ):  # fmt: skip
-        assert read_document(body, FEED, charset).entries[0].value["title"] == "Паром"
+def test_a_charset_in_the_header_counts_before_a_declaration() -> None:
+    text = '<?xml version="1.0" encoding="koi8-r"?><rss><channel><item><title>Паром</title></item></channel></rss>'
+    assert read_document(text.encode("cp1251"), FEED, "windows-1251").entries[0].value["title"] == "Паром"
 
 
 def test_a_body_that_is_packed_without_a_word_is_unpacked_within_its_limit() -> None:
