@@ -1,7 +1,7 @@
 """The Deduplicator for Python scripts: it checks its arguments, filters in one call, and saves its state to a file.
 
-Takes items, or dicts, from any iterable, or a data frame; returns verdicts, or the items to let through.
-dedup/deduplicator.py makes the decisions; the worker uses it directly, without these checks.
+It takes items or dicts from any iterable, or a data frame, and returns verdicts, or the items to let through.
+dedup/deduplicator.py makes the decisions. The worker uses that one directly, without these checks.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupWarning, UsageError
 from stream_dedup.news.item import DECODED, NO_POSITION, SURE, Item, Tombstone, fitting, looks_like
 from stream_dedup.phrases import counted
-from stream_dedup.rows import RowReader, chosen, rows_of, widened
+from stream_dedup.script_rows import RowReader, chosen, rows_of, widened
 from stream_dedup.settings import Settings
 
 Given = TypeVar("Given", bound=Item | Tombstone | BadItem | Mapping[str, Any])
@@ -35,7 +35,7 @@ _BATCH = 256
 
 
 class _Generation:
-    """A state of a Deduplicator's index. `owner`: the Deduplicator's id(); `applied`: the delta that ended it."""
+    """A state of an index. `owner`: id() of the Deduplicator. `applied`: the delta that made the next generation."""
 
     __slots__ = ("applied", "owner")
 
@@ -48,11 +48,11 @@ class Deduplicator(deduplicator.Deduplicator):
     """Decides which items are near-duplicates of earlier ones, and remembers the others.
 
     `filter` does it in one call. To act on the verdicts yourself: `judge` returns the verdicts of a batch and changes
-    nothing; then carry them out; then `apply` remembers the batch. Apply each batch once, before judging the next one.
+    nothing; carry them out; then `apply` remembers the batch. Apply each batch once, before judging the next one.
     `save` and `load` keep the state between two runs.
 
-    Memory: some 600 bytes for each original within the window. For one thread at a time: beside another thread's call
-    every call but `prepare` raises UsageError. Use it in a `with`.
+    It takes some 600 bytes of memory for each original within the window. Only one thread at a time may use it: during
+    another thread's call every call but `prepare` raises UsageError. Use it in a `with`.
 
     >>> rows = [{"id": n, "title": "Elm bridge opens", "text": "It opened on Monday."} for n in (1, 2)]
     >>> with Deduplicator() as dedup:
@@ -67,29 +67,27 @@ class Deduplicator(deduplicator.Deduplicator):
         self._generation = _Generation(id(self))
         self._warned = False
 
-    # -- in one call ---------------------------------------------------------------------------------------
+    # -- judge and remember in one call --------------------------------------------------------------------
 
     def filter(self, items: Iterable[Given], *, batch: int = _BATCH) -> Iterator[Given]:
         """Yield the items to let through, unique ones and updates, in their order.
 
-        Items may be dicts: their names, dates and HTML are read by the [item] settings, as `filter_files` reads a row,
-        and `time` is that of `Item`. The same objects are yielded. They are read and judged in batches: for a source
-        that waits for each item use batch=1 (1.7 ms an item instead of .02). A batch is remembered once
-        you have consumed it; if you stop earlier, only the items that you consumed are remembered. Do not judge or
-        filter anything else meanwhile, in this thread or another one. Items that cannot be judged (without a letter or
-        digit) are left out with a warning. `decide` tells which are updates. Raises UsageError as `judge` does.
+        Items may be dicts. The [item] settings say how their names, dates and HTML are read, as `filter_files` reads a
+        row, and `time` has the meaning of `Item.time`. The same objects are yielded.
+
+        Items are read and judged in batches. For a source that waits for each item use batch=1 (1.7 ms an item instead
+        of .02). A batch is remembered once you have consumed it. If you stop earlier, only the items that you consumed
+        are remembered. Do not judge or filter anything else meanwhile, in this thread or another one.
+
+        Items that cannot be judged (without a letter or digit) are left out with a warning. `decide` shows which items
+        are updates. Raises UsageError as `judge` does.
         """
         bad: Counter[str] = Counter()
-        with closing(self.decide(items, batch=batch)) as decided:
-            for item, verdict in decided:
-                _count(verdict, bad)
-                if verdict.forward:
-                    yield item
+        yield from _let_through(self.decide(items, batch=batch), bad)
         _sum_up(bad)
 
     def decide(self, items: Iterable[Given], *, batch: int = _BATCH) -> Generator[tuple[Given, Verdict], None, None]:
-        """Yield every item with its verdict, as `filter` reads, judges and remembers them: what it lets through, the
-        updates among it and their originals, what is held back and what is bad.
+        """Yield every item with its verdict; items are read, judged and remembered as by `filter`.
 
         >>> rows = [{"id": n, "title": "Elm bridge opens", "text": "It opened on Monday."} for n in (1, 2)]
         >>> with Deduplicator() as dedup:
@@ -100,10 +98,10 @@ class Deduplicator(deduplicator.Deduplicator):
             yield from self._decided(given, *self._read_and_judged(given))
 
     async def afilter(self, items: AsyncIterable[Given], *, batch: int = _BATCH) -> AsyncIterator[Given]:
-        """Yield the items to let through of an asynchronous source, as `filter` does.
+        """Yield the items of an asynchronous source to let through, as `filter` does.
 
         Batches are judged in a thread, so that other tasks of the event loop run meanwhile. If the consumer is
-        cancelled while a batch is judged, nothing of this batch is remembered.
+        cancelled while a batch is judged, nothing of the batch is remembered.
 
         >>> async def titles(rows):
         ...     with Deduplicator() as dedup:
@@ -118,19 +116,17 @@ class Deduplicator(deduplicator.Deduplicator):
         async with aclosing(_async_batches(items, _checked_size(batch))) as batches:
             async for given in batches:
                 read, judged = await asyncio.to_thread(self._read_and_judged, given)
-                with closing(self._decided(given, read, judged)) as decided:
-                    for item, verdict in decided:
-                        _count(verdict, bad)
-                        if verdict.forward:
-                            yield item
+                with closing(_let_through(self._decided(given, read, judged), bad)) as kept:
+                    for item in kept:
+                        yield item
         _sum_up(bad)
 
     def filter_frame(self, frame: Frame, *, verdicts: bool = False) -> Frame:
         """Return the rows of a pandas or Polars data frame to let through; they are read as `filter` reads dicts.
 
         `verdicts`: return all rows, with the columns `verdict`, `original` (its id), `story` and `novelty`. Takes the
-        memory of a dict for each row. Raises UsageError for what is no such frame, for columns of which none is a title
-        or text, and as `filter` does.
+        memory of a dict for each row. Raises UsageError for any other value, for a frame without a column of titles or
+        texts, and as `filter` does.
         """
         rows = rows_of(frame)
         unread = [read for row in rows[:_BATCH] if isinstance(read := self._read_row(row), BadItem)]
@@ -140,19 +136,17 @@ class Deduplicator(deduplicator.Deduplicator):
                 f"no row of the frame can be judged: {unread[0].detail}. Its columns are {columns}: rename them, or "
                 'give load_settings(item={"fields": {"title": "COLUMN", "text": "COLUMN"}})'
             )
-        if verdicts:
-            found = [verdict for _, verdict in self.decide(rows)]
-            columns_of: dict[str, list[Any]] = {
-                "verdict": [str(each.kind) for each in found],
-                "original": [each.original.id if each.original else None for each in found],
-                "story": [each.story or None for each in found],
-                "novelty": [each.evidence.novelty if each.evidence else None for each in found],
-            }
-            judged: Frame = widened(frame, columns_of)
-            return judged
-        number = {id(row): n for n, row in enumerate(rows)}
-        kept: Frame = chosen(frame, [number[id(row)] for row in self.filter(rows)])
-        return kept
+        if not verdicts:
+            numbers = {id(row): number for number, row in enumerate(rows)}
+            return chosen(frame, [numbers[id(row)] for row in self.filter(rows)])  # type: ignore[no-any-return]
+        decided = [verdict for _, verdict in self.decide(rows)]
+        columns_of: dict[str, list[Any]] = {
+            "verdict": [str(each.kind) for each in decided],
+            "original": [each.original.id if each.original else None for each in decided],
+            "story": [each.story or None for each in decided],
+            "novelty": [each.evidence.novelty if each.evidence else None for each in decided],
+        }
+        return widened(frame, columns_of)  # type: ignore[no-any-return]
 
     @cached_property
     def _read_row(self) -> RowReader:
@@ -165,7 +159,7 @@ class Deduplicator(deduplicator.Deduplicator):
     def _decided(
         self, given: list[Given], read: list[Any], judged: Batch
     ) -> Generator[tuple[Given, Verdict], None, None]:
-        """Yield the items of a batch with their verdicts, then remember it, or the part of it that was consumed."""
+        """Yield the items of a batch with their verdicts, then remember the batch, or the consumed part of it."""
         consumed = 0
         try:
             for item, verdict in zip(given, judged.verdicts, strict=True):
@@ -174,10 +168,10 @@ class Deduplicator(deduplicator.Deduplicator):
         finally:
             self.apply(judged if consumed == len(read) else self.judge(read[:consumed]))
 
-    # -- in two --------------------------------------------------------------------------------------------
+    # -- judge, then remember ------------------------------------------------------------------------------
 
     def prepare(self, items: Iterable[Item | Tombstone | BadItem]) -> Prepared:
-        """Do the part of `judge` that depends on the items alone, most of its work. Any thread may call it at any time.
+        """Do the part of `judge` that depends on the items alone, which is most of its work. Any thread may call it.
 
         >>> with Deduplicator() as dedup:
         ...     prepared = dedup.prepare(Item(name, "Elm bridge opens", "", "", 0) for name in "ab")
@@ -195,9 +189,9 @@ class Deduplicator(deduplicator.Deduplicator):
     ) -> Batch:
         """Return the verdicts of the items, in their order; remember nothing.
 
-        An item gets the stream's current time if it has no time (negative), one after `latest` (ms), or one far from
-        its neighbours'. `one_clock`: ignore the items' partitions when judging the order of times. Raises UsageError,
-        in one line, for values that are not items; warns once of times that look like seconds.
+        An item gets the stream's current time if its time is unknown (negative), later than `latest` (ms), or far from
+        its neighbours' times. `one_clock`: ignore the items' partitions when judging the order of times. Raises
+        UsageError, in one line, for values that are not items; warns once of times that look like seconds.
 
         >>> with Deduplicator() as dedup:
         ...     dedup.judge([None])
@@ -205,13 +199,13 @@ class Deduplicator(deduplicator.Deduplicator):
         stream_dedup.errors.UsageError: item 0 of those given: None is no item; Item.of(...) makes one of \
 values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         """
-        given = items if isinstance(items, Prepared) else self._checked(items)
-        ready = given if isinstance(given, Prepared) else super().prepare(given)
+        checked = items if isinstance(items, Prepared) else self._checked(items)
+        ready = checked if isinstance(checked, Prepared) else super().prepare(checked)
         with self._alone():
             return replace(super().judge(ready, latest, one_clock=one_clock), judged_at=self._generation)
 
     def apply(self, batch: Batch, *, pending: bool = False) -> None:
-        """Remember a batch after its verdicts were carried out. See `deduplicator.Deduplicator` for `pending`.
+        """Remember a batch, after its verdicts were carried out. See `deduplicator.Deduplicator` for `pending`.
 
         Raises UsageError if the batch was applied before, if another batch was applied since it was judged, or if
         another Deduplicator judged it.
@@ -246,7 +240,7 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
     def forget(self, item_id: str) -> bool:
         """Forget all originals with this id, so that their next copy is let through; return whether any was known.
 
-        `save` keeps it. Judge a batch again that was judged before. Raises UsageError for what is no id.
+        `save` saves this, too. A batch that was judged before must be judged again. Raises UsageError for another type.
 
         >>> row = {"id": 1, "title": "Elm bridge opens", "text": "It opened on Monday."}
         >>> with Deduplicator() as dedup:
@@ -267,7 +261,7 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         self._generation.applied, self._generation = applied, _Generation(id(self))
 
     def _checked(self, items: Iterable[Any]) -> list[Item | Tombstone | BadItem]:
-        """Check and normalise the items; takes .2 of the 20 µs of judging an item."""
+        """Check and normalise the items. This takes .2 of the 20 µs of judging an item."""
         checked: list[Item | Tombstone | BadItem] = []
         for item in _iterable(items):
             if not (
@@ -298,10 +292,10 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file with a checksum; it replaces an existing file atomically.
+        """Write the state to a file with a checksum. An existing file is replaced atomically.
 
-        A Deduplicator that `load` makes of it gives the same verdicts as this one. Raises InputError if the file cannot
-        be written, UsageError while a batch is pending.
+        A Deduplicator that `load` makes of the file gives the same verdicts. Raises InputError if the file cannot be
+        written, UsageError while a batch is pending.
 
         A million originals of 310 words with default settings and ids of 40 bytes make a file of 336 MiB. Saving them
         takes 3.5 s of processor time and 200 MiB of memory, loading them 2.8 s; measured with a tenth of them.
@@ -312,10 +306,10 @@ values, Decoder(load_settings().item)(line, None, None, 0, number) of JSON
     def load(cls, path: str | os.PathLike[str], settings: Settings | None = None) -> Self:
         """Make a Deduplicator with a saved state.
 
-        By default it has the saved [item], [fingerprint], [window], [decision], [policy] and [index] settings; settings
-        that name a file ([fingerprint] idf) must be given, else ConfigError.
-        `settings` may differ from them except in [fingerprint]: then SchemeMismatch names the difference. Raises
-        InputError if the file cannot be read, CorruptBlock if it is damaged.
+        By default it has the saved [item], [fingerprint], [window], [decision], [policy] and [index] settings. Settings
+        that name a file ([fingerprint] idf) must be given, else ConfigError. Given `settings` may differ from the saved
+        ones, but another [fingerprint] is a SchemeMismatch, which names the difference. Raises InputError if the file
+        cannot be read, CorruptBlock if it is damaged.
 
         >>> import tempfile
         >>> item = Item("1", "Elm bridge opens", "The bridge over the Elm opened on Monday.", "post.example", 0)
@@ -352,7 +346,7 @@ def _iterable(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def _batches(items: Iterator[Given], size: int) -> Iterator[list[Given]]:
-    """Yield the items in lists of this size. If the source fails, yield the items before the failure, then raise it."""
+    """Yield the items in lists of this size. If the source fails, yield the items before that, then raise its error."""
     while True:
         batch: list[Given] = []
         failure = None
@@ -369,7 +363,7 @@ def _batches(items: Iterator[Given], size: int) -> Iterator[list[Given]]:
 
 
 async def _async_batches(items: AsyncIterable[Given], size: int) -> AsyncGenerator[list[Given], None]:
-    """As `_batches`, of an asynchronous source."""
+    """Do what `_batches` does, for an asynchronous source."""
     if not isinstance(items, AsyncIterable):
         raise UsageError(f"{type(items).__name__} is no asynchronous iterable; for any other use `filter`")
     batch: list[Given] = []
@@ -393,13 +387,19 @@ def _checked_size(batch: int) -> int:
     return batch
 
 
-def _count(verdict: Verdict, bad: Counter[str]) -> None:
-    """Count an item that is bad, and warn of the first."""
-    if verdict.kind is Kind.BAD:
-        if not bad:
-            name = "an item without an id" if verdict.id == NO_POSITION else f"item {verdict.id!r}"
-            _warn(f"{name} is left out, it cannot be judged: {verdict.reason}")
-        bad["items"] += 1
+def _let_through(
+    decided: Generator[tuple[Given, Verdict], None, None], bad: Counter[str]
+) -> Generator[Given, None, None]:
+    """Yield the items to let through. Count the bad ones, and warn of the first."""
+    with closing(decided):
+        for item, verdict in decided:
+            if verdict.kind is Kind.BAD:
+                if not bad:
+                    name = "an item without an id" if verdict.id == NO_POSITION else f"item {verdict.id!r}"
+                    _warn(f"{name} is left out, it cannot be judged: {verdict.reason}")
+                bad["items"] += 1
+            if verdict.forward:
+                yield item
 
 
 def _sum_up(bad: Counter[str]) -> None:
@@ -408,7 +408,7 @@ def _sum_up(bad: Counter[str]) -> None:
 
 
 def _warn(text: str) -> None:
-    """Warn at the line of the caller's script."""
+    """Warn at the calling line of the script."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith("stream_dedup."):
         frame, level = frame.f_back, level + 1

@@ -1,8 +1,8 @@
-"""Read JSON with lone surrogates: halves of a pair in UTF-16, which are no characters.
+"""Read JSON with lone surrogates: halves of a UTF-16 pair, which are no characters.
 
 JavaScript's JSON.stringify and Python's json.dumps write them where a text was cut in the middle of an emoji. RFC 8259
-allows it (8.2), and msgspec refuses the whole document. Here each of them reads as U+FFFD, as a decoder of UTF-8 reads
-a broken byte. Only the reading changes; the bytes of a record are published as they came.
+allows them (8.2), but msgspec refuses the whole document. Here each reads as U+FFFD, as a UTF-8 decoder reads a broken
+byte. Only the reading changes; the bytes of a record are published as they came.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 
 T = TypeVar("T")
 
-# A pair, a lone one, and any other escape, so that each backslash is looked at once.
+# A pair, a lone surrogate, or any other escape, so that each backslash is matched once.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
@@ -29,12 +29,12 @@ def lone_in(json: bytes) -> list[bytes]:
 
 
 def without_lone(json: bytes, stand_in: bytes = rb"\ufffd") -> bytes:
-    """Return JSON with an escape in place of each lone surrogate. O(bytes)."""
+    """Replace each lone surrogate in JSON by another escape. O(bytes)."""
     return _ESCAPE.sub(lambda escape: stand_in if escape[1] else escape[0], json)
 
 
 def tolerant(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    r"""Let a decoder of msgspec read lone surrogates. What has none costs a call, .1 µs; the errors are the decoder's.
+    r"""Let a decoder of msgspec read lone surrogates. Other JSON costs a call (.1 µs). The errors are the decoder's.
 
     >>> tolerant(msgspec.json.decode)(rb'["\udc00"]') == ["\N{REPLACEMENT CHARACTER}"]
     True

@@ -1,11 +1,13 @@
 """The Deduplicator of scripts: any iterable, one-line errors, everything in one call."""
 
+import asyncio
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import redirect_stdout
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing, redirect_stdout
 from datetime import UTC, date, datetime, timedelta, timezone
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,7 @@ import numpy as np
 import pytest
 
 import stream_dedup
-from stream_dedup import (
-    Decoder,
-    Deduplicator,
-    Item,
-    Settings,
-    StreamDedupError,
-    StreamDedupWarning,
-    Tombstone,
-    UsageError,
-)
+from stream_dedup import Decoder, Deduplicator, Item, Settings, StreamDedupWarning, Tombstone, UsageError
 from stream_dedup.dedup import deduplicator
 from stream_dedup.errors import BadItem
 
@@ -87,7 +80,6 @@ def test_a_wrong_item_is_refused_in_one_line(given: Any, message: str, dedup: De
         dedup.judge([given])
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert isinstance(caught.value, StreamDedupError)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +139,6 @@ def test_a_time_in_seconds_is_warned_of_once(dedup: Deduplicator) -> None:
         dedup.judge(items)
 
 
-@pytest.mark.parametrize(("factor", "unit"), [(1000, "microseconds"), (10**6, "nanoseconds")])
-def test_a_time_in_smaller_units_is_warned_of(factor: int, unit: str, dedup: Deduplicator) -> None:
-    with pytest.warns(StreamDedupWarning, match=f"looks like {unit}"):
-        dedup.judge([an_item("1", time=START * factor)])
-
-
 # -- Item.of --------------------------------------------------------------------------------------------------
 
 
@@ -172,6 +158,8 @@ def test_item_of_takes_the_values_that_scripts_have() -> None:
         ({"id": "1", "headline": "x", "body": "y"}, "has no field 'body', 'headline'; it has id, title, text"),
         ({"id": "1", "title": 7}, "title must be a string, not int 7"),
         ({"id": "1", "time": START // 1000}, "looks like seconds"),
+        ({"id": "1", "time": START * 1000}, "looks like microseconds"),
+        ({"id": "1", "time": START * 10**6}, "looks like nanoseconds"),
         ({"id": "1", "time": datetime(2026, 3, 1)}, "has no time zone"),
         ({"id": True}, "id must be a string"),
     ],
@@ -222,40 +210,66 @@ def other(name: str) -> Item:
     return an_item(name, ASTEROID[:40], text=ASTEROID)
 
 
+def source(items: Iterable[Any], failure: Exception | None = None) -> Iterator[Any]:
+    yield from items
+    if failure is not None:
+        raise failure
+
+
+async def asynchronous(items: Iterable[Any]) -> AsyncIterator[Any]:
+    for item in items:
+        await asyncio.sleep(0)
+        yield item
+
+
+Filter = Callable[..., list[Any]]
+
+
+@pytest.fixture(params=["filter", "afilter"])
+def kept(request: pytest.FixtureRequest, dedup: Deduplicator) -> Filter:
+    """What `filter` and `afilter` let through of these items; `stop`: how many are consumed."""
+
+    def by_filter(items: Iterable[Any], stop: int = 99, **options: Any) -> list[Any]:
+        return list(islice(dedup.filter(items, **options), stop))
+
+    async def by_afilter(items: Iterable[Any], stop: int = 99, **options: Any) -> list[Any]:
+        found: list[Any] = []
+        async with aclosing(dedup.afilter(asynchronous(items), **options)) as filtered:  # type: ignore[type-var]
+            async for item in filtered:
+                found.append(item)
+                if len(found) == stop:
+                    break
+        return found
+
+    return by_filter if request.param == "filter" else lambda *items, **more: asyncio.run(by_afilter(*items, **more))
+
+
 @pytest.mark.parametrize("batch", [1, 2, 256])
-def test_filter_lets_through_in_order_and_remembers(dedup: Deduplicator, batch: int) -> None:
+def test_filter_lets_through_in_order_and_remembers(kept: Filter, batch: int) -> None:
     items = [an_item("1"), other("2"), an_item("3"), other("4")]
-    assert [item.id for item in dedup.filter(iter(items), batch=batch)] == ["1", "2"]
-    assert list(dedup.filter(items, batch=batch)) == []
+    assert [item.id for item in kept(iter(items), batch=batch)] == ["1", "2"]
+    assert kept(items, batch=batch) == []
 
 
-def test_filter_gives_dicts_back_as_they_came(dedup: Deduplicator) -> None:
+def test_filter_gives_dicts_back_as_they_came(kept: Filter) -> None:
     rows = [{"id": n, "title": "Elm bridge opens", "text": TEXT} for n in (1, 2)]
-    (kept,) = dedup.filter(rows)
-    assert kept is rows[0]
+    (row,) = kept(rows)
+    assert row is rows[0]
     with pytest.warns(StreamDedupWarning, match="name them in"):
-        assert list(dedup.filter([{"id": 3, "kop": "x"}])) == []
+        assert kept([{"id": 3, "kop": "x"}]) == []
     with pytest.raises(UsageError, match="batch must be at least 1"):
-        list(dedup.filter([], batch=0))
+        kept([], batch=0)
 
 
-def test_items_after_an_early_stop_are_not_remembered(dedup: Deduplicator) -> None:
+def test_items_after_an_early_stop_are_not_remembered(kept: Filter) -> None:
     items = [an_item("1"), other("2"), an_item("3")]
-    for item in dedup.filter(items):
-        assert item.id == "1"
-        break
-    assert [item.id for item in dedup.filter(items)] == ["2"]
+    assert [item.id for item in kept(items, 1)] == ["1"]
+    assert [item.id for item in kept(items)] == ["2"]
 
 
-def test_items_before_a_failure_of_their_source_are_remembered(dedup: Deduplicator) -> None:
-    def source() -> Iterator[Item]:
-        yield an_item("1")
-        raise ConnectionError("gone")
-
-    found = dedup.filter(source())
-    assert next(found).id == "1"
+def test_items_before_a_failure_of_their_source_are_remembered(kept: Filter, dedup: Deduplicator) -> None:
     with pytest.raises(ConnectionError):
-        next(found)
+        kept(source([an_item("1")], ConnectionError("gone")))
     assert kinds(dedup, [an_item("2")]) == ["duplicate"]
 
 
@@ -268,10 +282,10 @@ def test_two_filters_at_once_are_refused(dedup: Deduplicator) -> None:
 
 
 @pytest.mark.filterwarnings("always")
-def test_filter_warns_of_items_that_it_leaves_out(dedup: Deduplicator) -> None:
+def test_filter_warns_of_items_that_it_leaves_out(kept: Filter) -> None:
     empty = [Item(str(n), "", "", "", START) for n in range(3)]
     with pytest.warns(StreamDedupWarning) as warned:
-        assert [item.id for item in dedup.filter([an_item("1"), *empty]) if isinstance(item, Item)] == ["1"]
+        assert [item.id for item in kept([an_item("1"), *empty], batch=2)] == ["1"]
     assert "item '0' is left out, it cannot be judged: empty: neither headline nor text" in str(warned[0].message)
     assert "3 items left out" in str(warned[-1].message)
     assert len(warned) == 2

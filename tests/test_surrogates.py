@@ -10,7 +10,7 @@ import pytest
 from stream_dedup import Deduplicator
 from stream_dedup.errors import BadItem
 from stream_dedup.evaluate.sampling import _as_line
-from stream_dedup.feeds.documents import read_document
+from stream_dedup.feeds.feed_entries import read_document
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.registry.frames import Frames
@@ -79,14 +79,9 @@ LINES = [
 ]
 
 
-def test_files_give_the_bytes_as_they_came(tmp_path: Path) -> None:
-    (tmp_path / "in.jsonl").write_bytes(b"\n".join(LINES))
-    assert invoke("filter", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.jsonl")).exit_code == 0
-    assert (tmp_path / "out.jsonl").read_bytes().splitlines() == [LINES[0], LINES[2]]
-
-
-def test_a_json_document_gives_its_objects_as_they_came(tmp_path: Path) -> None:
-    (tmp_path / "in.json").write_bytes(b"[\n" + b",\n".join(LINES) + b"\n]")
+@pytest.mark.parametrize("data", [b"\n".join(LINES), b"[\n" + b",\n".join(LINES) + b"\n]"])
+def test_lines_and_documents_give_the_bytes_as_they_came(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "in.json").write_bytes(data)
     assert invoke("filter", str(tmp_path / "in.json"), "--output", str(tmp_path / "out.jsonl")).exit_code == 0
     out = (tmp_path / "out.jsonl").read_bytes()
     assert out.replace(b'":"', b'": "').replace(b'","', b'", "').splitlines() == [LINES[0], LINES[2]]

@@ -1,4 +1,4 @@
-"""Read Avro container files (.avro), also from a pipe: a row of JSON for each record. registry/avro.py decodes them.
+"""Read Avro container files (.avro), each record as a JSON object; registry/readers.py decodes them.
 
 The header and the blocks of a file are Avro themselves. One block is in memory at a time, and the size to which it may
 unpack is bounded; fastavro's own reader of files has no bound. Damaged bytes stop the run, because nothing behind them
@@ -17,7 +17,7 @@ import zstandard
 
 from stream_dedup.batch.inputs import Input, Row
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.registry.avro import AvroBytes, AvroReader, fastavro
+from stream_dedup.registry.readers import AvroBytes, AvroReader, fastavro
 
 
 def _record(**fields: Any) -> Any:

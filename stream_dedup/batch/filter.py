@@ -58,10 +58,9 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError
 from stream_dedup.news.decode import Decoder
-from stream_dedup.news.ids import FIRST, SharedIds
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
+from stream_dedup.news.survey import FIRST, SharedIds, Survey
 from stream_dedup.settings import Settings
 
 AnyItem = Item | Tombstone | BadItem
@@ -318,9 +317,9 @@ def _check_outputs_unchanged(run: Begin, commit: Commit) -> None:
 class LineJudge:
     """Judges lines with a Deduplicator. `now` (ms since 1970) bounds how late a line may claim to be.
 
-    `place` names a line of an input in the survey. Ids that name no article (news/ids.py) do not count: such an item is
-    judged as one without an id, so its place is its id. The first lines of an input show which ids these are; of a pipe
-    the lines of its first batch.
+    `place` makes the text that names a line of an input in the survey. Ids that name no article (news/survey.py) do not
+    count: such an item is judged as one without an id, whose place stands in. What they are is seen in the first lines
+    of an input, of a pipe in those of its first batch.
     """
 
     def __init__(self, dedup: Deduplicator, now: int, place: Place = lambda number, line: f"{number}:{line}") -> None:

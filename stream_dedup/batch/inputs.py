@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 import zstandard
 
 from stream_dedup.errors import BadItem, InputError, UsageError
-from stream_dedup.news.decode import BZIP2, GZIP, XZ, ZIP, ZSTD
+from stream_dedup.news.formats import BZIP2, GZIP, XZ, ZIP, ZSTD
 from stream_dedup.settings.memory import available
 
 STDIN, STDIN_NAME = "-", "standard input"

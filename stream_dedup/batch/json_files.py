@@ -16,7 +16,7 @@ import msgspec
 from stream_dedup.batch import xml_files
 from stream_dedup.batch.inputs import CHUNK, KEPT, LEAD, STDIN_NAME, CutLine, Input, Row
 from stream_dedup.errors import BadItem, InputError
-from stream_dedup.news.lists import items_in, loads
+from stream_dedup.news.item_lists import items_in, loads
 from stream_dedup.surrogates import lone_in, tolerant, without_lone
 
 # A line of JSON that ends like this goes on in the next one.

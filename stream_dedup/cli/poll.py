@@ -15,7 +15,7 @@ from stream_dedup.cli.common import argument, option
 from stream_dedup.observe import logs
 
 if TYPE_CHECKING:
-    from stream_dedup.feeds.outputs import Delivery
+    from stream_dedup.feeds.delivery import Delivery
 
 
 def feeds_command(
@@ -50,12 +50,12 @@ def feeds_command(
     """
     from stream_dedup.batch.output_files import check_free, checked_outputs
     from stream_dedup.batch.lines import FileFormat
-    from stream_dedup.feeds.fetch import Fetcher
-    from stream_dedup.feeds.outputs import FileDelivery, KafkaDelivery
+    from stream_dedup.feeds.web import Fetcher
+    from stream_dedup.feeds.delivery import FileDelivery, KafkaDelivery
     from stream_dedup.feeds.pages import Pages
     from stream_dedup.feeds.poller import MOST_POLLS, Poller
-    from stream_dedup.feeds.sources import read_sources
-    from stream_dedup.feeds.state import State
+    from stream_dedup.feeds.subscriptions import read_sources
+    from stream_dedup.feeds.database import State
     from stream_dedup.settings import secrets_of
 
     seconds = common.seconds_of("--every", every)

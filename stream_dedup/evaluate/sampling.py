@@ -249,7 +249,7 @@ def _as_line(record: Any, item: Item, settings: Settings) -> bytes:
     found = Decoder(settings.item, settings.registry).read(record.value, record.headers)
     fields = _DECODE(found.value.removeprefix(BOM_UTF8))
     paths = paths_of(settings.item, found.shape)
-    lent = [("source", item.source)] if "source" in found.around else []
+    lent = [("source", item.source)] if "source" in found.lent else []
     for name, content in (("id", item.id), ("published", _iso(item.time) if item.time >= 0 else None), *lent):
         at = fields
         *outer, last = paths[name][0]

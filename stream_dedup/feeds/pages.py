@@ -1,11 +1,11 @@
-"""Take the text of new entries from their pages (`--pages`).
+"""Take the text of new and changed entries from their pages (`--pages`).
 
-In: the new and changed entries of a feed. Out: the same; each has the article of its page among its members, where the
-presets find it, or keeps its own text and is counted: if the page cannot be read, or its article is no longer than what
-the entry has. A page is asked for once. Later versions of it that the feed does not announce are not seen.
+An entry gets the article of its page as a member that the presets find. It keeps its own text, and is counted, if the
+page cannot be read or its article is not longer than that text. A page is requested once; later versions that the feed
+does not announce are not seen.
 
-A site is asked as its robots.txt says (RFC 9309), by Python's parser, which knows no wildcards. A site that does not
-answer, asks for rest, or whose robots.txt leads to another site, is left alone for a while.
+Requests follow a site's robots.txt (RFC 9309), by Python's parser, which knows no wildcards. A site is left alone for a
+while if it does not answer, asks for rest, or redirects its robots.txt to another site.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ import httpx
 import msgspec
 
 from stream_dedup.errors import BadItem
-from stream_dedup.feeds.documents import Entry
-from stream_dedup.feeds.fetch import AGENT, MOST_BYTES, Answer, Fetcher
+from stream_dedup.feeds.feed_entries import Entry
 from stream_dedup.feeds.schedule import retry_after
+from stream_dedup.feeds.web import AGENT, MOST_BYTES, Answer, Fetcher
 from stream_dedup.news.clean import article_extractor
 from stream_dedup.news.decode import site_of
 from stream_dedup.news.repair import text_of
 from stream_dedup.phrases import public_url
 
-# Seconds between two requests to a host, if robots.txt asks for no more. A start asks for hundreds of pages.
+# Seconds between two requests to a host, unless robots.txt asks for more. A start requests hundreds of pages.
 _PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-# Seconds of a site's rest, unless it asks for more: those between two polls.
+# Seconds of a site's rest, unless it asks for more: about the time between two polls.
 _REST = 600.0
-# Seconds and bytes of texts for the pages of one poll. A first poll may bring some hundred; then a few.
+# Seconds, and bytes of text, for the pages of one poll. A first poll may bring some hundred, later ones a few.
 _MOST_SECONDS, _MOST_TEXT = 600.0, MOST_BYTES
-# By RFC 9309, robots.txt may be kept for a day, and be cut at 500 KiB. All that are kept have together at most 16 MiB,
-# each counted with the room of its entry: thousands of sites.
+# By RFC 9309, robots.txt may be kept for a day, and be cut at 500 KiB. The memory for all of them has 16 MiB, which is
+# enough for thousands of sites; each counts with the room of its entry.
 _DAY, _LONGEST_ROBOTS, _MOST_ROBOTS, _ROOM = 86_400.0, 500 * 2**10, 2**24, 500
-# HTML has its charset in the first 1,024 bytes.
+# HTML declares its charset in the first 1,024 bytes.
 _META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9._:-]{1,40})", re.I)
 
 
 class Pages:
-    """Asks for pages. `largest`: bytes of the largest line that the output takes.
+    """Requests pages. `largest`: bytes of the largest line that the output takes.
 
     Raises ConfigError if the extra `pages` is not installed.
     """
@@ -50,10 +50,10 @@ class Pages:
     ) -> None:
         self._fetcher, self._largest, self._pause, self._now = fetcher, largest, pause, now
         self._article = article_extractor("--pages")
-        self._sites: dict[str, tuple[float, bytes | None]] = {}  # until when, and robots.txt; None: it rests
+        self._sites: dict[str, tuple[float, bytes | None]] = {}  # until when, and robots.txt; None: the site rests
 
     async def fill(self, entries: Iterable[Entry], report: Callable[[BadItem], None]) -> None:
-        """Give the entries of one poll the articles of their pages; `report` why one has none."""
+        """Give the entries of one poll the articles of their pages. `report` gets the reason for each entry without."""
         end, left = self._now() + _MOST_SECONDS, _MOST_TEXT
         for entry in entries:
             try:
@@ -61,7 +61,7 @@ class Pages:
                     raise BadItem("many", "the pages of one poll took ten minutes, or had 10 MiB of text")
                 text = await self._text(entry.link)
                 if len(text) <= entry.length:
-                    raise BadItem("short", "its page has no article that is longer")
+                    raise BadItem("short", "the article of its page is not longer")
                 value = entry.value | {"content" if "link" in entry.value else "content_text": text}
                 if len(msgspec.json.encode(value)) > self._largest:
                     raise BadItem("too-large", "with its page it is larger than the output takes")
@@ -100,7 +100,7 @@ class Pages:
         return self._article(text_of(answer.body, meta[1].decode() if meta else answer.charset))
 
     async def _pause_of(self, site: str, url: str) -> float:
-        """Seconds before a request to a site, which is named by the address of its robots.txt."""
+        """Return the seconds to wait before a request. `site`: the address of its robots.txt. Raises BadItem."""
         if self._sites.get(site, (0.0, None))[0] < self._now():
             seconds, rules = _REST, None
             try:
@@ -115,7 +115,7 @@ class Pages:
             self._remember(site, seconds, rules)
         rules = self._sites[site][1]
         if rules is None:
-            raise BadItem("rest", f"{public_url(site)} cannot be read, or the site wants rest: it is left alone")
+            raise BadItem("rest", f"{public_url(site)} cannot be read, or the site asks for rest: it is left alone")
         return await asyncio.to_thread(self._pause_by, rules, site, url)
 
     def _pause_by(self, rules: bytes, site: str, url: str) -> float:
@@ -124,7 +124,7 @@ class Pages:
             robots.parse(rules.decode(errors="replace").splitlines())
             if robots.can_fetch(AGENT, url):
                 return max(self._pause, min(float(robots.crawl_delay(AGENT) or 0), _LONGEST_PAUSE))
-        except ValueError:  # of a number that only looks like one
+        except ValueError:  # the parser takes "²" for a digit
             pass
         raise BadItem("robots", f"{public_url(site)} does not allow it")
 
@@ -136,7 +136,7 @@ class Pages:
 
 
 def _within(site: str) -> Callable[[httpx.URL], Awaitable[float]]:
-    """Refuse the redirect of a robots.txt to another site: that one's rules are its own."""
+    """Refuse a redirect of robots.txt to another site, whose rules are its own."""
 
     async def permit(url: httpx.URL) -> float:
         if site_of(str(url)) != site_of(site):

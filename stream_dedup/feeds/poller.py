@@ -1,18 +1,17 @@
-"""Poll feeds, each at its time, and deliver what is new; the protocol by which nothing is lost.
+"""Poll feeds, each at its time, and deliver each new or changed entry as a JSON line, by a protocol that loses nothing.
 
-In: the feeds, a state, an output. Out: each new or changed entry as a JSON line. The tests kill the process at each
-step.
+The tests kill the process at each step.
 
     step        what happens                                             if the process is killed before or in it
     1 FETCH     a feed is requested, its entries are compared            the feed is polled again
     2 STORE     the state takes digests, next poll and lines at once     the feed is polled again
-    3 DELIVER   the output takes the lines (outputs.py)                  the lines are delivered from the state
-    4 CONFIRM   the state drops the lines and notes the output's length  outputs.py finds out whether it has them
+    3 DELIVER   the output takes the lines (delivery.py)                 the lines are delivered from the state
+    4 CONFIRM   the state drops the lines and notes the output's length  delivery.py finds out whether it has them
 
-Steps 2 to 4 are done by one poll at a time, while further requests are on their way. The number of polls that run or
-wait for step 2 is bounded, and so is memory, whatever the output's pace is.
+One poll at a time does steps 2 to 4, while other requests are under way. The number of polls that run or wait for step
+2 is bounded, and so is memory, however slow the output is.
 
-Two feeds of one host are never polled at a time; fetch.py holds this for redirects and pages as well.
+Two feeds of one host are never polled at the same time. web.py keeps this rule for redirects and pages, too.
 """
 
 import asyncio
@@ -28,12 +27,12 @@ import httpx
 import msgspec
 
 from stream_dedup.errors import BadItem
-from stream_dedup.feeds.documents import Document, read_document
-from stream_dedup.feeds.fetch import Fetcher
-from stream_dedup.feeds.outputs import Delivery
+from stream_dedup.feeds.database import Line, State, key
+from stream_dedup.feeds.delivery import Delivery
+from stream_dedup.feeds.feed_entries import Document, read_document
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.schedule import GONE, MOST_WAIT, OK, Feed, after_answer, after_failure
-from stream_dedup.feeds.state import Line, State, key
+from stream_dedup.feeds.web import Fetcher
 from stream_dedup.phrases import counted, moment, public_url
 
 log = logging.getLogger(__name__)
@@ -41,9 +40,7 @@ log = logging.getLogger(__name__)
 # Polls at a time. Sixteen read thousands of feeds in ten minutes, with at most 160 MiB of documents in memory.
 MOST_POLLS = 16
 _wait = partial(asyncio.wait, return_when=asyncio.FIRST_COMPLETED)
-
-
-# Words after the status of an answer.
+# What a message adds to the status of an answer.
 _HINTS = {
     401: "; write credentials as https://USER:PASSWORD@HOST/",
     404: "; is the address right?",
@@ -52,10 +49,11 @@ _HINTS = {
 
 
 class Poller:
-    """Polls the feeds, until `stop` is set, or each that is due once. `every`: least seconds between two polls of one.
+    """Polls the feeds until `stop` is set, or `once` each feed that is due.
 
-    `now`, `wait`: the clock, in seconds since 1970; tests have one that runs faster. `polls` counts polls, `read` those
-    that found the feed readable, `entries` those emitted, `problems` with entries by feed and reason.
+    `every`: seconds between two polls of a feed, at least. `now`, `wait`: the clock, in seconds since 1970; tests have
+    a faster one. `polls` counts the polls, `read` the successful ones, `entries` the emitted entries, `problems` the
+    problems with entries by feed and reason.
     """
 
     def __init__(
@@ -76,9 +74,9 @@ class Poller:
         self._state, self._output, self._fetcher, self._pages = state, output, fetcher, pages
         self._every, self._once, self._now, self._wait = every, once, now, wait
         self._delivering = asyncio.Lock()
-        # One document at a time, for its memory; in a thread, or a long one would make requests time out.
+        # Documents are read one at a time, to save memory, and in a thread: a long one would make requests time out.
         self._reading = asyncio.Lock()
-        # No pause is longer. If one seems so, the clock was ahead when it was noted.
+        # No pause is longer. If one seems longer, the clock was ahead when the pause was noted.
         latest = now() + 2 * max(every, MOST_WAIT)
         self._feeds = {url: feed if feed.due <= latest else feed._replace(due=0.0) for url, feed in feeds.items()}
         self._waiting = {
@@ -86,11 +84,11 @@ class Poller:
         }
 
     async def run(self, stop: threading.Event) -> None:
-        """Poll. It sets `stop` at its end, and closes the fetcher. Raises what the state and the output raise."""
+        """Poll. At its end it sets `stop` and closes the fetcher. Raises the errors of the state and the output."""
         stopping = asyncio.create_task(asyncio.to_thread(stop.wait))
         polls: dict[asyncio.Task[None], str] = {}
         try:
-            await self._deliver()  # what a former run could not
+            await self._deliver()  # what a former run left
             while not stop.is_set() and (self._waiting or polls):
                 pause = self._start(polls)
                 await self._wait([stopping, *polls], timeout=pause)
@@ -99,7 +97,7 @@ class Poller:
                     poll.result()
         finally:
             stop.set()
-            async with self._delivering:  # what a stream has must be confirmed, or it would come again
+            async with self._delivering:  # a delivery must be confirmed, or a stream would get it again
                 for poll in polls:
                     poll.cancel()
             await asyncio.gather(stopping, *polls, return_exceptions=True)
@@ -115,7 +113,7 @@ class Poller:
                 log.info("no feed is due; the next one is at %s", moment(1000 * int(min(due))))
 
     def _start(self, polls: dict["asyncio.Task[None]", str]) -> float | None:
-        """Begin polls that are due; return the seconds until the next one is, None while a poll must end first."""
+        """Start the polls that are due. Return the seconds until the next one, or None if a poll must end first."""
         now = self._now()
         hosts = {_host(self._feeds[url]) for url in polls.values()}
         for _, url in sorted((self._feeds[url].due, url) for url in self._waiting if self._feeds[url].due <= now):
@@ -160,7 +158,7 @@ class Poller:
             self._waiting.add(feed.url)
 
     async def _revisions(self, url: str, document: Document) -> list[Line]:
-        """The lines of the entries that are new or changed."""
+        """Return the lines of the new and changed entries."""
 
         def report(bad: BadItem) -> None:
             self.problems[url, bad.reason] += 1
@@ -170,13 +168,13 @@ class Poller:
         known = self._state.digests(url)
         changed = [entry for entry in document.entries if known.get(key(entry.id)) != entry.digest]
         if self._pages:
-            await self._pages.fill(reversed(changed), report)  # of very many the newest
+            await self._pages.fill(reversed(changed), report)  # the newest first, because it may stop early
         for bad in document.problems:
             report(bad)
         lines = [(entry.id, msgspec.json.encode(entry.value)) for entry in changed]
         too_large = [name for name, line in lines if len(line) > self._output.largest]
         for name in too_large:
-            report(BadItem("entry-too-large", f"an entry is left out, it is larger than the output takes: {name[:80]}"))
+            report(BadItem("entry-too-large", f"an entry is left out: it is too large for the output ({name[:80]})"))
         return [line for line in lines if line[0] not in too_large]
 
     async def _deliver(self) -> None:

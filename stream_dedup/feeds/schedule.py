@@ -1,17 +1,14 @@
-"""Decide when a feed is polled next, from what its server said. Pure.
-
-In: a `Feed`, an answer's headers, the time. Out: the `Feed` as it is remembered.
-"""
+"""Decide when a feed is polled next, from its history, the server's answer and the time. Pure functions."""
 
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-# Seconds. A feed that fails is asked again some times a day, so it is found soon after it works again; a feed that
-# asks for rest (max-age, ttl) for longer is mostly a misconfigured cache.
+# Seconds. A failing feed is asked some times a day, so a repair is noticed soon. A feed that asks for a longer rest
+# (max-age, ttl) usually has a misconfigured cache.
 _LONGEST = 6 * 3600.0
-# A server may ask for more after 429 and 503.
+# A server may ask for a longer wait after 429 and 503.
 MOST_WAIT = 24 * 3600.0
 _MOST_DOUBLINGS = 20  # far beyond _LONGEST, and no overflow
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})", re.I)
@@ -19,8 +16,8 @@ GONE, OK = "gone", "ok"
 
 
 class Feed(NamedTuple):
-    """What is remembered of a feed. `moved`: where its address has moved permanently. `due`: seconds since 1970.
-    `outcome` of the last poll: OK, GONE or the reason of the failure; empty before the first.
+    """What is remembered of a feed. `moved`: its new address after a permanent move. `due`: seconds since 1970.
+    `outcome` of the last poll: OK, GONE or the reason of the failure; empty before the first poll.
     """
 
     url: str
@@ -37,13 +34,13 @@ class Feed(NamedTuple):
 
     @property
     def validators(self) -> dict[str, str]:
-        """The headers of a conditional request, which must be ASCII."""
+        """The headers of a conditional request; a validator that is not ASCII cannot be sent."""
         headers = {"If-None-Match": self.etag, "If-Modified-Since": self.modified}
         return {name: value for name, value in headers.items() if value and value.isascii()}
 
 
 def after_answer(feed: Feed, url: str, headers: Mapping[str, str], now: float, every: float, ttl: float = 0.0) -> Feed:
-    """The feed after it was read, or was unchanged. `every`, `ttl`: seconds between two polls, ours and the feed's.
+    """Return the feed after a success, changed or not. `every`, `ttl`: our pause between polls and the feed's, in s.
 
     >>> address = "http://a.example/"
     >>> feed = after_answer(Feed(address), address, {"cache-control": "max-age=900"}, 0, 600)
@@ -57,9 +54,9 @@ def after_answer(feed: Feed, url: str, headers: Mapping[str, str], now: float, e
 
 
 def after_failure(feed: Feed, reason: str, now: float, every: float, jitter: float, headers: Mapping[str, str]) -> Feed:
-    """The feed after a failure; the pause doubles from one to the next. `jitter`: 0 to 1, adds up to a quarter.
+    """Return the feed after a failure. The pause doubles with each failure; `jitter` (0 to 1) adds up to a quarter.
 
-    An address that has moved is forgotten: the next poll asks the listed one, whose server knows best.
+    A new address is forgotten: the next poll asks the listed one, whose server knows best.
 
     >>> after_failure(Feed("http://a.example/", failures=2), "http-500", 0.0, 600.0, 0.5, {}).due
     2700.0
@@ -72,7 +69,7 @@ def after_failure(feed: Feed, reason: str, now: float, every: float, jitter: flo
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float:
-    """Seconds that a server asks to wait, given as a number or as a date; 0 if it does not.
+    """Return the seconds that a server asks to wait, by a number or a date; 0 if it does not.
 
     >>> dated = "Thu, 01 Jan 1970 00:01:00 GMT"
     >>> [retry_after({"retry-after": text}, 20.0) for text in ("120", dated, "999999999", "soon")]

@@ -1,9 +1,9 @@
-"""Remove markup: turn the title and text of a record into what a reader sees.
+"""Remove markup: turn the title and text of a record into what a reader sees, as `item.markup` says.
 
-In: two strings and the setting `item.markup`. Out: two strings. Only the compared text is cleaned; the bytes of the
-record stay untouched. Plain text costs three searches for one character (.4 µs for 3.7 KB).
+Only the compared text is cleaned; the bytes of the record stay untouched. Plain text costs three searches for one
+character (.4 µs for 3.7 KB).
 
-Copies differ from their original in tags, classes and scripts long before they differ in words; "one</p><p>two" must
+Copies differ from their original in tags, classes and scripts long before they differ in words. "one</p><p>two" must
 become two words, "o<b>n</b>e" one. lexbor (selectolax) builds the tree by the browsers' rules, so broken HTML reads as
 in a browser. Input that would cost it more than linear time is read without a tree.
 
@@ -30,22 +30,22 @@ _IMAGE = re.compile(rf"!\[[^\[\]]*+\]{_TARGET}")
 _LINK = re.compile(rf"\[([^\[\]]*+)\]{_TARGET}")
 _REST = re.compile(rf"\]{_TARGET}")  # the end of a link whose text contains brackets
 
-# Larger pages, or those of more than MOST_TAGS, are read as feed HTML: 100,000 tags took up to 11 s, 10,000 tags one.
+# A page with more characters or tags (MOST_TAGS) is read as feed HTML: 100,000 tags took up to 11 s, 10,000 tags one.
 # The largest of 370 real article pages has 4,399 tags and 1.1 million characters.
 _MOST_CHARACTERS = 4_000_000
 # Every page begins with one of these; some crawlers keep only its "<body".
 _PAGE = re.compile(r"<(?:!doctype\s|html[\s>]|head[\s>]|body[\s>])", re.IGNORECASE)
 _START = 2_000
 
-# More elements than any feed item (the largest of 8,318 real ones has half as many) and any article page that we have.
-# lexbor walks the open elements for each new one, so 10,000 nested elements take .2 s and 100,000 take 20 s.
+# The largest of 8,318 real feed items has half as many elements, and no article page here has more. lexbor walks the
+# open elements for each new one, so 10,000 nested elements take .2 s and 100,000 take 20 s.
 MOST_TAGS = 10_000
 
-# Most characters of a tag outside of quotes. lexbor compares each attribute of an element with those before it: 3,000
-# in 10,000 characters take some 10 ms, a megabyte of them would take half a minute. Real elements have some dozens.
+# Characters of a tag outside of quotes. lexbor compares each attribute of an element with those before it: 3,000 in
+# 10,000 characters take some 10 ms, a megabyte would take half a minute. Real elements have some dozens.
 _LONGEST_TAG = 10_000
 
-_LONGEST_NAME = 40  # characters of an attribute's name; a longer one costs only the tree
+_LONGEST_NAME = 40  # characters of an attribute's name; a text with a longer one is read without a tree
 
 _BLOCKS = (
     "address|article|aside|blockquote|body|br|button|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|"
@@ -62,20 +62,20 @@ _OTHER = (
     "rp|rt|rtc|ruby|samp|search|slot|track|var|wbr|xmp"
 )
 _ELEMENTS = frozenset(f"{_BLOCKS}|{_INLINE}|{_OTHER}".replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"))
-# Attributes without a value. Others have an equals sign, or a hyphen as those of frameworks (data-v-1a2b).
+# Attributes without a value. Others have an equals sign, or the hyphen of a framework's attribute (data-v-1a2b).
 _FLAGS = (
     "allowfullscreen|alt|async|autofocus|autoplay|checked|class|compact|controls|defer|disabled|download|hidden|href|id|"
     "inert|ismap|itemscope|loop|multiple|muted|nohref|nomodule|noshade|novalidate|nowrap|open|playsinline|readonly|rel|"
     "required|reversed|scoped|seamless|selected|style|title|webkitallowfullscreen|mozallowfullscreen"
 )
-# A tag, or prose such as "a <b and c> d": a name and what follows up to the next angle bracket. An equals sign, a
-# double quote and a slash at the end are signs of a tag.
+# A tag, or prose such as "a <b and c> d": a name and the characters up to the next angle bracket. An equals sign, a
+# double quote or a slash at the end would prove a tag.
 _DOUBTFUL = re.compile(r"<([a-zA-Z][^\s<>/=\"]*+)(\s*+[^<>=\"]*+)(?<!/)(?=[<>]|\Z)")
 _CLOSED = re.compile(r"</([a-zA-Z][^\s<>/=]*+)")
 _HAS_FLAG = re.compile(rf"\s*+(?:(?:{_FLAGS})(?![\w-])|[\w:@*.]*+-|/|\Z)", re.IGNORECASE)
-# Signs of HTML: a closing tag, an attribute, or a block tag in lower case. A capital letter in angle brackets is not
-# one: wire copy writes ticker symbols that way (3,801 of Reuters-21578's 21,578 texts do; none is taken for HTML).
-# The letter is looked for first: trying all names at each "<" takes 2 µs.
+# Signs of HTML: a closing tag, an attribute, or a block tag in lower case. A capital letter in angle brackets is none:
+# wire copy writes ticker symbols that way (3,801 of Reuters-21578's 21,578 texts do; none is taken for HTML). The
+# expression looks for a letter first, because trying all names at each "<" takes 2 µs.
 _SIGN = re.compile(
     rf"</(?=[a-zA-Z])(?i:{_BLOCKS}|{_INLINE})\s*+>|<(?=[a-zA-Z])(?:(?i:{_BLOCKS}|{_INLINE})\s++[a-zA-Z:-]++\s*+="
     rf"|(?i:br|hr|img|p)\s*+/>|(?:{_BLOCKS})\s*+>)|<!(?:--|\[CDATA\[|(?i:doctype)\s)"
@@ -85,17 +85,16 @@ _BLOCK_TAG = re.compile(rf"<(?=/?(?:{_BLOCKS})[\s/>])", re.IGNORECASE)
 # The beginning or end of a tag; a quote, with the equals sign before it if there is one.
 _TAG_MARK = re.compile(r"""<[a-zA-Z]|>|=\s*+["']|["']""")
 _NAME = re.compile(r"[^=\s][ \t\n\f\r]++[a-zA-Z0-9_:-]++\Z")
-# Not text: code, embedded objects, controls; noscript repeats what other readers see.
+# Not text: code, embedded objects, controls, and noscript, which repeats what browsers with scripts show.
 _UNSEEN = ["script", "style", "template", "noscript", "iframe", "object", "svg", "button", "select", "textarea"]
-# Those of them that a browser shows, or that hide prose if they are not closed; script and style hide code.
+# Those of them that hide prose if they are not closed. Unclosed script and style hide code, so they stay out.
 _HIDING = re.compile(r"<(/?)(template|noscript|iframe|object|svg|button|select|textarea)(?=[\s/>])", re.IGNORECASE)
 _HIDDEN = (
     "[hidden],[style*='display:none' i],[style*='display: none' i],"
     "[style*='visibility:hidden' i],[style*='visibility: hidden' i]"
 )
 _NOT_DISPLAYED = re.compile(r"display\s*+:\s*+none")
-# For reading without a tree. An unclosed part runs to the end of the text, as in a browser; this keeps the search
-# linear.
+# For reading without a tree. An unclosed part runs to the end of the text, as in a browser, so the search stays linear.
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)
 _UNSEEN_PART = re.compile(r"<(script|style|template|noscript|svg)\b(?:.*?</\1\s*+>|.*)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[a-zA-Z/!?][^<>]*+>?")
@@ -114,9 +113,7 @@ class Cleaner:
 
     def __init__(self, settings: ItemSettings) -> None:
         self._markup = settings.markup
-        self._article: Callable[[str], str] | None = (
-            article_extractor('[item] markup = "page"') if settings.markup == "page" else None
-        )
+        self._article = article_extractor('[item] markup = "page"') if settings.markup == "page" else None
 
     def __call__(self, title: str, text: str) -> tuple[str, str]:
         """Return the cleaned title and text. No content makes it raise."""
@@ -161,9 +158,9 @@ def _is_page(html: str) -> bool:
 
 @cache
 def article_extractor(wanted_by: str) -> Callable[[str], str]:
-    """Load trafilatura's extractor (half a second), which returns the article of a page, or "".
+    """Load trafilatura (half a second) and return a function from a page to its article, or "" if it has none.
 
-    `wanted_by`: the setting or option, for the ConfigError if the extra is not installed.
+    Raises ConfigError, which names the setting or option `wanted_by`, if the extra is not installed.
     """
     try:
         from trafilatura import extract
@@ -191,7 +188,7 @@ def is_html(text: str) -> bool:
 
 
 def decode_entities(text: str) -> str:
-    """Replace known entities by their characters; texts without "&" cost one search.
+    """Replace known entities by their characters. Texts without "&" cost one search.
 
     >>> decode_entities("AT&amp;T &#8220;up&#x201d; R&D; &PTA;")
     'AT&T “up” R&D; &PTA;'
@@ -206,9 +203,9 @@ def _character(entity: re.Match[str]) -> str:
 
 
 def _escape_prose(html: str) -> str:
-    """Escape each "<" that begins no tag: in front of a name that no element has, or of words that are no attributes.
+    """Escape each "<" that begins no tag: before a name that no element has, or before words that are no attributes.
 
-    An element that is closed somewhere, or whose name has a colon or hyphen, is one whatever its name. O(length).
+    A name counts as an element's if it is closed somewhere, or has a colon or hyphen. O(length).
 
     >>> _escape_prose("<p>a <b and c> d <x> <mine>y</mine>")
     '<p>a &lt;b and c> d &lt;x> <mine>y</mine>'
@@ -238,12 +235,12 @@ def text_of_html(html: str) -> str:
         html = html.replace("<![CDATA[", "").replace("]]>", "")
     html = _BLOCK_TAG.sub("\n<", _show_unclosed(_escape_prose(html)))
     text = "" if html.count("<") > MOST_TAGS or _may_have_long_tag(html) else _by_tree(html)
-    # An unclosed <title> swallows the page, in browsers too (2 of 370 real pages): then read its words without a tree.
+    # An unclosed <title> swallows the page, in browsers too (2 of 370 real pages). Then no tree is used.
     return " ".join(text.split()) or " ".join(_without_a_tree(html).split())
 
 
 def _show_unclosed(html: str) -> str:
-    """Make a line break of each tag that would hide what follows, up to the end, because it is never closed. O(length).
+    """Replace each unclosed tag that would hide the rest of the text by a line break. O(length).
 
     >>> _show_unclosed("<iframe src=a>b<button>c</button>")
     '<br src=a>b<button>c</button>'
@@ -263,19 +260,19 @@ def _show_unclosed(html: str) -> str:
 
 
 def title_of_html(html: str) -> str:
-    """Return the <title> of a page; empty if it has none.
+    """Return the <title> of a page, or "".
 
     >>> title_of_html("<html><head><title>Bridge &amp; river</title>")
     'Bridge & river'
     """
-    found = re.search(r"<title[^<>]*+>([^<]*+)", html, re.IGNORECASE)
-    return " ".join(decode_entities(found[1]).split()) if found else ""
+    title = re.search(r"<title[^<>]*+>([^<]*+)", html, re.IGNORECASE)
+    return " ".join(decode_entities(title[1]).split()) if title else ""
 
 
 def _may_have_long_tag(html: str) -> bool:
     """Whether a tag may be longer than `_LONGEST_TAG`, wherever tags and quoted values really begin.
 
-    A reader that takes script for markup, or an apostrophe for a quote, can be led past such a tag. So this follows all
+    A scan that takes script for markup, or an apostrophe for a quote, could miss such a tag. So this one follows all
     readings at once: each "<" and letter may begin a tag, and the lengths are upper bounds. O(length).
     """
     if len(html) <= _LONGEST_TAG:
@@ -308,7 +305,7 @@ def _may_have_long_tag(html: str) -> bool:
 def _begins_value(html: str, equals: int) -> bool:
     """Whether a quote after this equals sign begins a value in every reading that is within a tag here.
 
-    It does not within an unquoted value, or where the sign itself begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
+    It does not in an unquoted value, nor if the sign itself begins a name: a=b="c, a= b="c, a="b"="c, <a="b.
     """
     return _NAME.search(html[max(0, equals - _LONGEST_NAME) : equals]) is not None
 

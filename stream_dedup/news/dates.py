@@ -1,12 +1,11 @@
 """Parse publication dates into milliseconds since 1970, or say why a date cannot be read.
 
-In: a string or a number from JSON. Out: an integer. Only unambiguous dates are accepted: a date that could mean two
-days, or a time in an unknown zone, counts as no date and has a reason that is counted and reported. A date without an
-offset is in UTC.
+Only unambiguous dates are accepted. A date that could mean two days, or a time in an unknown zone, counts as no date,
+and its reason is counted and reported. A date without an offset is in UTC.
 
-Python reads ISO 8601. Any other date is read by its parts, in any order; dateparser knows the words of other languages.
-Its own parser takes a millisecond a date, and reads 9 of the 31 doubtful dates of the tests as some day; dateutil
-reads 15 of them.
+Python reads ISO 8601. Any other date is read by its parts, in any order; dateparser supplies the words of other
+languages. Its own parser takes a millisecond a date and reads 9 of the 31 doubtful dates of the tests as some day;
+dateutil reads 15 of them.
 """
 
 import re
@@ -26,8 +25,8 @@ AMBIGUOUS = "day or month first"
 UNKNOWN_ZONE = "unknown time zone"
 REASONS = (NOT_A_DATE, OUT_OF_RANGE, AMBIGUOUS, UNKNOWN_ZONE)
 
-# Digits have no other sign that they are a date, so they count only from March 1973 (a calendar's from 1970) to the end
-# of 2049. Within, counts of s, ms, µs and ns since 1970 do not overlap.
+# Nothing else shows that digits are a date, so they count only from March 1973 (calendar digits from 1970) to the end
+# of 2049. In this range counts of s, ms, µs and ns since 1970 do not overlap.
 _LAST_YEAR = 2049
 _END = 2_524_608_000  # s: the year after
 _UNITS = (  # (from, to, multiplier, divisor)
@@ -36,43 +35,43 @@ _UNITS = (  # (from, to, multiplier, divisor)
 )  # fmt: skip
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _CALENDAR = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}(?:\d\d)?)?\Z", re.ASCII)
-# Length of a calendar date with minutes. As a number it could also be milliseconds in 1976, so only a string counts.
+# Digits of a calendar date with minutes. As a number they could also be milliseconds in 1976, so only a string counts.
 _MINUTES = 12
 _MOST_DIGITS = 20  # int() refuses thousands of digits
-# The form of most feeds, RFC 2822; read by its parts it takes ten times as long.
+# RFC 2822, the form of most feeds. Reading it by its parts would take ten times as long.
 _RFC = re.compile(
     r"(?:[A-Z][a-z]{2}, )?(\d\d?) ([A-Z][a-z]{2}) (\d{4}) ([01]\d|2[0-3]):(\d\d):([0-5]\d) "
     r"(?:GMT|([+-])(\d\d)(\d\d))\Z",
     re.ASCII,
 )
-# Longer texts are no dates. JavaScript writes 70 characters.
+# Characters of a date at most. JavaScript writes 70.
 _LONGEST = 120
-# A part of a date; a mark between them means nothing, and any other character is no part of a date. With dots the day
-# comes first, as in 31.12.2024: all who write so do (German, Russian, Turkish and others).
+# A part of a date. Marks between parts mean nothing; any other character makes the text no date. With dots the day
+# comes first, as in 31.12.2024, in all languages that use dots (German, Russian, Turkish and others).
 _PART = re.compile(
     r"(?P<date>\d{4}([-/.])\d\d?\2\d\d?(?!\d)|\d\d?([-/.])\d\d?\3\d{2,4}(?!\d))"
     r"|(?P<clock>\d\d?[:h]\d\d(?::\d\d(?:[.,]\d+)?)?(?![\d:]))|(?P<offset>[+-]\d\d?(?::?\d\d)?(?![\d:]))"
     r"|(?P<region>[A-Z][a-z]+/[A-Z]\w+(?:/\w+)?)|(?P<number>\d+)"
     r"|(?P<word>[^\W\d_](?:[^\s\d!-&(-/:-@\[-`{-~]|\.(?=[^\W\d_]))*)|(?P<mark>[-\s,.;:|/()@·•])|."
 )
-# What may follow an offset: its name, as in +0100 (CET), +01:00[Europe/Berlin], +0530 IST, and Go's clock m=+0.01.
+# An offset may be followed by its name, as in +0100 (CET), +01:00[Europe/Berlin], +0530 IST, and Go's clock m=+0.01.
 _NAME = re.compile(r"([+-]\d\d:?\d\d|Z) ?(?:[(\[].*|[A-Z]{2,5}(?: m=\S+)?\Z)")
 _EAST_ASIAN = re.compile(r"(\d{4}) ?[年년] ?(\d\d?) ?[月월] ?(\d\d?) ?[日号일]?")
 _MICROSOFT = re.compile(r"/?Date\((-?\d{1,20})(?:[+-]\d{4})?\)/?\Z", re.ASCII)
 _DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-")
-_MOST_HOURS = 14  # of an offset; more is a year, as in 05-Jan-2024
+_MOST_HOURS = 14  # of an offset; a larger number is a year, as in 05-Jan-2024
 _NAMES = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
     "december",
 )  # fmt: skip
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-# By word: its month, or 0 for a word that tells nothing. Below 0: in some languages it is also a day ("mar").
+# Word -> its month, or 0 if it says nothing. A negative month is also a day in some languages ("mar").
 _ENGLISH = {
     **dict.fromkeys(("at", "of", "st", "nd", "rd", "th", "t", "tues", "wednes", "thur", "thurs"), 0),
     **{day[:size]: 0 for day in _DAYS for size in (3, 9)},
     **{name[:size]: month for month, name in enumerate(_NAMES, 1) for size in (3, 9)}, "sept": 9, "mar": -3,
 }  # fmt: skip
-# The languages whose words are read: those with the most texts in the Web. A word of two meanings counts as unknown.
+# The languages with the most texts on the Web; their words are read. A word with two meanings counts as unknown.
 _LANGUAGES = (
     "de", "fr", "es", "it", "pt", "nl", "ru", "uk", "pl", "cs", "sk", "hu", "ro", "bg", "sr", "hr", "sl", "el", "tr",
     "sv", "da", "nb", "fi", "et", "lv", "lt", "ca", "id", "ar", "fa", "he", "hi", "th", "ko", "ja", "zh",
@@ -90,7 +89,7 @@ def milliseconds_of(published: Any) -> int:
     """Parse a date into ms since 1970; NO_TIME if it is missing or unreadable.
 
     Accepts ISO 8601 (also GDELT's 20240101T120000Z), RFC 2822 and similar forms with months in words, 31.12.2024 14:05,
-    calendar digits (20240101120000), and counts of s, ms, µs or ns since 1970; digits alone only up to 2049.
+    calendar digits (20240101120000), and counts of s, ms, µs or ns since 1970. Bare digits count up to 2049 only.
 
     >>> milliseconds_of("2024-01-01T00:00:00Z"), milliseconds_of(1704067200), milliseconds_of("soon")
     (1704067200000, 1704067200000, -1)
@@ -114,7 +113,7 @@ def why_unreadable(published: Any) -> str | None:
 
 
 def _read(published: Any) -> tuple[int, str | None]:
-    """The time, or NO_TIME and one of REASONS, which are the messages of the errors below."""
+    """Return the time, or NO_TIME and one of REASONS, which are the messages of the errors below."""
     try:
         if isinstance(published, (int, float)) and not isinstance(published, bool):
             return _of_number(published), None
@@ -122,7 +121,7 @@ def _read(published: Any) -> tuple[int, str | None]:
             return _of_text(published.strip()), None
     except OverflowError:
         return NO_TIME, OUT_OF_RANGE
-    except ValueError as error:  # those of Python: no such day, hour or number
+    except ValueError as error:  # Python's own errors have other messages: no such day, hour or number
         if str(error) in REASONS:
             return NO_TIME, str(error)
     return NO_TIME, NOT_A_DATE
@@ -134,12 +133,12 @@ def _of_text(text: str) -> int:
     if _NUMBER.match(text):
         digits = text.lstrip("+-").isdecimal()
         return _of_number(int(text) if digits and len(text) <= _MOST_DIGITS else float(text))
-    if (found := _RFC.match(text)) and (month := _ENGLISH.get(found[2].lower())):
-        day, _, year, hour, minute, second, sign, hours, minutes = found.groups(default="0")
+    if (match := _RFC.match(text)) and (month := _ENGLISH.get(match[2].lower())):
+        day, _, year, hour, minute, second, sign, hours, minutes = match.groups(default="0")
         moment = datetime(int(year), abs(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
         return _after_1970(moment - int(f"{sign}1") * timedelta(hours=int(hours), minutes=int(minutes)))
-    if found := _MICROSOFT.match(text):
-        return _of_number(int(found[1]))
+    if match := _MICROSOFT.match(text):
+        return _of_number(int(match[1]))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -174,33 +173,33 @@ def _after_1970(moment: datetime) -> int:
 
 
 def _of_parts(text: str) -> int:
-    """Parse a date by its parts, each of which must be known, and may occur once."""
+    """Parse a date by its parts. Each must be known, and may occur once."""
     if len(text) > _LONGEST:
         raise ValueError(NOT_A_DATE)
     text = _NAME.sub(r"\1", _EAST_ASIAN.sub(r"\1-\2-\3 ", " ".join(text.translate(_DASHES).split())))
-    found, numbers, months = dict[str, str](), list[str](), set[int]()
+    parts, numbers, months = dict[str, str](), list[str](), set[int]()
     for part in _PART.finditer(text):
         kind, word = part.lastgroup, part[0]
-        if kind == "offset" and ("clock" not in found or int(word[1:3].rstrip(":")) > _MOST_HOURS):
+        if kind == "offset" and ("clock" not in parts or int(word[1:3].rstrip(":")) > _MOST_HOURS):
             kind, word = "number", word[1:]
         elif kind == "word":
-            kind, word = _word(word, "clock" in found)
+            kind, word = _word(word, "clock" in parts)
         if kind == "number":
             numbers.append(word)
         elif kind == "month":
             months.add(int(word))
-        elif kind is None or kind in found:
+        elif kind is None or kind in parts:
             raise ValueError(NOT_A_DATE)
-        elif kind != "mark" and not (kind == "zone" and "offset" in found):  # the offset says more
-            found[kind] = word
+        elif kind != "mark" and not (kind == "zone" and "offset" in parts):  # the offset says more
+            parts[kind] = word
     months = {month for month in months if month > 0} or {-month for month in months}
-    year, month, day = _day_of(found.get("date"), numbers, sorted(months))
-    moment = datetime(year, month, day, tzinfo=_zone(found)) + _time_of_day(found.get("clock"), found.get("half"))
+    year, month, day = _day_of(parts.get("date"), numbers, sorted(months))
+    moment = datetime(year, month, day, tzinfo=_zone(parts)) + _time_of_day(parts.get("clock"), parts.get("half"))
     return _after_1970(moment)
 
 
 def _word(word: str, is_after_clock: bool) -> tuple[str, str]:
-    """The kind of part that a word is, and its value."""
+    """Return which kind of part a word is, and its value."""
     low = word.replace(".", "").lower()
     if low in ("am", "pm"):
         return "half", low
@@ -214,8 +213,8 @@ def _word(word: str, is_after_clock: bool) -> tuple[str, str]:
 
 @cache
 def _foreign() -> dict[str, int | str]:
-    """As `_ENGLISH`, of `_LANGUAGES`; also the halves of the day in scripts but Latin, in which they are words, too."""
-    from dateparser.languages.loader import default_loader  # .4 s and 20 MB, which English dates need not pay
+    """Return what `_ENGLISH` has for other languages, and halves of the day in scripts where they are no words, too."""
+    from dateparser.languages.loader import default_loader  # takes .4 s and 20 MB, which English dates do not need
 
     months, fillers, halves = dict[str, set[int]](), {"º", "ª", "as", "ore", "г", "года"}, dict[str, int | str]()
     for locale in default_loader.get_locales(languages=list(_LANGUAGES)):
@@ -228,7 +227,7 @@ def _foreign() -> dict[str, int | str]:
                 months.setdefault(word, set()).add(month)
         fillers.update(word for name in (*_DAYS, "skip") for word in words[name])
         halves |= {word: half for half in ("am", "pm") for word in words[half] if not word.isascii() and len(word) > 1}
-    # Short ones are Roman numbers, of which some are words of other languages.
+    # Short ones are Roman numbers, and some of those are words of other languages.
     known = {
         word: min(each) for word, each in months.items() if len(each) == 1 and not (word.isascii() and len(word) < 3)
     }
@@ -265,20 +264,18 @@ def _time_of_day(clock: str | None, half: str | None) -> timedelta:
     return timedelta(hours=hour, minutes=minute, seconds=min(second, 59))
 
 
-def _zone(found: dict[str, str]) -> tzinfo:
-    if "offset" in found:
-        digits = found["offset"][1:].replace(":", "")
+_regions = cache(available_timezones)
+
+
+def _zone(parts: dict[str, str]) -> tzinfo:
+    if "offset" in parts:
+        digits = parts["offset"][1:].replace(":", "")
         hours, minutes = (digits, "0") if len(digits) < 3 else (digits[:-2], digits[-2:])
         size = timedelta(hours=int(hours), minutes=int(minutes))
-        return timezone(-size if found["offset"][0] == "-" else size)
-    zone = found.get("region") or _ZONES[found.get("zone", "Z")]
+        return timezone(-size if parts["offset"][0] == "-" else size)
+    zone = parts.get("region") or _ZONES[parts.get("zone", "Z")]
     if isinstance(zone, int):
         return timezone(timedelta(hours=zone))
     if zone not in _regions():
         raise ValueError(UNKNOWN_ZONE)
     return ZoneInfo(zone)
-
-
-@cache
-def _regions() -> set[str]:
-    return available_timezones()

@@ -1,12 +1,12 @@
 """Find the fields of a JSON record: detect its shape and read the value of each field.
 
-In: bytes, and field maps (the presets of known record formats, what names mean in any other, [item] fields). Out: the
-name of the shape, and a tuple of values in the order of `FieldReader.fields`. Each record is looked at by itself,
-independent of earlier ones: a worker may start anywhere, several workers may share a feed, and a feed may mix formats.
-Where to look depends on the names of the filled members alone, so it is worked out once for each set of names.
+The field maps are the presets of known formats, what names mean in any other record (both names.py), and [item] fields.
+Each record is read independently of earlier ones: a worker may start anywhere, several workers may share a feed, and a
+feed may mix formats. Only the names of the filled members decide where to look, so this is computed once for each set
+of names.
 
-The text is the longest that is an article (values.py), whatever names the preset has. Fields in an object that only
-wraps the item count as its own, as `data.title`; so do the columns of that name which tables have.
+The text is the longest one that is an article (plain_values.py), whatever names the preset has. An object that only
+wraps an item lends it its fields, as `data.title`. So do columns of that name in tables.
 """
 
 from codecs import BOM_UTF8
@@ -17,49 +17,36 @@ import msgspec
 
 from stream_dedup.errors import BadItem, ConfigError
 from stream_dedup.news.dates import milliseconds_of
-from stream_dedup.news.lists import flat, items_in, loads
-from stream_dedup.news.names import (
-    AUTO,
-    ENVELOPE,
-    FIELDS,
-    LISTS,
-    PLAIN,
-    PRESETS,
-    WRAPPERS,
-    alternatives,
-    meant_by,
-    shape_of,
-)
-from stream_dedup.news.values import article, is_filled, plain_value
+from stream_dedup.news.item_lists import flat, items_in, loads
+from stream_dedup.news.names import AUTO, ENVELOPE, FIELDS, PLAIN, PRESETS, SPECIAL, alternatives, meant_by, shape_of
+from stream_dedup.news.plain_values import article, is_filled, plain_value
 from stream_dedup.settings import ItemSettings
 from stream_dedup.surrogates import tolerant
 
 Path = list[str]
 Values = tuple[Any, ...]
 
-# Objects and lists of a member that is decoded. A field has some dozen; the smallest take two bytes and, decoded, a
-# hundred, so that a record of 4 MiB took 180 MiB.
+# Objects and lists in a member that is decoded. A field has some dozen. The smallest take two bytes, and a hundred when
+# they are decoded: a record of 4 MiB took 180 MiB.
 _MOST_CONTAINERS = 200_000
-# The members that tell an envelope, or something that wraps the item. All CloudEvents have the first one.
-_SPECIAL = frozenset(("specversion", *LISTS, *WRAPPERS))
 _DECODE = tolerant(msgspec.json.Decoder().decode)
 _DECODE_OBJECT = tolerant(msgspec.json.Decoder(dict[str, Any]).decode)
 _NAMES = tolerant(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode)
 
 
 class _Place(NamedTuple):
-    """Where a field may be: the member that has it as it is, or else all members and paths in them, in order."""
+    """Where a field may be."""
 
     field: str
-    member: str | None
-    paths: list[tuple[str, Path]]
-    is_mapped: bool  # by the settings: the first that is filled counts
+    member: str | None  # that is the field, if there is no other choice
+    paths: list[tuple[str, Path]]  # else these members, and a path in each, in this order
+    is_mapped: bool  # by the settings: the first filled one counts
 
 
 def paths_of(settings: ItemSettings, shape: str = AUTO) -> dict[str, list[Path]]:
     """Map each field to its alternative paths, split at the dots. [item] fields take precedence over the preset.
 
-    `shape` is the detected shape of the record; it counts only if the preset is `auto`.
+    The detected `shape` of the record counts only if the preset is `auto`.
 
     >>> paths_of(ItemSettings(fields={"title": "head.line"}))["title"]
     [['head', 'line']]
@@ -103,20 +90,20 @@ class FieldReader:
         self.fields = tuple(self._maps[shapes[0]])
         self._is_auto = settings.preset == AUTO
         self._mapped = frozenset((*settings.fields, "fingerprint"))
-        # Who maps a field to one of these names has records of another kind.
+        # If the settings map a field to one of these names, the records have another meaning for it.
         mapped = {path[0] for name in self._mapped & {*self.fields} for path in self._maps[shapes[0]][name]}
         self._list = settings.list
-        special = _SPECIAL | {self._list.partition(".")[0]} if self._list else _SPECIAL
+        special = SPECIAL | {self._list.partition(".")[0]} if self._list else SPECIAL
         self._special = frozenset() if special & mapped else special
         # A feed has a few shapes; the bound keeps memory finite if a producer sends random names.
         self._places = lru_cache(256)(self._find_places)
 
-    def __call__(self, value: bytes) -> tuple[str, Values]:
-        """Return the record's shape and the value of each of `fields`.
+    def __call__(self, json: bytes) -> tuple[str, Values]:
+        """Return the record's shape and the value of each of `fields`; ENVELOPE and no values for an envelope.
 
         A value is a string or a number if there is one, else the JSON value as it is; None or "" if the field is empty.
         """
-        record = _members(value)
+        record = _members(json)
         if not self._special.isdisjoint(record):
             if record.get("specversion") is not None or items_in(record, self._list) is not None:
                 return ENVELOPE, ()
@@ -125,22 +112,20 @@ class FieldReader:
         values = []
         for place in places:
             _, member, paths, _ = place
-            each = record[member] if member is not None else None
-            if type(each) is not str or each[-1:] == "]":  # maybe NewsAPI's note
-                each = _found(record, place)[0] if paths else None
-            values.append(each)
+            value = record[member] if member is not None else None
+            if type(value) is not str or value[-1:] == "]":  # maybe NewsAPI's note
+                value = _read_place(record, place)[0] if paths else None
+            values.append(value)
         return shape, tuple(values)
 
-    def names_of(self, value: bytes) -> tuple[dict[str, str], list[str]]:
-        """Return the name under which each field of a record was found, and the names of texts that were left."""
-        record = flat(_members(value))
+    def names_of(self, json: bytes) -> tuple[dict[str, str], list[str]]:
+        """Return the name under which each field of a record was found, and the names of the other texts."""
+        record = flat(_members(json))
         _, places = self._places(tuple([name for name, each in record.items() if each or each == 0]))
-        found = {place.field: _found(record, place)[1] for place in places}
-        texts = next((place.paths for place in places if place.field == "text"), [])
-        left = [".".join((top, *path)) for top, path in texts if isinstance(plain_value("text", record[top]), str)]
-        return {field: name for field, name in found.items() if name}, [
-            name for name in left if name != found.get("text")
-        ]
+        names = {place.field: name for place in places if (name := _read_place(record, place)[1])}
+        paths = next((place.paths for place in places if place.field == "text"), [])
+        texts = [".".join((top, *path)) for top, path in paths if isinstance(plain_value("text", record[top]), str)]
+        return names, [name for name in texts if name != names.get("text")]
 
     def _find_places(self, names: tuple[str, ...]) -> tuple[str, list[_Place]]:
         deciding = tuple(name for name in FIELDS if name in self.fields and name not in self._mapped)
@@ -148,20 +133,21 @@ class FieldReader:
         places = []
         for field, paths in self._maps[shape].items():
             whole = [".".join(path) for path in paths]
-            found = [
+            candidates = [
                 (name, []) if name in names else (path[0], path[1:]) for name, path in zip(whole, paths, strict=True)
             ]
             if self._is_auto and field not in self._mapped:
-                found += [(name, []) for name in meant_by(names, field) if name not in whole]
-            found = [(top, path) for top, path in found if top in names]
-            # Of several texts the longest counts, of several dates the first that can be read.
-            is_sure = found and not found[0][1] and (len(found) == 1 or field not in ("text", "published"))
-            places.append(_Place(field, found[0][0] if is_sure else None, found, field in self._mapped))
+                candidates += [(name, []) for name in meant_by(names, field) if name not in whole]
+            candidates = [(top, path) for top, path in candidates if top in names]
+            # Among several texts the longest counts, among several dates the first readable one.
+            has_choice = len(candidates) > 1 and field in ("text", "published")
+            is_sure = candidates and not candidates[0][1] and not has_choice
+            places.append(_Place(field, candidates[0][0] if is_sure else None, candidates, field in self._mapped))
         return shape, places
 
 
 def _members(value: bytes) -> dict[str, Any]:
-    """The members of a JSON object. Large ones, and those that cannot be decoded, stay raw: most are not needed."""
+    """Decode a JSON object. Large members, and those that cannot be decoded, stay raw: most are not needed."""
     try:
         if len(value) < 2 * _MOST_CONTAINERS:
             return _DECODE_OBJECT(value)
@@ -184,19 +170,21 @@ def _members(value: bytes) -> dict[str, Any]:
 
 
 def _member(raw: msgspec.Raw) -> Any:
-    content = bytes(raw)
-    if content[:1] != b'"' and content.count(b"{") + content.count(b"[") > _MOST_CONTAINERS:
-        return raw
     try:
-        return _DECODE(content)
+        return raw if _is_large(raw) else _DECODE(bytes(raw))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return raw
 
 
-def _found(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
+def _is_large(raw: msgspec.Raw) -> bool:
+    content = bytes(raw)
+    return content[:1] != b'"' and content.count(b"{") + content.count(b"[") > _MOST_CONTAINERS
+
+
+def _read_place(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
     """Return the field's value and its name, or else a value without a plain meaning, so that the error can name it."""
     field, _, paths, is_mapped = place
-    found: list[tuple[Any, str]] = []
+    values: list[tuple[Any, str]] = []
     not_plain: tuple[Any, str] = None, ""
     for top, path in paths:
         value = _at(record[top], path)
@@ -210,23 +198,22 @@ def _found(record: dict[str, Any], place: _Place) -> tuple[Any, str]:
         if isinstance(value, (dict, list)):
             not_plain = not_plain if not_plain[1] or not value else (value, name)
         elif is_filled(value):
-            found.append((value, name))
+            values.append((value, name))
     if field == "published":
-        return next((each for each in found if milliseconds_of(each[0]) >= 0), found[0] if found else not_plain)
-    if field == "text" and not is_mapped and (texts := [each for each in found if isinstance(each[0], str)]):
+        return next((each for each in values if milliseconds_of(each[0]) >= 0), (values or [not_plain])[0])
+    texts = [each for each in values if isinstance(each[0], str)]
+    if field == "text" and texts and not is_mapped:
         text = article([each for each, _ in texts])
         return text, next(name for each, name in texts if each.startswith(text))
-    texts = found if field == "id" else [each for each in found if isinstance(each[0], str)]
-    return (texts or found or [not_plain])[0]
+    return ((field != "id" and texts) or values or [not_plain])[0]
 
 
 def _at(value: Any, path: Path) -> Any:
-    """What stands at a path; a name in a list is that of each of its objects."""
+    """Return what stands at a path. A name selects from each object of a list, a number one of its elements."""
     if type(value) is msgspec.Raw:
-        content = bytes(value)
-        if content[:1] != b'"' and content.count(b"{") + content.count(b"[") > _MOST_CONTAINERS:
+        if _is_large(value):
             raise BadItem("type", f"a field has more than {_MOST_CONTAINERS:,} objects and lists; a text has none")
-        value = _DECODE(content)
+        value = _DECODE(bytes(value))
     for part in path:
         if isinstance(value, list) and part.isdigit():
             value = value[int(part)] if int(part) < len(value) else None
@@ -238,7 +225,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _split(name: str, path: str) -> Path:
-    parts = path.removesuffix(".").split(".")  # names of columns may end with a dot
+    parts = path.removesuffix(".").split(".")  # the name of a column may end with a dot
     if not all(parts) or parts[0].isdigit():
         raise ConfigError(f"[item] {name} = {path!r} is no dotted path such as 'head.line'")
     parts[-1] += path[len(".".join(parts)) :]

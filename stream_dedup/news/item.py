@@ -1,11 +1,11 @@
-"""The news item and the tombstone: the two values that the decision works on, and items that a Python script makes.
+"""The item and the tombstone, the two values that the decision works on; and how a Python script makes and checks them.
 
-In: plain values, of a record (decode.py) or of a script: dicts, keyword arguments, datetimes. Out: `Item`, `Tombstone`,
-or a `UsageError` of one line that names the cure. An item carries only what the decision needs. The bytes of the record
-do not pass through here; the reader of the record republishes them untouched.
+decode.py makes them of records, scripts make them of dicts, keyword arguments and datetimes. A wrong value of a script
+is a `UsageError`: one line that names the cure. An item carries only what the decision needs. The reader of a record
+keeps its bytes and republishes them untouched.
 
-Objects that are created for every item are msgspec Structs, here and elsewhere: creating one takes a sixth of the time
-of a frozen dataclass, and the garbage collector ignores them.
+Objects that exist for every item are msgspec Structs, here and elsewhere: creating one takes a sixth of the time of a
+frozen dataclass, and the garbage collector ignores them.
 """
 
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ WORDLESS = "neither headline nor text has a letter or digit"
 """The detail of a bad item whose headline and text contain no letter and no digit."""
 DECODED = "Decoder(load_settings().item)(line, None, None, 0, number)"
 """The call that decodes JSON into an item, for error messages; `number` distinguishes items without an id."""
-# The years 1990 to 2100 in s. They misjudge only times from 1970-01-08 to 1970-02-17 and after the year 21,000; pass
-# those as aware datetimes.
+# The years 1990 to 2100 in s. Only times from 1970-01-08 to 1970-02-17 and after the year 21,000 are misjudged; scripts
+# can give those as aware datetimes.
 _FIRST, _LAST = 631_152_000, 4_102_444_800
 _UNITS = (("seconds", 1, "times 1000"), ("microseconds", 10**6, "// 1000"), ("nanoseconds", 10**9, "// 1_000_000"))
 SURE = range(_LAST, _FIRST * 10**6)
 """Times that can only be milliseconds: 1970-02-17 to the year 21,970."""
 NO_POSITION = "-1:-1"  # the id that Decoder gives a record without an id, a key and a position
 _MOST = 2**62  # clocks.FAR_FUTURE
-_POSITIONS = {"partition": 2**31, "offset": _MOST}  # what a signature has room for
+_POSITIONS = {"partition": 2**31, "offset": _MOST}  # the room in a signature
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
@@ -38,8 +38,9 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     `time`: event time in milliseconds since 1970 UTC (on Kafka the record's timestamp), negative if unknown. `source`:
     the site (registrable domain, lower case), empty if unknown. `partition` and `offset`: the record's position in the
-    input, -1 if it has none. `fingerprint`: 64 bits that the record itself supplies ([item] fingerprint); the decision
-    then uses only them, and headline and text are empty. `host`: of the source if it is not the site's own ([sources]).
+    input, -1 if it has none. `fingerprint`: 64 bits that the record itself supplies ([item] fingerprint). The decision
+    then uses nothing else, and headline and text are empty. `host`: that of the source if it differs from the site
+    ([sources]).
     """
 
     id: str
@@ -67,7 +68,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
         stream_dedup.errors.UsageError: item '8': time 1772323200 looks like seconds: in milliseconds it is in 1970, \
 in seconds 2026-03-01; give milliseconds (times 1000) or an aware datetime
         """
-        # Imported late: the table of public suffixes loads more slowly than everything else that imports this module.
+        # Imported late: loading the table of public suffixes takes longer than everything else that uses this module.
         from stream_dedup.news.decode import origin_of
 
         values: dict[str, Any] = {**(fields or {}), **more}
@@ -102,7 +103,7 @@ class Tombstone(msgspec.Struct, frozen=True, gc=False):
 
 
 def fitting(item: Any, where: str = "") -> Any:
-    """Return the item with its time in ms. Raises UsageError if it is no item or one of its values has a wrong type."""
+    """Return the item with its time in ms. Raises UsageError for a value that is no item, or has a wrong type in it."""
     if isinstance(item, BadItem):
         return item
     if not isinstance(item, (Item, Tombstone)):
@@ -132,7 +133,7 @@ def fitting(item: Any, where: str = "") -> Any:
 
 
 def milliseconds(time: Any, label: str) -> int:
-    """Convert an aware datetime or a number to milliseconds since 1970; None (unknown) to -1. `label` names the item.
+    """Convert an aware datetime or a number to milliseconds since 1970, and None to -1. `label` names the item.
 
     >>> milliseconds(datetime(2026, 3, 1, 12), "item '1'")
     Traceback (most recent call last):
@@ -147,7 +148,7 @@ which one: time.replace(tzinfo=datetime.UTC), or time.astimezone() for this mach
                 f"{label}: time {time} has no time zone, so it is ambiguous; say which one: "
                 "time.replace(tzinfo=datetime.UTC), or time.astimezone() for this machine's"
             )
-        # Not timestamp(): a float has too few digits for the milliseconds of distant years.
+        # timestamp() would not do: a float has too few digits for the milliseconds of distant years.
         return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
     is_number = isinstance(time, (Integral, float)) and not isinstance(time, bool)
     if is_number and abs(time) < _MOST:  # false for nan
@@ -182,4 +183,4 @@ def _shown(value: object) -> str:
     ('None', "bytes b'abc'")
     """
     text = repr(value)
-    return "None" if value is None else f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+    return text if value is None else f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"

@@ -1,8 +1,8 @@
-"""What records call the fields of an item: the presets of known formats, and what a name means in any other.
+"""What records call the fields of an item: the presets of known formats, and what a name means in any other record.
 
-In: the names of a record. Out: its shape, and for each field the names that may hold it, the likeliest first. Names are
-compared without case, accents and punctuation, so `pub_date` is `pubDate`. A name that looks like that of a text may
-hold the article; which of them does, only their values say (fields.py).
+From the names of a record follow its shape and, for each field, the names that may hold it, the likeliest first. Names
+are compared without case, accents and punctuation, so `pub_date` is `pubDate`. Several names may look like that of a
+text; their values decide which one is the article (fields.py).
 """
 
 import re
@@ -16,7 +16,7 @@ FIELDS = ("id", "title", "text", "source", "url", "published")
 AUTO = "auto"
 PLAIN = "plain"
 ENVELOPE = "envelope"
-"""The shape of what holds a record: a CloudEvent, a JSON Feed document. It has no values; see envelope.py."""
+"""The shape of an object that only holds the record, such as a CloudEvent or a list with one item; see formats.py."""
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
     PLAIN: {
@@ -63,9 +63,9 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
 }  # fmt: skip
 """For each preset: field -> alternative dotted paths (a|b); a number is an index into a list. If several alternatives
-are filled, the fullest text counts; of other fields the first one counts."""
+are filled, the fullest text counts; for other fields the first filled one does."""
 
-# What other names mean, in the order in which they count: English, then German, French, Spanish, Italian, Portuguese.
+# What other names mean, the likeliest first: English, then German, French, Spanish, Italian, Portuguese.
 _MEANINGS = {
     "id": "id guid uuid identifier uri articleid newsid postid storyid docid documentid itemid artikelid artikelnr "
     "artikelnummer identifiant identificador identificativo",
@@ -85,7 +85,7 @@ _MEANINGS = {
     "datapublicacao issued updated updatedat modified",
 }  # fmt: skip
 _RANKS = {field: {name: rank for rank, name in enumerate(names.split())} for field, names in _MEANINGS.items()}
-# How the name of a text ends, and what tells that it is the text of something else.
+# How the name of a text ends, and what shows that the text belongs to something else.
 _TEXT_NAME = re.compile(
     "(text|content|body|story|article|document|description|summary|excerpt|abstract|snippet|teaser|lead|paragraph|encoded|html|"
     "message|transcript|intro|inhalt|artikel|beschreibung|zusammenfassung|texte|contenu|corps|chapo|texto|contenido|"
@@ -101,13 +101,15 @@ WRAPPERS = frozenset(
     ("article", "attributes", "data", "doc", "document", "entry", "fields", "item", "news", "node", "payload", "post",
     "properties", "record", "_source", "story")
 )  # fmt: skip
-"""Members that may hold the fields of an item as an object; such a field is named `data.title`, nested or flat."""
+"""Objects that may wrap the fields of an item. Such a field is called `data.title`, whether it is nested or flat."""
 LISTS = frozenset(
     ("@graph", "articles", "channel", "children", "data", "docs", "documents", "entries", "entry", "feed", "hits",
     "item", "itemListElement", "items", "news", "posts", "rdf:RDF", "records", "response", "results", "rows", "rss",
     "stories", "value")
 )  # fmt: skip
-"""Names of lists of items, and of what holds such a list."""
+"""Names of lists of items, and of objects around such lists."""
+SPECIAL = frozenset(("specversion", *LISTS, *WRAPPERS))
+"""Members that may show an envelope or a wrapper. All CloudEvents have the first one."""
 
 
 def alternatives(path: str) -> list[str]:
@@ -120,10 +122,10 @@ def alternatives(path: str) -> list[str]:
 
 
 def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
-    """Return the preset that finds the most `fields` under different names, the first of equals. O(presets).
+    """Return the preset that finds the most `fields` under different names; ties go to the first. O(presets).
 
-    A preset qualifies only if it finds the text, or title and date: a record with "headline" and "body" must not be
-    read as schema.org because of its headline, since its text would be lost silently. If no preset qualifies: `plain`.
+    A preset qualifies only if it finds the text, or title and date. Otherwise a record with "headline" and "body" would
+    be read as schema.org because of its headline, and would lose its text silently. If none qualifies: `plain`.
 
     >>> shape_of({"guid", "title", "description", "link", "pubDate"}), shape_of({"id", "title", "text", "summary"})
     ('rss', 'plain')
@@ -132,9 +134,9 @@ def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
     """
     best, most = PLAIN, len(_names_found(PRESETS[PLAIN], names, fields))
     for shape, paths in PRESETS.items():
-        found = _names_found(paths, names, fields)
-        is_article = "text" not in fields or "text" in found or ("title" in found and "published" in found)
-        count = len(set(found.values()))
+        tops = _names_found(paths, names, fields)
+        is_article = "text" not in fields or "text" in tops or ("title" in tops and "published" in tops)
+        count = len(set(tops.values()))
         if is_article and count > most:
             best, most = shape, count
     return best
@@ -142,16 +144,17 @@ def shape_of(names: Set[str], fields: Collection[str] = FIELDS) -> str:
 
 def _names_found(paths: Mapping[str, str], names: Set[str], fields: Collection[str]) -> dict[str, str]:
     """Map each field that is found to the top-level name under which it is found."""
-    tops = (
-        (field, (top for each in alternatives(paths[field]) for top in (each, each.split(".")[0]))) for field in fields
-    )
-    first = ((field, next((top for top in each if top in names), None)) for field, each in tops)
-    return {field: top for field, top in first if top is not None}
+    top_of = {}
+    for field in fields:
+        tops = [top for path in alternatives(paths[field]) for top in (path, path.split(".")[0]) if top in names]
+        if tops:
+            top_of[field] = tops[0]
+    return top_of
 
 
 @lru_cache(1024)
 def plain_name(name: str) -> str:
-    """A name without namespace, wrapper, case, accents and punctuation.
+    """Return a name without namespace, wrapper, case, accents and punctuation.
 
     >>> plain_name("pub_date"), plain_name("dc:Date"), plain_name("Überschrift"), plain_name("fields.bodyText")
     ('pubdate', 'date', 'uberschrift', 'bodytext')
@@ -162,22 +165,18 @@ def plain_name(name: str) -> str:
 
 
 def is_text_name(name: str) -> bool:
-    """Whether a name looks like that of a text.
+    """Whether a name looks like the name of a text.
 
     >>> [is_text_name(name) for name in ("maintext", "yandex:full-text", "image_description", "@context")]
     [True, True, False, False]
     """
     plain = plain_name(name)
-    return (
-        not name.startswith("@")
-        and name not in LISTS
-        and bool(_TEXT_NAME.search(plain))
-        and not _OTHER_TEXT.search(plain)
-    )
+    is_text = _TEXT_NAME.search(plain) and not _OTHER_TEXT.search(plain)
+    return bool(is_text) and not name.startswith("@") and name not in LISTS
 
 
 def meant_by(names: Collection[str], field: str) -> list[str]:
-    """Those of the names that mean a field, the likeliest first; a name without a namespace comes before one with it.
+    """Return the names that mean a field, the likeliest first; one without a namespace precedes one with a namespace.
 
     >>> meant_by(["Datum", "dc:title", "Titel", "body"], "title"), meant_by(["Datum", "body"], "text")
     (['dc:title', 'Titel'], ['body'])
@@ -186,10 +185,5 @@ def meant_by(names: Collection[str], field: str) -> list[str]:
         texts = sorted(filter(is_text_name, names), key=len)
         return [name for name in texts if not _TRANSLATED.match(name)] or texts
     ranks = _RANKS[field]
-    found = [(ranks[plain], len(name), name) for name in names if (plain := plain_name(name)) in ranks]
-    return [name for _, _, name in sorted(found)]
-
-
-def is_item(names: Collection[str]) -> bool:
-    """Whether records with these names look like items: they have a title or a text."""
-    return bool(meant_by(names, "title") or meant_by(names, "text"))
+    ranked = [(ranks[plain], len(name), name) for name in names if (plain := plain_name(name)) in ranks]
+    return [name for _, _, name in sorted(ranked)]

@@ -1,10 +1,10 @@
-"""Parse XML as publishers send it: in any encoding, and broken.
+"""Parse XML as publishers send it: in any encoding, and broken. The bytes may hold several documents.
 
-In: the bytes of one document or several. Out: a tree with all of them in it. What publishers break is repaired first,
-because libxml2 would drop it without a word: a bare `&` or `<`, HTML's entities, control characters, bytes of another
-encoding than the one declared. Then lxml repairs unclosed tags. What would lose a part is refused: a document that is
-cut short, more end tags than begin, libxml2's limits of depth (256) and size (a text of 10 MB). A document cannot harm:
-entities that it declares are refused unless they are HTML's, no DTD is loaded, and repairs and tags have a bound.
+Some mistakes are repaired first, because libxml2 would drop the text around them silently: a bare `&` or `<`, HTML's
+entities, control characters, bytes that do not fit the declared encoding. Then lxml repairs unclosed tags. A document
+is refused if a part of it would be lost: it is cut short, has more end tags than start tags, or exceeds libxml2's
+limits of depth (256) and size (a text of 10 MB). No document does harm: declared entities are refused unless they are
+HTML's, no DTD is loaded, and repairs and tags are bounded.
 """
 
 import codecs
@@ -21,16 +21,16 @@ from lxml import etree
 from stream_dedup.errors import BadItem
 
 _DECLARED = re.compile(rb"<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]{1,40})[\"']")
-# Encodings of news that Python can decode; what declares another one is read as UTF-8. A document that was declared by
-# its bytes (UTF-16) comes decoded.
+# Encodings of news that Python can decode. A document that declares another one is read as UTF-8. UTF-16 and UTF-32 are
+# recognised by their bytes.
 _ENCODINGS = re.compile(r"(?i)iso[-_]?8859[-_]|latin-?1|us-ascii|(windows|cp)-?125|koi8|gb|big5|shift|euc|mac")
-# Windows' encoding is a superset of these, and what those who declare them mean; gb18030 is it of older Chinese ones.
+# A publisher that declares one of these means Windows-1252, a superset. gb18030 is that of older Chinese encodings.
 _WINDOWS = re.compile(r"(?i)iso[-_]?8859[-_]?1$|latin-?1$|us-ascii$")
 _CHINESE = re.compile(r"(?i)gb(2312|k)$")
-# What may be guessed from: the words between tags that are not ASCII.
+# A guess uses the words between tags that are not ASCII.
 _IN_WORD = re.compile(rb"[A-Za-z][\x80-\xff]|(?<![\x80-\xff])[\x80-\xff]+[A-Za-z]")
 _LATIN, _CJK = "\u036f", "\u2e80"  # the last character of the Latin script and its marks; the first of East Asian ones
-_SURE = 0.15  # of nine phrases in Latin script, chardet was wrong about four, with .03 to .12
+_SURE = 0.15  # chardet was wrong about four of nine phrases in Latin script, with .03 to .12
 _TAG, _NOT_ASCII, _SAMPLE = re.compile(rb"<[^<>]*>"), re.compile(rb"[^\x00-\x7f]+"), 2**16
 _LEAD = codecs.BOM_UTF8 + b" \t\r\n"
 _WIDE = {
@@ -38,38 +38,38 @@ _WIDE = {
     "utf-32-be": rb"\0\0\0[^\0]", "utf-16-le": rb"(?:[^\0]\0){2}", "utf-16-be": rb"(?:\0[^\0]){2}",
 }  # fmt: skip
 _CONTROL = bytes.maketrans(bytes([*range(9), 11, 12, *range(14, 32)]), b" " * 29)
-# What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities; and what has
-# no text. What is not closed goes to the end, so the search stays linear.
+# What libxml2 would drop: an "&" that begins no reference, a "<" that begins no tag, and HTML's entities. Comments,
+# declarations and CDATA match as a whole. An unclosed one goes to the end, so the search stays linear.
 _DOUBTFUL = re.compile(
     r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<![A-Za-z][^<>]*>?|<(?![A-Za-z_/])"
     r"|&(?!(?:amp|lt|gt|quot|apos);)(?:#?\w{1,32};)?",
     re.DOTALL,
 )
 _ENTITY = re.compile(r"<!ENTITY\s+(\w{1,32})\s")
-# Of a document, some two seconds. A large feed has some thousand.
+# In a document; they take some two seconds. A large feed has some thousand.
 _MOST_REPAIRS = 1_000_000
-# Of an entry, open and close ones, some 20 MB. The longest articles have some thousand.
+# In an entry, start and end tags together; they take some 20 MB. The longest articles have some thousand.
 _MOST_TAGS = 200_000
 _PIECE = 2**16  # bytes that are parsed at a time
-# Around the documents. `_END` is missing if libxml2 did not come so far. Each end tag without a beginning closes one
-# `_AROUND`, and behind the last one libxml2 reads nothing; web servers append up to two (`</body></html>`).
+# Elements around the documents. `_END` is missing if libxml2 stopped before it. Each end tag without a start closes one
+# `_AROUND`, and behind the last one libxml2 reads nothing. Web servers append up to two (`</body></html>`).
 _AROUND, _END = "stream-dedup-around", "stream-dedup-end"
 _BEFORE, _AFTER = 3 * f"<{_AROUND}>".encode(), f"<{_END}/>".encode()
-# Errors after which libxml2 leaves out a part, and goes on. Its own messages may quote the document.
+# Errors after which libxml2 leaves out a part and goes on. Its own messages are not shown: they may quote the document.
 _LOSSES = {
     "ERR_RESOURCE_LIMIT": "it is nested more than 256 deep, or has a text of more than 10 MB",
     "ERR_NAME_TOO_LONG": "a name is too long",
     "ERR_CDATA_NOT_FINISHED": "a CDATA section is not closed",
 }
-_BARE = "stream-dedup-windows"
+_AS_WINDOWS = "stream-dedup-windows"
 
 
 def _as_windows(error: Any) -> tuple[str, int]:
-    """Decode the bytes that do not fit by Windows' encoding, which is what most broken feeds have."""
+    """Decode bytes that do not fit as Windows-1252, which they are in most broken feeds."""
     return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
 
 
-codecs.register_error(_BARE, _as_windows)
+codecs.register_error(_AS_WINDOWS, _as_windows)
 
 
 def documents_of(
@@ -81,14 +81,16 @@ def documents_of(
 ) -> tuple[set[str], list[Any]]:
     """Return libxml2's names of the errors, and the root of each document. O(bytes).
 
-    `charset`, `note`: see `text_of`. `take` gets each element of these `tags` at its end, and says whether it was an
-    entry; it may clear it, so that memory holds one entry at a time. Lines of elements are those of the value.
+    `take` gets each element with one of these `tags` at its end, and returns whether it is an entry. It may clear the
+    element, so that memory holds one entry at a time. Line numbers of elements are those of the value. For `charset`
+    and `note` see `text_of`.
 
     >>> _, [document] = documents_of(b"<rss><title>A &amp; B & C</rss>")
     >>> document.tag, document[0].text
     ('rss', 'A & B & C')
 
-    Raises BadItem (reason `xml`) for what is no XML, for declared entities, and for what libxml2 would leave out.
+    Raises BadItem (reason `xml`) for bytes that are no XML, for declared entities, and where libxml2 would leave out a
+    part.
     """
     repaired = _repaired(text_of(value, charset, note))
     parser = etree.XMLPullParser(
@@ -110,25 +112,26 @@ def documents_of(
     loss = next((text for name, text in _LOSSES.items() if name in errors), "")
     end = next(tree.iter(_END), None)
     if loss or end is None:
-        raise BadItem("xml", f"it cannot be read to its end: {loss or 'within a tag, or behind too many end tags'}")
-    found = [each for each in tree.iterfind(f".//{_AROUND}/*") if each.tag not in (_AROUND, _END)]
-    if not found and repaired.strip():
+        cause = loss or "it ends within a tag, or has too many end tags"
+        raise BadItem("xml", f"it cannot be read to its end: {cause}")
+    roots = [each for each in tree.iterfind(f".//{_AROUND}/*") if each.tag not in (_AROUND, _END)]
+    if not roots and repaired.strip():
         raise BadItem("xml", "it has no element of XML, and JSON must be in UTF-8")
     if end.getparent().tag != _AROUND:  # within the last document
-        kinds = [local_name(each) for each in found]
+        kinds = [local_name(each) for each in roots]
         ends = re.findall(rb"</(?:[\w.-]+:)?%s\s*>" % re.escape(kinds[-1].encode()), repaired)
         if len(ends) < kinds.count(kinds[-1]):
             raise BadItem("xml", f"it is cut short: </{kinds[-1]}> is missing")
-    return errors, found
+    return errors, roots
 
 
 def local_name(element: Any) -> str:
-    """The name of an element without its prefix, declared or not."""
+    """Return the name of an element without its prefix, declared or not."""
     return str(element.tag).rpartition("}")[2].rpartition(":")[2]
 
 
 def wide_encoding(head: bytes) -> str:
-    """The encoding of more than a byte a character that the first bytes show, with a byte order mark or without; or "".
+    """Return UTF-16 or UTF-32 if the first bytes show one of them, with or without a byte order mark, else "".
 
     >>> [wide_encoding("id,x".encode(name)) for name in ("utf-16", "utf-16-le", "utf-32-be", "utf-8")]
     ['utf-16', 'utf-16-le', 'utf-32-be', '']
@@ -137,19 +140,19 @@ def wide_encoding(head: bytes) -> str:
 
 
 def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambda _: None) -> str:
-    r"""Decode a document as what it is: UTF-8 if it can be, or else as its server said (`charset`), or it declares.
+    r"""Decode a document as UTF-8 if it can be UTF-8, else by the server's `charset`, else as it declares.
 
-    What is none of them is decoded as chardet finds out (it knew 29 of 29 short feeds, charset-normalizer 20), single
-    bytes as Windows-1252. `note` gets a sentence where a document is not what it declares.
+    Without a usable charset chardet guesses (it knew 29 of 29 short feeds, charset-normalizer 20). Single bytes that do
+    not fit are read as Windows-1252. `note` gets a sentence if a document is not what it declares.
 
     >>> text_of("Паром".encode("cp1251"), "windows-1251"), text_of(b"caf\xe9"), text_of(b"x", "no-such-charset")
     ('Паром', 'café', 'x')
     """
     if wide := wide_encoding(value):
         return value.decode(wide, "replace").lstrip("\ufeff")
-    found = _DECLARED.match(value.lstrip(_LEAD))
-    declared = found[1].decode() if found else ""
-    # Where a server has not been configured, it says ISO 8859-1.
+    declaration = _DECLARED.match(value.lstrip(_LEAD))
+    declared = declaration[1].decode() if declaration else ""
+    # A server that was not configured says ISO 8859-1.
     names = [declared, charset] if _WINDOWS.match(charset) else [charset, declared]
     name = next((name for name in names if _ENCODINGS.match(name)), "")
     with suppress(UnicodeDecodeError):
@@ -161,13 +164,13 @@ def text_of(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
     if not name:
         name = guessed_encoding(value)
         note(f"is not in UTF-8: what does not fit is read as {name or 'Windows-1252'}")
-    with suppress(LookupError, ValueError):  # a name that is none
-        return value.decode(name or "utf-8-sig", _BARE)
-    return value.decode("utf-8", _BARE)
+    with suppress(LookupError, ValueError):  # Python knows no such encoding
+        return value.decode(name or "utf-8-sig", _AS_WINDOWS)
+    return value.decode("utf-8", _AS_WINDOWS)
 
 
 def guessed_encoding(value: bytes) -> str:
-    """The encoding of what is hardly UTF-8; "" for UTF-8, and where few bytes are broken.
+    """Guess the encoding of bytes that are not UTF-8; "" for UTF-8, even with a few broken bytes.
 
     >>> guessed_encoding("Brücke".encode()), guessed_encoding("1;Die Brücke über die Elm ist geöffnet".encode("cp1252"))
     ('', 'cp1252')
@@ -182,14 +185,14 @@ def guessed_encoding(value: bytes) -> str:
     scripts = {
         letter > _LATIN for letter in b"".join(runs).decode(name, "replace") if letter.isalpha() and letter < _CJK
     }
-    # Among letters of ASCII there are those of Latin; chardet takes a few of them for Cyrillic.
+    # Letters within ASCII words are Latin. chardet takes a few of them for Cyrillic.
     is_latin = 2 * len(_IN_WORD.findall(words)) >= len(runs)
     is_doubtful = is_latin and scripts and (True in scripts or guess["confidence"] < _SURE)
     return "cp1252" if is_doubtful or _WINDOWS.match(name) else name
 
 
 def _repaired(text: str) -> bytes:
-    """The text in UTF-8, without what libxml2 would drop."""
+    """Return the text in UTF-8, without anything that libxml2 would drop."""
     count = 0
 
     def repair(doubtful: re.Match[str]) -> str:

@@ -1,16 +1,20 @@
-"""What a survey of a feed found: as JSON, as rows for screens and the status page, as a line for the log.
+"""What a survey of a feed found, and the warnings that follow from it.
 
-In: the counts of a `Survey`. Out: text for people; `conclusion` says in one line how the items were read.
+A `Summary` becomes JSON, rows for screens and the status page, a line for the log, and a conclusion in one line. A
+warning names a cause of wrong results that raise no error, and a cure that works when followed to the letter.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import msgspec
 
+from stream_dedup.news.item_lists import PARTS
 from stream_dedup.news.names import FIELDS
 from stream_dedup.phrases import counted, moment, span
+from stream_dedup.settings import ItemSettings
 
 MOST_REASONS = 3
 """Distinct reasons of bad items, and examples of unreadable dates, in a summary."""
@@ -19,8 +23,7 @@ MOST_SOURCES = 4096
 SHOWN_PATHS = 12
 """Fields of the records that are shown."""
 LARGEST = 5
-"""Sources and names that are shown, those with the most items."""
-_CONCLUDED = {"title": "title", "text": "text", "id": "id", "source": "source", "url": "url", "dates": "published"}
+"""Sources and names that are shown: those with the most items."""
 
 
 class Dates(msgspec.Struct):
@@ -28,11 +31,14 @@ class Dates(msgspec.Struct):
 
     `origin`: where they come from, "published" or "timestamp" (of the Kafka record). `earliest` and `latest` leave out
     times in the future. `examples`: unreadable dates with position and reason. `first_future`: the first time in the
-    future with its position, or "". `dated`: of the first Kafka records, those with a readable date of their own;
-    `apart`: those of them that are dated further than a window from the record's time; `spread`, `record_spread`: what
-    the middle eight tenths of these dates and times span, ms. `forwards`, `backwards`: items dated after, and before,
-    the item ahead of them, 0 if the order means nothing; `furthest_back`: the largest step back; `jumps`: steps back
-    longer than the window.
+    future with its position, or "".
+
+    `dated`: how many of the first Kafka records have a readable date of their own. `apart`: how many of these dates are
+    further than a window from the record's time. `spread`, `record_spread`: what the middle eight tenths of these dates
+    and times span, ms.
+
+    `forwards`, `backwards`: items dated after, and before, their predecessor; 0 if the order means nothing.
+    `furthest_back`: the largest step back. `jumps`: steps back longer than the window.
     """
 
     origin: str
@@ -64,13 +70,13 @@ class Warned(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct):
     """What a feed contains. `items`, `bad` and `dates` cover all items, the rest only the `looked` ones (a sample).
 
-    `shapes`: preset -> items; `schemas`: schema of a registry -> items. `filled`: field -> items that have it;
-    `samples`: its first value. `names`: items whose id comes from the record or its key. `shared_ids`: of the first
-    thousand items, those whose id an unlike one has, too, if these are half of them or more; `shared_id`: such an id
-    with two places. `addresses`, `sources`: their numbers, counted up to 4,096; `largest`: those with the most items.
-    `lent`: field -> items that have it from the envelope of a CloudEvent only. `reasons`: the first distinct reasons
-    of bad items, each with its first position. `paths`: the fields of the first records, those with the longest values
-    first. `origins`: field -> name that was read -> items; `left`: name of a further text, which was not -> items.
+    `shapes`: preset -> items. `schemas`: schema of a registry -> items. `filled`: field -> items that have it.
+    `samples`: field -> its first value. `names`: items whose id comes from the record or its key. `shared_ids`: items
+    among the first thousand that share their id with an unlike one, if at least half of them do; `shared_id`: such an
+    id with two places. `addresses`, `sources`: their numbers, counted up to 4,096. `largest`: the sources with the most
+    items. `lent`: field -> items that have it only from the envelope of a CloudEvent. `reasons`: the first distinct
+    reasons of bad items, each with its first position. `paths`: the fields of the first records, those with the longest
+    values first. `origins`: field -> name that was read -> items. `left`: name of a text that was not read -> items.
     `notes`: what a person should know of how files were read.
     """
 
@@ -121,21 +127,20 @@ def rows_of(summary: Summary) -> list[tuple[str, str]]:
         count += f" (fields and sources: counted in {summary.looked:,} of them)"
     rows = [("items", count)]
     if summary.looked:
-        rows.append(("read as", _counted(summary.shapes.items())))
-        if summary.schemas:
-            rows.append(("schemas", _counted(summary.schemas.items())))
-        rows.append(("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)))
-        if texts := summary.origins.get("text"):
-            rows.append(("text from", _shares(texts, summary.looked)))
-        if summary.left:
-            rows.append(("shorter texts", _shares(summary.left, summary.looked)))
         dates = summary.dates
-        if dates.latest is not None or dates.missing or dates.unreadable or dates.future:
-            rows.append(("record times" if dates.origin == "timestamp" else "dates", _dates(dates)))
+        has_dates = dates.latest is not None or dates.missing or dates.unreadable or dates.future
+        rows += [
+            ("read as", _counted(summary.shapes.items())),
+            ("schemas", _counted(summary.schemas.items())),
+            ("filled", ", ".join(f"{name} {share(summary, name)}" for name in FIELDS)),
+            ("text from", _shares(summary.origins.get("text", {}), summary.looked)),
+            ("shorter texts", _shares(summary.left, summary.looked)),
+            ("record times" if dates.origin == "timestamp" else "dates", _dates(dates) if has_dates else ""),
+        ]
     if summary.largest:
         more = "more than " if summary.sources == MOST_SOURCES else "at least " if summary.is_sampled else ""
         rows.append(("sources", f"{more}{summary.sources:,}: {_counted(summary.largest)}"))
-    return rows
+    return [row for row in rows if row[1]]
 
 
 def summary_line(summary: Summary) -> str:
@@ -151,7 +156,8 @@ def conclusion(summary: Summary) -> str:
     'read 1 of 1: text from body'
     """
     items = summary.items - summary.tombstones
-    named = ((name, summary.origins.get(field)) for name, field in _CONCLUDED.items())
+    fields = {"title": "title", "text": "text", "id": "id", "source": "source", "url": "url", "published": "dates"}
+    named = ((name, summary.origins.get(field)) for field, name in fields.items())
     read = ", ".join(f"{name} from {next(iter(origins))}" for name, origins in named if origins)
     shape = f" as {', '.join(summary.shapes)}" if summary.shapes and not summary.all_bad else ""
     text = f"read {items - summary.bad:,} of {items:,}{shape}" + (f": {read}" if read and not summary.all_bad else "")
@@ -160,9 +166,9 @@ def conclusion(summary: Summary) -> str:
 
 
 def share(summary: Summary, field: str) -> str:
-    """Format the share of sampled items that have a field; never rounded to 0 or 100 % unless it is exact.
+    """Format the share of sampled items that have a field; 0 and 100 % are exact.
 
-    Dates of files are counted in all items, because the first thousand may be of one input.
+    Dates of files are counted in all items, because the first thousand may come from one input.
     """
     if not summary.looked:
         return "-"
@@ -196,3 +202,179 @@ def _shares(counts: Mapping[str, int], of: int) -> str:
 
 def _counted(pairs: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} ({count:,})" for name, count in pairs)
+
+
+# -- warnings ----------------------------------------------------------------------------------------------
+
+_PROSE = 40  # mean characters of a field that may be a text
+# With fewer items a share means nothing. A larger share of bad items is more than slips in single records.
+_FEW, _MANY_BAD = 10, 0.05
+# Three times as many steps back as forward are more than jitter: in a reversed feed nearly all steps go back.
+_MOSTLY = 3
+# A backfill: a tenth of the items are dated more than a window from their record, or the dates spread over days, as
+# bulletins do, while the records span a tenth of that at most. A live feed has fewer late items.
+_APART, _SPREAD_MS, _DENSER = 10, 2 * 86_400_000, 10
+# The first month of 1970: seconds read as milliseconds fall into it until the year 2055.
+_SECONDS_AS_MS = 31 * 86_400_000
+_READABLE = (
+    "ISO 8601 (2024-01-31T10:00:00Z), RFC 2822 (Wed, 31 Jan 2024 10:00:00 GMT), the day first with dots "
+    "(31.01.2024 10:00), a number of seconds or milliseconds since 1970"
+)
+# Names that a field probably has in records of unknown shape. The text is the longest field with another name.
+_LIKELY = {
+    "id": re.compile(r"(^|[._-])(\w*id|uri|key)$", re.I),
+    "title": re.compile(r"title|headline|heading|subject", re.I),
+    "source": re.compile(r"source|site|publisher|domain|host", re.I),
+    "url": re.compile(r"url|link|href", re.I),
+    "published": re.compile(r"date|time|publish|created", re.I),
+}
+# Fields whose lack gives wrong results without an error, and what is lost.
+_LACKS = {
+    "title": "No item has a title, by which many duplicates are found",
+    "text": "No item has a text, so titles alone are compared",
+    "published": "No item has a date, so no original is ever too old",
+    "id": "No item has an id, so a new version of an article is not known as one (its place stands in, such as 0:17)",
+    "source": "No item has a source or url, so a site's own series cannot be told from copies on other sites",
+}
+# Fields that only the envelopes of CloudEvents have, and what is wrong if these are all alike.
+_LENT = {
+    "id": "The ids are those of the CloudEvents, so a new version of an article counts as another article",
+    "source": "All items have the source of their CloudEvents, so copies on other sites look like a site's own series",
+    "published": "All items have one date, that of their CloudEvents, so no original is ever too old",
+}
+
+
+def warnings_of(summary: Summary, settings: ItemSettings, window: int, paths: Mapping[str, float]) -> Iterator[Warned]:
+    """Yield the warnings, the most serious first.
+
+    `window` is in ms. `paths` has the fields of the records and their mean lengths in characters, the longest first.
+    """
+    items = summary.items - summary.tombstones
+    if not summary.items:
+        yield Warned("nothing", "The input is empty: there are no records.")
+        return
+    first = f" The first: {summary.reasons[0]}." if summary.reasons else ""
+    if summary.bad and summary.all_bad:
+        yield Warned("all-bad", f"All {items:,} items are bad: nothing can be judged.{first}")
+    elif items >= _FEW and summary.bad >= _MANY_BAD * items:
+        yield Warned("many-bad", f"{summary.bad:,} of {items:,} items are bad.{first}")
+    if any("not UTF-8" in reason for reason in summary.reasons):
+        yield Warned(
+            "not-utf-8",
+            "Items are not UTF-8. If it is Latin-1, as in old exports: iconv -f WINDOWS-1252 -t UTF-8 FILE > OTHER",
+        )
+    if summary.looked:
+        yield from _absent(summary, settings, paths)
+    if not summary.all_bad:  # they have no dates that count, and another cause comes first
+        yield from _lent(summary, paths)
+    dates = summary.dates
+    if dates.unreadable:
+        text = f"{counted(dates.unreadable, 'date')} cannot be read ({dates.examples[0]})"
+        yield Warned("unreadable-dates", f"{text}. What can be read: {_READABLE}.")
+    if dates.latest is not None and dates.latest < _SECONDS_AS_MS:
+        yield Warned(
+            "dates-1970",
+            f"All dates lie in January 1970 ({moment(dates.latest)} at the latest): they look like seconds where "
+            "milliseconds are meant. Let the producer write milliseconds since 1970.",
+        )
+    if dates.future:
+        yield Warned(
+            "future-dates",
+            f"{counted(dates.future, 'date')} in the future ({dates.first_future}) do not count. Is the clock "
+            "that gave them right?",
+        )
+    is_dense = dates.spread >= max(_SPREAD_MS, _DENSER * dates.record_spread)
+    if dates.dated >= _FEW and (_APART * dates.apart >= dates.dated or is_dense):
+        yield Warned(
+            "backfill",
+            f"Of the first {counted(dates.dated, 'dated record')}, {dates.apart:,} are dated further than the window "
+            f"({span(window)}) from their Kafka timestamp. Without a tenth at each end, timestamps span "
+            f"{span(dates.record_spread)}, and dates {span(dates.spread)}. By timestamps a backfill is compared as one "
+            'moment: set [item] time = "published" to go by the dates.',
+        )
+    if dates.jumps or dates.backwards >= max(_FEW, _MOSTLY * dates.forwards):
+        yield Warned(
+            "backwards",
+            f"At {counted(dates.backwards, 'place')} the dates go back, at {dates.jumps:,} by more than the "
+            f"window ({span(window)}), by {span(dates.furthest_back)} at most: of each pair the later copy may be let "
+            "through, the earlier held back. Sort the items by date, the oldest first, or correct the dates.",
+        )
+    yield from _shared_ids(summary)
+    yield from _longer(summary, paths)
+
+
+def _shared_ids(summary: Summary) -> Iterator[Warned]:
+    """Warn of ids that name no articles, and propose the addresses if nearly all of them differ."""
+    if summary.shared_ids:
+        is_apart = _FEW * summary.addresses >= (_FEW - 1) * min(summary.looked, MOST_SOURCES)
+        other = next(iter(summary.origins.get("url", {})), None) if is_apart else None
+        yield Warned(
+            "shared-ids",
+            f"{summary.shared_ids:,} items share their id with an item of another text, such as "
+            f"{summary.shared_id}: their ids name no articles. In files such items are judged by their texts "
+            "alone, as if they had no id; on Kafka each counts as a new version of the one before it, if the "
+            "source is the same. Let the producer give each its own, or name a field that tells them apart"
+            f"{_such_as({'id': other})}.",
+        )
+
+
+def _longer(summary: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
+    """Warn of a field that is longer than the text, although its name is no name of a text."""
+    read = max((paths.get(path, 0) for path in summary.origins.get("text", {})), default=0)
+    known = {*summary.left, *(path for each in summary.origins.values() for path in each)}
+    others = [path for path in paths if path not in known]
+    if read and others and paths[others[0]] > 2 * read and paths[others[0]] >= _PROSE:
+        yield Warned(
+            "longer-field",
+            f"The longest field, {others[0]}, is not read; the text is {', '.join(summary.origins['text'])}. If "
+            f"it has the article, name it{_such_as({'text': others[0]})}.",
+        )
+
+
+def _absent(summary: Summary, settings: ItemSettings, paths: Mapping[str, float]) -> Iterator[Warned]:
+    """Warn of fields that no item has, and propose fields of the records for them."""
+    has = {name: bool(count) for name, count in summary.filled.items()}
+    has |= {"id": bool(summary.names), "source": bool(summary.largest)}
+    if settings.fingerprint is not None or settings.format == "text":
+        has |= {"title": True, "text": True}
+    if summary.all_bad or summary.dates.origin == "timestamp" or summary.dates.unreadable:
+        has["published"] = True
+    missing = [name for name in _LACKS if not has[name]]
+    if missing[:2] == ["title", "text"]:
+        yield Warned("no-fields", f"No item has a title or a text{_cure(paths, 'title', 'text')}")
+        return  # other missing fields have the same cause
+    for name in missing:
+        yield Warned(f"no-{name}", f"{_LACKS[name]}{_cure(paths, name)}")
+
+
+def _lent(summary: Summary, paths: Mapping[str, float]) -> Iterator[Warned]:
+    """Warn if the envelopes say the same of all items, or describe the records and not the articles."""
+    alike = {"id": True, "source": summary.sources == 1, "published": summary.dates.earliest == summary.dates.latest}
+    for name, text in _LENT.items():
+        if alike[name] and _FEW <= summary.looked == summary.lent.get(name):
+            yield Warned(f"envelope-{name}", f"{text}{_cure(paths, name)}")
+
+
+def _cure(paths: Mapping[str, float], *missing: str) -> str:
+    """List the fields of the records, and the probable ones as a setting; an address may stand in for a source."""
+    if not paths:
+        return "."
+    missing = ("source", "url") if missing == ("source",) else missing
+    own = [path for path in paths if not PARTS.search(path.rpartition(".")[0])]
+    likely = {name: [path for path in own if pattern.search(path)] for name, pattern in _LIKELY.items()}
+    guesses = {name: min(likely[name], key=len, default=None) for name in missing if name in likely}
+    # The longest fields whose names say nothing, as in a table without a header.
+    known = {path for each in likely.values() for path in each}
+    rest = iter([path for path in own if path not in known])
+    if "text" in missing:
+        guesses["text"] = next((path for path in rest if paths[path] >= _PROSE or "title" in missing), None)
+    if "text" in missing and "title" in missing and not guesses["title"]:
+        guesses["title"] = next(rest, None)
+    present = f"{', '.join([*paths][:SHOWN_PATHS])}{', …' if len(paths) > SHOWN_PATHS else ''}"
+    return f". The records have {present}: if one of them is the field, name it{_such_as(guesses)}."
+
+
+def _such_as(guesses: Mapping[str, str | None]) -> str:
+    """Show how the settings name fields."""
+    examples = ", ".join(f'{name} = "{path}"' for name, path in guesses.items() if path)
+    return f" under [item.fields] in the settings (--config FILE){f', such as {examples}' if examples else ''}"

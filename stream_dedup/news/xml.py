@@ -1,8 +1,8 @@
 """Turn news in XML into JSON objects: RSS 0.9x, 1.0 and 2.0, Atom, NITF, NewsML 1 and NewsML-G2.
 
-In: the bytes of one document or several, which repair.py parses. Out: one dict an entry, with the names that the
-presets of fields.py know: an entry of a feed keeps the names of its elements (`rss`, `atom`), a document of the IPTC's
-formats gets those of ninjs. Texts are HTML or plain, as in the JSON that publishers make of the same articles.
+repair.py parses the bytes, which may hold several documents. Each entry becomes a dict with names that the presets of
+names.py know: an entry of a feed keeps the names of its elements (`rss`, `atom`), a document of the IPTC's formats gets
+the names of ninjs. Texts are HTML or plain, as in the JSON that publishers make of the same articles.
 """
 
 import re
@@ -13,8 +13,8 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from stream_dedup.errors import BadItem
+from stream_dedup.news.plain_values import plain_value
 from stream_dedup.news.repair import documents_of, local_name
-from stream_dedup.news.values import plain_value
 
 Entry = dict[str, Any]
 
@@ -28,19 +28,19 @@ _PREFIXES = {
     "http://news.yandex.ru": "yandex:",
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
 }
-# Elements that hold a text, in which tags are markup and no structure. Of several the longest counts.
+# Elements that hold a text: tags in them are markup and not structure. Among several the longest counts.
 _TEXTS = frozenset(
     ("title", "description", "summary", "content", "content:encoded", "yandex:full-text", "itunes:summary")
 )
 _XHTML = "{http://www.w3.org/1999/xhtml}body"
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _MEDIA = ".//{http://search.yahoo.com/mrss/}description"
-# Elements of NITF that stand by themselves, and no element of HTML does: as div, words before and after do not join,
-# and an empty one is no text. The same for those of no name, such as <media:>.
+# Block elements of NITF that HTML does not know. They become div, so that words before and after do not join and an
+# empty one is no text. So do elements without a name, such as <media:>.
 _BLOCK = re.compile(
     "block|hl2|byline|dateline|abstract|tagline|bq|credit|note|media|media-caption|media-producer|(?![A-Za-z_]).*"
 )
-# By root or item element of the IPTC's formats: where the fields of ninjs stand, as paths of local names. The first
+# For each root or item element of the IPTC's formats: where the fields of ninjs are, as paths of local names. The first
 # path that finds something counts; `@name` is an attribute.
 _IPTC = {
     "nitf": {
@@ -68,43 +68,45 @@ _IPTC = {
 }  # fmt: skip
 _FEEDS = frozenset(("rss", "RDF", "feed"))
 _OUTERMOST = ("{*}item", "{*}entry", *(f"{{*}}{name}" for name in _IPTC))
-_XML = "{http://www.w3.org/XML/1998/namespace}"  # of xml:base and xml:lang, which make no object of a text
+_XML = "{http://www.w3.org/XML/1998/namespace}"  # xml:base and xml:lang are no members of an entry
 _CHANNELS = frozenset(("channel", "feed"))
 _LINKS = frozenset(("link", "source", "feedburner:origLink", "enclosure"))
 _ADDRESSES = frozenset(("@href", "@url"))
 _URL = re.compile(r"https?://", re.I)
-_MOST_ENTRIES = 200_000  # of a document; they take half a kilobyte each
+_MOST_ENTRIES = 200_000  # of a document; each takes half a kilobyte
 _MISMATCH = "ERR_TAG_NAME_MISMATCH"
-# Namespaces that an element declares itself.
+# The namespaces that an element declares.
 _DECLARATIONS = re.compile(r'(<[\w.-]+)(?: xmlns(?::[\w.-]+)?="[^"<>]*")+')
 OPML = "it is OPML, a list of feeds and no news; to read those: stream-dedup feeds FILE"
 
 
 def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambda _: None) -> list[Entry]:
-    """Return the entries of the documents in their order. O(bytes). `charset`, `note`: see `text_of`.
+    """Return the entries of the documents in order. O(bytes). For `charset` and `note` see `text_of`.
 
     >>> entries(b"<rss><channel><item><title>A &amp; B & C</title><guid>7</guid></item></channel></rss>")
     [{'title': 'A & B & C', 'guid': '7'}]
 
-    Raises BadItem (reason `xml`) for what is neither a feed nor a document of a known format, for declared entities,
-    and for what would lose an entry.
+    Raises BadItem (reason `xml`) for a document of an unknown format, for declared entities, and where an entry would
+    be lost.
     """
-    found, site, nested = list[Entry](), "", ""
+    taken, site, nested = list[Entry](), "", ""
 
     def take(element: Any) -> bool:
         nonlocal site, nested
-        is_entry = next(element.iterancestors(*_OUTERMOST), None) is None and local_name(element) != "link"
-        if local_name(element) == "link":
+        name = local_name(element)
+        if name == "link":
             if not site and local_name(element.getparent()) in _CHANNELS:
                 site = plain_value("url", _value(element, "")) or ""
-        elif is_entry:
-            found.append(_entry(element))
+            return False
+        if next(element.iterancestors(*_OUTERMOST), None) is None:
+            taken.append(_entry(element))
             element.clear(keep_tail=True)
-            if len(found) > _MOST_ENTRIES:
+            if len(taken) > _MOST_ENTRIES:
                 raise BadItem("xml", f"it has more than {_MOST_ENTRIES:,} entries; split it")
-        elif local_name(element) not in _IPTC and next(element.iterancestors(element.tag), None) is not None:
-            nested = local_name(element)
-        return is_entry
+            return True
+        if name not in _IPTC and next(element.iterancestors(element.tag), None) is not None:
+            nested = name
+        return False
 
     errors, documents = documents_of(value, charset, (*_OUTERMOST, "{*}link"), take, note)
     kinds = [local_name(each) for each in documents]
@@ -112,9 +114,9 @@ def entries(value: bytes, charset: str = "", note: Callable[[str], None] = lambd
         raise BadItem("xml", OPML)
     if nested and _MISMATCH in errors:
         raise BadItem("xml", f"a <{nested}> stands within another: one of its tags is not closed")
-    if kinds and not found and not _FEEDS & {*kinds}:
+    if kinds and not taken and not _FEEDS & {*kinds}:
         raise BadItem("xml", f"<{kinds[0]}> is neither a feed (RSS, Atom) nor NITF or NewsML")
-    return [_located(each, site) for each in found]
+    return [_located(each, site) for each in taken]
 
 
 def _entry(element: Any) -> Entry:
@@ -130,7 +132,7 @@ def _entry(element: Any) -> Entry:
 
 
 def _located(entry: Entry, site: str) -> Entry:
-    """Make the links of an entry absolute; one without a link has its permanent id, or else the site of its feed."""
+    """Make the links of an entry absolute. One without a link gets its permanent id, or the feed's site as source."""
     link, guid = plain_value("url", entry.get("link")), entry.get("guid")
     is_permanent = not isinstance(guid, dict) or str(guid.get("@isPermaLink", "true")).lower() != "false"
     if not link and is_permanent and _URL.match(str(guid := plain_value("id", guid))):
@@ -143,7 +145,7 @@ def _located(entry: Entry, site: str) -> Entry:
 
 
 def _absolute(value: Any, base: str) -> Any:
-    """A link, or each of several, behind this address."""
+    """Join a link, or each of several, to this base address."""
     if isinstance(value, list):
         return [_absolute(each, base) for each in value]
     if isinstance(value, dict):
@@ -159,22 +161,22 @@ def _joined(base: str, link: str) -> str:
 
 
 def _members(element: Any, own: str) -> Entry:
-    """The child elements by name: texts as markup, others as values; of several texts the longest, of values a list."""
-    found: dict[str, list[Any]] = {}
+    """Return the child elements by name: texts as markup, the longest of several; others as a value, or a list."""
+    by_name: dict[str, list[Any]] = {}
     for child in element.iterchildren(etree.Element):
         name = _name(child, own)
         value = _markup(child) if name in _TEXTS else _value(child, own)
         if name in _LINKS and (base := child.base):  # xml:base
             value = _absolute(value, base)
-        found.setdefault(name, []).append(value)
+        by_name.setdefault(name, []).append(value)
     return {
         name: max(each, key=len) if name in _TEXTS else each if len(each) > 1 else each[0]
-        for name, each in found.items()
+        for name, each in by_name.items()
     }
 
 
 def _name(element: Any, own: str) -> str:
-    """The name as feeds use it; `own`: the namespace of the entry, whose elements have no prefix.
+    """Return the name as feeds use it. Elements of the entry's `own` namespace have no prefix.
 
     An element of a foreign namespace keeps its prefix, so that it is not taken for a title or a text.
     """
@@ -188,7 +190,7 @@ def _name(element: Any, own: str) -> str:
 
 
 def _value(element: Any, own: str) -> Any:
-    """An element as JSON: a text, or an object of its attributes (`@name`), children and text (`#text`)."""
+    """Return an element as JSON: a text, or an object of attributes (`@name`), children and text (`#text`)."""
     text = (element.text or "").strip()
     attributes = {f"@{name.rpartition('}')[2]}": one for name, one in element.attrib.items() if _XML not in name}
     value = attributes | _members(element, own)
@@ -196,11 +198,11 @@ def _value(element: Any, own: str) -> Any:
 
 
 def _markup(element: Any) -> str:
-    """The content of an element: its text as it is, or, if it has tags, HTML."""
+    """Return the content of an element: its text, or HTML if it has tags."""
     if not len(element):
         return (element.text or "").strip()
-    # As HTML, not as XML: a browser reads `<script/>` as a script without an end. In a tree of its own, and without
-    # prefixes: lxml writes all declarations of the document into each element that it takes out.
+    # HTML, because a browser reads XML's `<script/>` as a script without an end. A tree of its own without prefixes,
+    # because lxml writes all declarations of the document into each element that it takes out.
     alone = etree.Element("div")
     alone.text = element.text
     alone.extend(element)
@@ -215,7 +217,7 @@ def _markup(element: Any) -> str:
 
 
 def _first(element: Any, field: str, paths: list[str]) -> str:
-    """The first text at these paths. An empty body counts, too: what is around it has headlines and slugs."""
+    """Return the first text at these paths. An empty body counts, too: around it stand headlines and slugs."""
     for path in paths:
         text = _at(element, path)
         if text or (text is not None and field == "body_html"):
@@ -224,7 +226,7 @@ def _first(element: Any, field: str, paths: list[str]) -> str:
 
 
 def _at(element: Any, path: str) -> str | None:
-    """What stands at a path of local names: a text, an attribute, or markup; None: it has no such element."""
+    """Return the text, attribute or markup at a path of local names; None if there is no such element."""
     steps, _, attribute = path.partition("@")
     steps = "/".join(step if step == "." or not step else "{*}" + step for step in steps.rstrip("/").split("/"))
     target = element.find(steps) if steps else element

@@ -1,4 +1,5 @@
-"""Read records that a schema registry's serializers wrote: from their bytes to JSON.
+"""Read records that the serializers of a schema registry wrote: from their bytes to JSON.
 
-client fetches schemas over HTTP; avro and protobuf decode by them; frames joins both, for news/envelope.py.
+schemas.py fetches schemas over HTTP, readers.py decodes Avro and Protobuf by them, and frames.py joins both for
+news/formats.py.
 """

@@ -1,8 +1,8 @@
-"""Open the frame in which serializers of schema registries put a value: a zero, the id of the schema, the value.
+"""Open the frame that serializers of schema registries put around a value: a zero, the id of the schema, the value.
 
-In: the bytes of a record. Out: a JSON object: that of a JSON Schema unchanged, which needs no registry; Avro
-and Protobuf decoded by their schema. An id is four bytes, or eight as older serializers of Apicurio write them: ids
-begin at 1, so four zeros are the upper half of such a one. Schemas are kept for ever, since ids never change.
+The result is a JSON object. Avro and Protobuf are decoded by their schema. JSON of a JSON Schema stays as it is and
+needs no registry. An id has four bytes. Older serializers of Apicurio write eight: ids begin at 1, so four zeros are
+the upper half of such an id. Schemas are kept for ever, because the schema of an id never changes.
 """
 
 import logging
@@ -13,24 +13,23 @@ from functools import cache
 import msgspec
 
 from stream_dedup.errors import BadItem
-from stream_dedup.registry.avro import AvroReader, fastavro
-from stream_dedup.registry.client import Registered, RegistryClient
-from stream_dedup.registry.protobuf import ProtobufReader, protobuf
+from stream_dedup.registry.readers import AvroReader, ProtobufReader, fastavro, protobuf
+from stream_dedup.registry.schemas import Registered, RegistryClient
 from stream_dedup.settings import RegistrySettings
 from stream_dedup.surrogates import tolerant
 
 log = logging.getLogger(__name__)
 
-# A registry with several members may learn of a schema after its records. Nothing is asked for more often than this, so
-# a flood of records with an unknown id asks once a minute.
+# A registry with several members may learn of a schema after the first records with it. So an unknown id is asked for
+# again, but a flood of its records asks only once a minute.
 _ASK_AGAIN_SECONDS = 60.0
-_MOST_UNUSABLE = 10_000  # ids, which records can invent
-_CHECK = tolerant(msgspec.json.Decoder(msgspec.Raw).decode)
+_MOST_UNUSABLE = 10_000  # ids that are remembered as unusable; records can invent any number
+_check = tolerant(msgspec.json.Decoder(msgspec.Raw).decode)
 
 
 @cache
 def frames_of(settings: RegistrySettings) -> "Frames":
-    """The one opener of frames of these settings: all decoders of a process share its schemas."""
+    """Return the one `Frames` for these settings, so that all decoders of a process share its schemas."""
     return Frames(settings)
 
 
@@ -48,19 +47,18 @@ class Frames:
         if self._client:
             fastavro(), protobuf()
         self._readers: dict[int, AvroReader | ProtobufReader | None] = {}  # None: JSON
-        self._unusable: dict[int, tuple[float, str]] = {}  # since when, monotonic seconds, and why
-        self._lacking: set[str] = set()  # names of schemas that were said to lack fields
+        self._unusable: dict[int, tuple[float, str]] = {}  # since when (monotonic seconds), and why
+        self._reported: set[str] = set()  # names of schemas without the fields of an item
 
     def __call__(self, value: bytes) -> bytes:
-        """Return the JSON object of a value. O(bytes), and at a new id one request or some.
+        """Return the JSON object of a value. O(bytes), and a request or some for a new id.
 
         A value that is too short for a frame is returned as it is. Raises BadItem (reason `schema`), and RegistryAway
         if a schema cannot be fetched now.
         """
-        number, start = _header(value)
-        if len(value) <= start:
+        number, payload = _parts(value)
+        if not payload:
             return value
-        payload = value[start:]
         if self._is_json(payload):
             return payload
         reader = self._reader(number)
@@ -72,33 +70,30 @@ class Frames:
             raise BadItem("schema", f"a value of schema {number} has no form in JSON: {error}") from None
 
     def describe(self, value: bytes) -> tuple[str, list[str]]:
-        """Return the name of the schema of a value that was opened before, and its fields. Empty: it has none.
+        """Return the name and the fields of the schema of a value that was opened before; empty if it has none.
 
         >>> Frames(RegistrySettings()).describe(b'\\0\\0\\0\\0\\7{"title": "T"}')
         ('JSON Schema (id 7)', [])
         """
-        number, start = _header(value)
-        if value[:1] != b"\0" or len(value) <= start:
+        number, payload = _parts(value)
+        if value[:1] != b"\0" or not payload:
             return "", []
-        payload = value[start:]
         reader = None if self._is_json(payload) else self._readers.get(number)
         name, fields = ("JSON Schema", []) if reader is None else reader.about(payload)
         return f"{name} (id {number})", fields
 
     def lacks(self, name: str, detail: str) -> None:
-        """Say once that a schema has none of the fields that an item needs."""
-        if name not in self._lacking:
-            self._lacking.add(name)
+        """Log once that a schema has none of the fields that an item needs."""
+        if name not in self._reported:
+            self._reported.add(name)
             log.warning("the schema %s fits no item: %s", name, detail)
 
     def _is_json(self, payload: bytes) -> bool:
-        """Whether a value is a JSON object. Avro may begin with the same byte, but is not valid JSON to its end."""
-        if payload[:1] != b"{":
-            return False
-        if self._client is None:
-            return True
+        """Whether a value is a JSON object. Avro may begin with a brace, too, but is not valid JSON to its end."""
+        if payload[:1] != b"{" or self._client is None:
+            return payload[:1] == b"{"
         try:
-            _CHECK(payload)
+            _check(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return True
@@ -127,18 +122,18 @@ class Frames:
         return reader
 
 
-def _header(value: bytes) -> tuple[int, int]:
-    """The id of the schema, and where the value begins.
+def _parts(value: bytes) -> tuple[int, bytes]:
+    """Split a framed value into the id of its schema, and the rest.
 
-    >>> _header(b"\\0\\0\\0\\0\\7..."), _header(b"\\0\\0\\0\\0\\0\\0\\0\\0\\7...")
-    ((7, 5), (7, 9))
+    >>> _parts(b"\\0\\0\\0\\0\\7..."), _parts(b"\\0\\0\\0\\0\\0\\0\\0\\0\\7...")
+    ((7, b'...'), (7, b'...'))
     """
     start = 5 if any(value[1:5]) else 9
-    return int.from_bytes(value[1:start], "big"), start
+    return int.from_bytes(value[1:start], "big"), value[start:]
 
 
 def _fetch(client: RegistryClient, number: int) -> AvroReader | ProtobufReader | None:
-    """Fetch a schema with all to which it refers. Raises BadItem if it cannot be used."""
+    """Fetch a schema with those it refers to; None for a JSON Schema. Raises BadItem if it cannot be used."""
     schema = client.schema(number)
     if schema.kind == "JSON":
         return None
@@ -150,19 +145,20 @@ def _fetch(client: RegistryClient, number: int) -> AvroReader | ProtobufReader |
     return ProtobufReader({name: _descriptor(text) for name, text in texts.items()})
 
 
-def _texts(client: RegistryClient, name: str, schema: Registered, found: dict[str, str]) -> dict[str, str]:
-    """Add a schema by its name, after those to which it refers."""
+def _texts(client: RegistryClient, name: str, schema: Registered, texts: dict[str, str]) -> dict[str, str]:
+    """Add the text of a schema under its name, after the texts of those that it refers to."""
     for inner, number in schema.references:
-        if inner not in found:
-            _texts(client, inner, client.schema(number, serialized=schema.kind == "PROTOBUF"), found)
-    found[name] = schema.text
-    return found
+        if inner not in texts:
+            _texts(client, inner, client.schema(number, serialized=schema.kind == "PROTOBUF"), texts)
+    texts[name] = schema.text
+    return texts
 
 
 def _descriptor(text: str) -> bytes:
-    """The bytes of a descriptor: Confluent's registry sends them in Base64.
+    """Return the bytes of a descriptor.
 
-    Apicurio 3 sends them as if they were text, which loses each byte above 127, as the sizes of longer messages have.
+    Confluent's registry sends them in Base64. Apicurio 3 sends them as if they were text, which destroys each byte
+    above 127, and the sizes of longer messages have such bytes.
     """
     try:
         return b64decode(text, validate=True)

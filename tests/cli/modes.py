@@ -209,9 +209,9 @@ def _feeds(patch: pytest.MonkeyPatch) -> None:
         reach(settings.kafka.bootstrap_servers)
         return SimpleNamespace(close=lambda: None)
 
-    patch.setattr("stream_dedup.feeds.outputs.KafkaDelivery", kafka)
+    patch.setattr("stream_dedup.feeds.delivery.KafkaDelivery", kafka)
     patch.setattr("stream_dedup.feeds.poller.Poller", poller)
-    patch.setattr("stream_dedup.feeds.fetch.Fetcher", lambda _, settings: reach(settings.internal))
+    patch.setattr("stream_dedup.feeds.web.Fetcher", lambda _, settings: reach(settings.internal))
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
 
 

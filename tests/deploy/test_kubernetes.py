@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from stream_dedup.feeds.reach import is_public
+from stream_dedup.feeds.web import is_public
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
 from stream_dedup.observe.health import stall_seconds

@@ -1,18 +1,17 @@
 """A world for the tests of feeds: a server, a virtual clock, and pollers that share a state."""
 
-import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stream_dedup.feeds.fetch import Fetcher
+from stream_dedup.feeds.database import Line, State
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.poller import MOST_POLLS, Poller
-from stream_dedup.feeds.state import Line, State
+from stream_dedup.feeds.web import Fetcher
 from stream_dedup.settings import FeedsSettings
 from tests.feeds.server import START, Server, VirtualClock, objects
 
@@ -72,24 +71,19 @@ class World:
         return objects(line for _, line in self.output.lines)
 
 
-Act = Callable[[World], Awaitable[None]]
+@pytest.fixture
+def anyio_backend() -> str:
+    """Tests that are coroutines run on asyncio (the plugin of anyio, which httpx brings along)."""
+    return "asyncio"
 
 
 @pytest.fixture
-def play() -> Callable[[Act], None]:
-    """Run a scene in a new world."""
-
-    def played(act: Act) -> None:
-        async def scene() -> None:
-            clock = VirtualClock()
-            async with Server(clock.now) as server:
-                world = World(server, clock)
-                await act(world)
-                world.state.close()
-
-        asyncio.run(scene())
-
-    return played
+async def world(anyio_backend: str) -> AsyncIterator[World]:
+    clock = VirtualClock()
+    async with Server(clock.now) as server:
+        world = World(server, clock)
+        yield world
+        world.state.close()
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from stream_dedup.batch.output_files import target
-from stream_dedup.feeds.fetch import Fetcher
-from stream_dedup.feeds.outputs import Delivery, FileDelivery, KafkaDelivery
+from stream_dedup.feeds.database import State
+from stream_dedup.feeds.delivery import Delivery, FileDelivery, KafkaDelivery
 from stream_dedup.feeds.poller import Poller
-from stream_dedup.feeds.state import State
+from stream_dedup.feeds.web import Fetcher
 from stream_dedup.settings import FeedsSettings
 
 FEEDS = 6

@@ -92,7 +92,7 @@ class Server:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-        request = Request(head[0].split()[1], headers, float(headers.get("x-now", self._now())))
+        request = Request(head[0].split()[1], headers, self._now())
         self.requests.append(request)
         self._open += 1
         self.most_at_once = max(self.most_at_once, self._open)

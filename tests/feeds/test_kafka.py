@@ -1,6 +1,5 @@
 """The input topic as the output: each revision once, even if the process ends between the transaction and the state."""
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stream_dedup.feeds.state import State
+from stream_dedup.feeds.database import State
 from tests.feeds.killed import FEEDS, before, poll_once
 from tests.feeds.server import Server, entry, reply, rss
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from stream_dedup.demo.embedded import EmbeddedKafka
     from stream_dedup.settings import Settings
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.anyio]
 
 
 class KilledError(Exception):
@@ -32,14 +31,16 @@ def settings(kafka: "EmbeddedKafka", topic_name: Callable[[str], str]) -> "Setti
     return ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
 
 
-def run(settings: "Settings", path: Path, text: str, kill: str = "", resend: bool = False) -> None:
+async def run(settings: "Settings", path: Path, text: str, kill: str = "", resend: bool = False) -> None:
     """One round over six feeds. `kill`: the step before which it ends; `resend`: forget that Kafka has the batch."""
-    from stream_dedup.feeds.outputs import KafkaDelivery
+    from stream_dedup.feeds.delivery import KafkaDelivery
 
     def end() -> None:
         raise KilledError
 
-    async def scene() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if kill:
+            before(kill, end, patch.setattr)
         async with Server() as server:
             for number in range(FEEDS):
                 # The address of the server changes from run to run, so the entries have ids of their own.
@@ -51,11 +52,6 @@ def run(settings: "Settings", path: Path, text: str, kill: str = "", resend: boo
                 with closing(KafkaDelivery(settings, owner, threading.Event())) as delivery:
                     await poll_once(state, delivery, urls)
 
-    with pytest.MonkeyPatch.context() as patch:
-        if kill:
-            before(kill, end, patch.setattr)
-        asyncio.run(scene())
-
 
 def records(settings: "Settings") -> list[Any]:
     from stream_dedup.kafka.reader import TopicReader
@@ -65,15 +61,17 @@ def records(settings: "Settings") -> list[Any]:
 
 
 @pytest.mark.parametrize("kill", ["DELIVER", "CONFIRM"])
-def test_a_batch_is_committed_once_whatever_the_state_knows(settings: "Settings", tmp_path: Path, kill: str) -> None:
+async def test_a_batch_is_committed_once_whatever_the_state_knows(
+    settings: "Settings", tmp_path: Path, kill: str
+) -> None:
     path = tmp_path / "state.db"
     with pytest.raises(KilledError):
-        run(settings, path, "The ferry stops.", kill)
+        await run(settings, path, "The ferry stops.", kill)
     with closing(State(path, "topic")) as state:
         waiting = [name for name, _ in state.outbox()]
     assert waiting
     assert len(records(settings)) == (len(waiting) if kill == "CONFIRM" else 0)
-    run(settings, path, "The ferry stops.")
+    await run(settings, path, "The ferry stops.")
     found = [record.key.decode() for record in records(settings)]
     # The second run has other addresses and so polls all feeds anew; the batch of the first is not written again.
     assert sorted(found) == sorted([*waiting, *(f"http://127.0.0.1/{number}" for number in range(FEEDS))])
@@ -81,21 +79,21 @@ def test_a_batch_is_committed_once_whatever_the_state_knows(settings: "Settings"
         assert json.loads(record.value)["id"] == record.key.decode()
 
 
-def test_the_proof_is_of_this_state(settings: "Settings", tmp_path: Path) -> None:
+async def test_the_proof_is_of_this_state(settings: "Settings", tmp_path: Path) -> None:
     """Without the note of the owner, another state's batch of the same number would count as delivered."""
     with pytest.raises(KilledError):
-        run(settings, tmp_path / "one.db", "The ferry stops.", "CONFIRM")
+        await run(settings, tmp_path / "one.db", "The ferry stops.", "CONFIRM")
     before = len(records(settings))
     with pytest.raises(KilledError):
-        run(settings, tmp_path / "one.db", "The ferry stops.", "CONFIRM", resend=True)
+        await run(settings, tmp_path / "one.db", "The ferry stops.", "CONFIRM", resend=True)
     assert len(records(settings)) == 2 * before
 
 
-def test_a_worker_reads_what_was_written(settings: "Settings", tmp_path: Path) -> None:
+async def test_a_worker_reads_what_was_written(settings: "Settings", tmp_path: Path) -> None:
     from stream_dedup.news.decode import Decoder
     from stream_dedup.news.item import Item
 
-    run(settings, tmp_path / "state.db", "The ferry stops on Monday.")
+    await run(settings, tmp_path / "state.db", "The ferry stops on Monday.")
     decode = Decoder(settings.item)
     items = [decode(record.value, record.key, record.timestamp) for record in records(settings)]
     assert len(items) == FEEDS

@@ -13,6 +13,8 @@ import pytest
 from tests.feeds.killed import FEEDS, STEPS
 from tests.feeds.server import Request, Server, entry, objects, reply, rss
 
+pytestmark = pytest.mark.anyio
+
 
 class Newsroom:
     """Feeds that change between rounds: each drops its first entry, gets a new one, and corrects some."""
@@ -61,31 +63,28 @@ def written(folder: Path) -> Counter[tuple[str, str]]:
     return Counter((one["guid"].rpartition("#")[2], one["description"]) for one in objects(lines))
 
 
-def check(folder: Path, kills: list[tuple[str, int, float | None]]) -> None:
-    async def scene() -> None:
-        async with Server() as server:
-            newsroom = Newsroom(server)
-            expected = newsroom.expected(len(kills))
-            for newsroom.round, (step, at, after) in enumerate(kills):
-                ended = await run(folder, server.port, step, at, after)
-                assert not (step and ended), "it was not killed"
-                assert await run(folder, server.port)
-        assert written(folder) == expected
-
-    asyncio.run(scene())
+async def check(folder: Path, kills: list[tuple[str, int, float | None]]) -> None:
+    async with Server() as server:
+        newsroom = Newsroom(server)
+        expected = newsroom.expected(len(kills))
+        for newsroom.round, (step, at, after) in enumerate(kills):
+            ended = await run(folder, server.port, step, at, after)
+            assert not (step and ended), "it was not killed"
+            assert await run(folder, server.port)
+    assert written(folder) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at_a_step(tmp_path: Path, step: str) -> None:
-    check(tmp_path, [(step, at, None) for at in (1, 2, 3)])
+async def test_killed_at_a_step(tmp_path: Path, step: str) -> None:
+    await check(tmp_path, [(step, at, None) for at in (1, 2, 3)])
 
 
 @pytest.mark.slow
-def test_killed_twenty_times_at_random_moments(tmp_path: Path) -> None:
+async def test_killed_twenty_times_at_random_moments(tmp_path: Path) -> None:
     chance = random.Random(7)
-    check(tmp_path, [("", 1, chance.uniform(0, 0.12)) for _ in range(20)])
+    await check(tmp_path, [("", 1, chance.uniform(0, 0.12)) for _ in range(20)])
 
 
-def test_killed_once_between_delivery_and_state(tmp_path: Path) -> None:
-    check(tmp_path, [("CONFIRM", 1, None)])
+async def test_killed_once_between_delivery_and_state(tmp_path: Path) -> None:
+    await check(tmp_path, [("CONFIRM", 1, None)])

@@ -6,18 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.errors import ConfigError
-from stream_dedup.feeds.fetch import Fetcher
-from stream_dedup.feeds.pages import Pages
-from stream_dedup.feeds.state import State
-from stream_dedup.news.clean import article_extractor
+from stream_dedup.feeds.database import State
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.settings import FeedsSettings, ItemSettings
-from tests.feeds.conftest import Act, World
+from stream_dedup.settings import ItemSettings
+from tests.feeds.conftest import World
 from tests.feeds.server import Page, Reply, Request, entry, reply, rss
 
-Play = Callable[[Act], None]
+pytestmark = pytest.mark.anyio
 DAY = 86_400.0
 
 
@@ -60,31 +56,25 @@ def texts(world: World) -> list[str]:
     ],
     ids=["rss", "dated", "bare", "atom", "json"],
 )
-def test_the_presets_find_the_text_of_the_page(play: Play, feed: Callable[[str], bytes]) -> None:
-    async def act(world: World) -> None:
-        world.server.pages["/rss"], world.server.pages["/1"] = reply(feed(world.server.url("/1"))), article()
+async def test_the_presets_find_the_text_of_the_page(world: World, feed: Callable[[str], bytes]) -> None:
+    world.server.pages["/rss"], world.server.pages["/1"] = reply(feed(world.server.url("/1"))), article()
+    await world.poll([world.server.url("/rss")], pages=True)
+    [text] = texts(world)
+    assert text.count("Le vapeur") == 9
+    assert "Home page" not in text
+    [one] = world.entries
+    assert "It stops." in str(one) or "The ferry stops." in str(one) or "description" not in one
+
+
+async def test_a_page_is_asked_for_when_its_entry_is_new_or_changed_and_never_else(world: World) -> None:
+    link = world.server.url("/1")
+    for title, text in (("Ferry", "old"), ("Ferry", "newer"), ("Ferry stops", "newest"), ("Ferry stops", "last")):
+        world.server.pages["/rss"], world.server.pages["/1"] = reply(rss(entry(1, title, link=link))), article(text)
+        world.clock.time += world.every
         await world.poll([world.server.url("/rss")], pages=True)
-        [text] = texts(world)
-        assert text.count("Le vapeur") == 9
-        assert "Home page" not in text
-        [one] = world.entries
-        assert "It stops." in str(one) or "The ferry stops." in str(one) or "description" not in one
-
-    play(act)
-
-
-def test_a_page_is_asked_for_when_its_entry_is_new_or_changed_and_never_else(play: Play) -> None:
-    async def act(world: World) -> None:
-        link = world.server.url("/1")
-        for title, text in (("Ferry", "old"), ("Ferry", "newer"), ("Ferry stops", "newest"), ("Ferry stops", "last")):
-            world.server.pages["/rss"], world.server.pages["/1"] = reply(rss(entry(1, title, link=link))), article(text)
-            world.clock.time += world.every
-            await world.poll([world.server.url("/rss")], pages=True)
-        assert [text.split()[1] for text in texts(world)] == ["old", "newest"]
-        assert len(world.times("/1")) == 2
-        assert {one["id"] for one in world.entries} == {world.server.url("/rss#1")}
-
-    play(act)
+    assert [text.split()[1] for text in texts(world)] == ["old", "newest"]
+    assert len(world.times("/1")) == 2
+    assert {one["id"] for one in world.entries} == {world.server.url("/rss#1")}
 
 
 @pytest.mark.parametrize(
@@ -104,89 +94,75 @@ def test_a_page_is_asked_for_when_its_entry_is_new_or_changed_and_never_else(pla
         (article(), Reply(500), "page-rest"),
     ],
 )
-def test_an_entry_whose_page_cannot_be_had_keeps_its_own_text_and_is_counted(
-    play: Play, page: Reply, robots: Reply, reason: str, caplog: pytest.LogCaptureFixture
+async def test_an_entry_whose_page_cannot_be_had_keeps_its_own_text_and_is_counted(
+    world: World, page: Reply, robots: Reply, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def act(world: World) -> None:
-        pages, url = world.server.pages, world.server.url("/rss")
-        pages["/rss"] = reply(rss(entry(1, link=world.server.url("/1")), entry(2, link="/2")))
-        pages["/1"], pages["/robots.txt"] = page, robots
-        poller = await world.poll([url], seconds=601, pages=True)
-        assert texts(world) == ["The ferry stops.", "The ferry stops."]
-        assert poller.problems == {(url, reason): 1, (url, "page-link"): 1}
-        assert len(world.times("/1")) <= 6
-
-    play(act)
+    pages, url = world.server.pages, world.server.url("/rss")
+    pages["/rss"] = reply(rss(entry(1, link=world.server.url("/1")), entry(2, link="/2")))
+    pages["/1"], pages["/robots.txt"] = page, robots
+    poller = await world.poll([url], seconds=601, pages=True)
+    assert texts(world) == ["The ferry stops.", "The ferry stops."]
+    assert poller.problems == {(url, reason): 1, (url, "page-link"): 1}
+    assert len(world.times("/1")) <= 6
     assert caplog.text.count("an entry keeps its own text") == 2
     assert f"1 {reason}" in caplog.messages[-1]
 
 
-def test_a_site_is_asked_as_its_robots_txt_says(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_site_is_asked_as_its_robots_txt_says(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses, sleep = [], asyncio.sleep
 
     async def short(seconds: float) -> None:
         pauses.append(seconds)
         await sleep(0)
 
-    async def act(world: World) -> None:
-        rules = "User-agent: stream-dedup\nCrawl-delay: {}\nDisallow: /private\n\nUser-agent: *\nDisallow: /"
-        pages = world.server.pages | {f"/{number}": article() for number in range(5)}
-        pages |= {"/robots.txt": reply(rules.format(7).encode()), "/private": article()}
-        world.server.pages = pages
-        for day in range(3):
-            numbers = range(day, day + 2)
-            links = [*(world.server.url(f"/{number}") for number in numbers), world.server.url("/private")]
-            pages["/rss"] = reply(
-                rss(*(entry(i, link=link) for i, link in zip(range(day, day + 3), links, strict=True)))
-            )
-        await world.poll([world.server.url("/rss")], pages=True)
-        assert world.times("/robots.txt") == [0.0]
-        assert world.times("/private") == []
-        assert [pause for pause in pauses if pause >= 1] == [7.0, 7.0]
-        assert world.server.most_at_once == 1
-
-    monkeypatch.setattr("stream_dedup.feeds.fetch.asyncio.sleep", short)
-    play(act)
+    monkeypatch.setattr("stream_dedup.feeds.web.asyncio.sleep", short)
+    rules = "User-agent: stream-dedup\nCrawl-delay: {}\nDisallow: /private\n\nUser-agent: *\nDisallow: /"
+    pages = world.server.pages | {f"/{number}": article() for number in range(5)}
+    pages |= {"/robots.txt": reply(rules.format(7).encode()), "/private": article()}
+    world.server.pages = pages
+    for day in range(3):
+        numbers = range(day, day + 2)
+        links = [*(world.server.url(f"/{number}") for number in numbers), world.server.url("/private")]
+        pages["/rss"] = reply(rss(*(entry(i, link=link) for i, link in zip(range(day, day + 3), links, strict=True))))
+    await world.poll([world.server.url("/rss")], pages=True)
+    assert world.times("/robots.txt") == [0.0]
+    assert world.times("/private") == []
+    assert [pause for pause in pauses if pause >= 1] == [7.0, 7.0]
+    assert world.server.most_at_once == 1
 
 
-def test_robots_txt_is_kept_for_a_day_and_read_for_each_site_of_a_redirect(play: Play) -> None:
-    async def act(world: World) -> None:
-        there = world.server.url("/there", "localhost")
+async def test_robots_txt_is_kept_for_a_day_and_read_for_each_site_of_a_redirect(world: World) -> None:
+    there = world.server.url("/there", "localhost")
 
-        def robots(request: Request) -> Reply:
-            return reply(b"User-agent: *\nDisallow: /there" if request.headers["host"].startswith("local") else b"")
+    def robots(request: Request) -> Reply:
+        return reply(b"User-agent: *\nDisallow: /there" if request.headers["host"].startswith("local") else b"")
 
-        numbers = iter(range(9))
-        pages: dict[str, Page | Reply] = {"/robots.txt": robots, "/there": article()}
-        pages |= {f"/{number}": Reply(302, {"Location": there}) for number in range(9)}
-        pages["/rss"] = lambda _: reply(rss(entry(n := next(numbers), link=world.server.url(f"/{n}"))))
-        world.server.pages = pages
-        world.every = 0.4 * DAY
-        poller = await world.poll([world.server.url("/rss")], seconds=1.3 * DAY, pages=True)
-        assert sum(poller.problems.values()) == poller.problems[world.server.url("/rss"), "page-robots"] == 4
-        assert world.times("/there") == []
-        assert world.times("/robots.txt") == pytest.approx([0, 0, 1.2 * DAY, 1.2 * DAY], abs=1)
-
-    play(act)
+    numbers = iter(range(9))
+    pages: dict[str, Page | Reply] = {"/robots.txt": robots, "/there": article()}
+    pages |= {f"/{number}": Reply(302, {"Location": there}) for number in range(9)}
+    pages["/rss"] = lambda _: reply(rss(entry(n := next(numbers), link=world.server.url(f"/{n}"))))
+    world.server.pages = pages
+    world.every = 0.4 * DAY
+    poller = await world.poll([world.server.url("/rss")], seconds=1.3 * DAY, pages=True)
+    assert sum(poller.problems.values()) == poller.problems[world.server.url("/rss"), "page-robots"] == 4
+    assert world.times("/there") == []
+    assert world.times("/robots.txt") == pytest.approx([0, 0, 1.2 * DAY, 1.2 * DAY], abs=1)
 
 
-def test_a_site_that_asks_for_rest_gets_it(play: Play) -> None:
-    async def act(world: World) -> None:
-        numbers = iter(range(99))
-        world.server.pages = {f"/{number}": Reply(429, {"Retry-After": "4000"}) for number in range(99)}
-        world.server.pages["/rss"] = lambda _: reply(
-            rss(*(entry(n := next(numbers), link=world.server.url(f"/{n}")) for _ in range(3)))
-        )
-        poller = await world.poll([world.server.url("/rss")], seconds=4300, pages=True)
-        asked = [request.path for request in world.server.requests if request.path[1:].isdigit()]
-        assert asked == ["/0", "/21"]
-        assert {reason: count for (_, reason), count in poller.problems.items()} == {
-            "page-http-429": 2,
-            "page-rest": 22,
-        }
-        assert len(world.entries) == 24
-
-    play(act)
+async def test_a_site_that_asks_for_rest_gets_it(world: World) -> None:
+    numbers = iter(range(99))
+    world.server.pages = {f"/{number}": Reply(429, {"Retry-After": "4000"}) for number in range(99)}
+    world.server.pages["/rss"] = lambda _: reply(
+        rss(*(entry(n := next(numbers), link=world.server.url(f"/{n}")) for _ in range(3)))
+    )
+    poller = await world.poll([world.server.url("/rss")], seconds=4300, pages=True)
+    asked = [request.path for request in world.server.requests if request.path[1:].isdigit()]
+    assert asked == ["/0", "/21"]
+    assert {reason: count for (_, reason), count in poller.problems.items()} == {
+        "page-http-429": 2,
+        "page-rest": 22,
+    }
+    assert len(world.entries) == 24
 
 
 @pytest.mark.parametrize(
@@ -200,17 +176,14 @@ def test_a_site_that_asks_for_rest_gets_it(play: Play) -> None:
         (article("Паром", "koi8-r")._replace(headers={"Content-Type": "text/html; charset=KOI8-R"}), "Паром"),
     ],
 )
-def test_a_page_is_decoded_as_it_says(play: Play, page: Reply, word: str) -> None:
-    async def act(world: World) -> None:
-        world.server.pages["/rss"], world.server.pages["/1"] = reply(rss(entry(1, link=world.server.url("/1")))), page
-        await world.poll([world.server.url("/rss")], pages=True)
-        assert [text.count(word) for text in texts(world)] == [9]
-
-    play(act)
+async def test_a_page_is_decoded_as_it_says(world: World, page: Reply, word: str) -> None:
+    world.server.pages["/rss"], world.server.pages["/1"] = reply(rss(entry(1, link=world.server.url("/1")))), page
+    await world.poll([world.server.url("/rss")], pages=True)
+    assert [text.count(word) for text in texts(world)] == [9]
 
 
-def test_a_process_that_is_killed_among_pages_asks_again_and_loses_nothing(
-    play: Play, monkeypatch: pytest.MonkeyPatch
+async def test_a_process_that_is_killed_among_pages_asks_again_and_loses_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class KilledError(Exception):
         pass
@@ -218,27 +191,17 @@ def test_a_process_that_is_killed_among_pages_asks_again_and_loses_nothing(
     def killed(*_: object) -> None:
         raise KilledError
 
-    async def act(world: World) -> None:
-        world.server.pages["/rss"], world.server.pages["/1"] = (
-            reply(rss(entry(1, link=world.server.url("/1")))),
-            article(),
-        )
-        with monkeypatch.context() as patch:
-            patch.setattr(State, "store", killed)
-            with pytest.raises(KilledError):
-                await world.poll([world.server.url("/rss")], pages=True)
-        assert world.entries == []
-        for _ in range(2):
+    world.server.pages["/rss"], world.server.pages["/1"] = (
+        reply(rss(entry(1, link=world.server.url("/1")))),
+        article(),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "store", killed)
+        with pytest.raises(KilledError):
             await world.poll([world.server.url("/rss")], pages=True)
-            world.clock.time += world.every
-        assert len(world.times("/1")) == 2
-        assert [text.count("Le vapeur") for text in texts(world)] == [9]
-
-    play(act)
-
-
-def test_without_the_extra_the_option_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "trafilatura", None)
-    article_extractor.cache_clear()
-    with pytest.raises(ConfigError, match=r"--pages needs trafilatura: .* -m pip install .*\[pages\]"):
-        Pages(Fetcher(1, FeedsSettings()), 1000)
+    assert world.entries == []
+    for _ in range(2):
+        await world.poll([world.server.url("/rss")], pages=True)
+        world.clock.time += world.every
+    assert len(world.times("/1")) == 2
+    assert [text.count("Le vapeur") for text in texts(world)] == [9]

@@ -10,12 +10,12 @@ import httpx
 import msgspec
 
 from stream_dedup.errors import BadItem, InputError, UsageError
-from stream_dedup.feeds.documents import Entry, read_document
-from stream_dedup.feeds.fetch import Answer, Fetcher
+from stream_dedup.feeds.database import State, key
+from stream_dedup.feeds.feed_entries import Entry, read_document
 from stream_dedup.feeds.pages import Pages
 from stream_dedup.feeds.schedule import MOST_WAIT, Feed, after_answer, after_failure
-from stream_dedup.feeds.sources import read_sources
-from stream_dedup.feeds.state import State, key
+from stream_dedup.feeds.subscriptions import read_sources
+from stream_dedup.feeds.web import Answer, Fetcher
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.phrases import public_url

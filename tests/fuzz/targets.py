@@ -25,9 +25,8 @@ from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.news.names import PRESETS
 from stream_dedup.news.survey import Survey
-from stream_dedup.registry.avro import AvroReader
 from stream_dedup.registry.frames import frames_of
-from stream_dedup.registry.protobuf import ProtobufReader
+from stream_dedup.registry.readers import AvroReader, ProtobufReader
 from stream_dedup.settings import ItemSettings, RegistrySettings, load_settings
 from tests.fuzz.feeds import feed_targets
 from tests.fuzz.loop import JSON, Target, scratch_file

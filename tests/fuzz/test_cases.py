@@ -34,8 +34,8 @@ from stream_dedup.news import decode as decoding
 from stream_dedup.news.clean import text_of_html
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item
+from stream_dedup.news.plain_values import article
 from stream_dedup.news.survey import Survey
-from stream_dedup.news.values import article
 from stream_dedup.observe.http import _given_token
 from stream_dedup.observe.probe import probe
 from stream_dedup.script import Deduplicator as ScriptDeduplicator

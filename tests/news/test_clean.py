@@ -1,18 +1,20 @@
 """Markup is removed, plain text stays as it is, and no input raises or hangs."""
 
 import json
-import time
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.feeds.pages import Pages
+from stream_dedup.feeds.web import Fetcher
 from stream_dedup.news import clean as module
 from stream_dedup.news.clean import Cleaner, is_html, text_of_html
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
-from stream_dedup.settings import ItemSettings
+from stream_dedup.settings import FeedsSettings, ItemSettings
 
 AUTO = Cleaner(ItemSettings())
 MENU = "<nav><a href='/'>Home</a> <a href='/sport'>Sport</a></nav>"
@@ -67,15 +69,10 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
         # A "<" that begins no tag
         ("<p>a <b and c> d</p>", "a <b and c> d"),
         ("<p>up <5%, x <y and z</p>", "up <5%, x <y and z"),
-        (
-            "<p>Philip Morris <MO.N> rose; write to <desk@post.example></p>",
-            "Philip Morris <MO.N> rose; write to <desk@post.example>",
-        ),
+        ("<p>Philip Morris <MO.N>; <desk@post.example></p>", "Philip Morris <MO.N>; <desk@post.example>"),
         ("<p>if a <b the rest is <i>read</i>", "if a <b the rest is read"),
-        (
-            "<p hidden>a</p><td nowrap>b<p data-v-1a>c<o:p>d</o:p><x-y>e<story>f</story><br /><img alt='<b and c>'>g",
-            "b cdef g",
-        ),
+        ("<p hidden>a</p><td nowrap>b<p data-v-1a>c<o:p>d</o:p>", "b cd"),
+        ("<x-y>e<story>f</story><br /><img alt='<b and c>'>g", "ef g"),
         # Elements that are not shown, and are never closed
         ("<p>a<button class='x'>b<p>c", "a b c"),
         ("<p>a<iframe src='x'><p>b", "a b"),
@@ -103,10 +100,6 @@ def test_a_markdown_link_is_its_text(markdown: str, text: str) -> None:
     assert auto(markdown) == text
 
 
-def test_titles_are_cleaned_too() -> None:
-    assert AUTO("Elm &amp; Oak: <i>a</i> story", "x") == ("Elm & Oak: a story", "x")
-
-
 def test_none_leaves_everything_and_html_is_always_html() -> None:
     text = "<p>a</p> [b](https://c.example)"
     assert Cleaner(ItemSettings(markup="none"))("&amp;", text) == ("&amp;", text)
@@ -128,36 +121,18 @@ def test_a_page_without_an_article_still_has_its_text() -> None:
 
 
 def test_without_the_extra_the_setting_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "trafilatura", None)
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
     module.article_extractor.cache_clear()
-    with pytest.raises(ConfigError, match=r"pip install .*\[pages\]"):
+    with pytest.raises(ConfigError, match=r'"page" needs trafilatura: .* -m pip install .*\[pages\]'):
         Decoder(ItemSettings(markup="page"))
+    with pytest.raises(ConfigError, match="--pages needs trafilatura"):
+        Pages(Fetcher(1, FeedsSettings()), 1000)
 
 
 def test_the_decoder_cleans_json_and_text_records_alike() -> None:
-    record = json.dumps({"id": "1", "title": "A &amp; B", "text": "<p>c</p><p>d</p>"}).encode()
-    item = Decoder(ItemSettings())(record, None, 0)
-    assert isinstance(item, Item)
-    assert (item.title, item.text) == ("A & B", "c d")
-    item = Decoder(ItemSettings(format="text"))(b"<p>c</p><p>d</p>", b"k", 0)
-    assert isinstance(item, Item)
-    assert item.text == "c d"
-
-
-@pytest.mark.parametrize("many", [9_000, 100_000])
-@pytest.mark.parametrize(
-    "piece",
-    ["<div>", "<b>", "<p><b x=1>", "<table><td>", "<ul><li>", "<!--", "<script>", "<div ", '<a b="', "<title",
-     "<svg><g>", "<p hidden>", "</p ", "[x](", "](http://a", "&amp;", "&", "\0", "<template>", "<select><option>"],
-)  # fmt: skip
-@pytest.mark.parametrize("markup", ["auto", "html", "page"])
-@pytest.mark.slow
-def test_hostile_input_is_bounded(markup: str, piece: str, many: int) -> None:
-    clean = Cleaner(ItemSettings.model_validate({"markup": markup}))
-    start = time.perf_counter()
-    clean("<i>t</i>", "<html><body><p>before</p>" + piece * many)
-    # 20 s and more where the work is quadratic; a second at most on a quiet machine.
-    assert time.perf_counter() - start < 8
+    record = json.dumps({"id": "1", "title": "A &amp; <i>B</i>", "text": "<p>c</p><p>d</p>"}).encode()
+    assert Decoder(ItemSettings())(record, None, 0) == Item("1", "A & B", "c d", "", 0)
+    assert Decoder(ItemSettings(format="text"))(b"<p>c</p><p>d</p>", b"1", 0) == Item("1", "", "c d", "", 0)
 
 
 def test_many_tags_and_few_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,11 +148,8 @@ _TAG_WORDS = {name.strip("<>/") for name in module._FLAGS.split("|")}
 
 @given(st.lists(_WORD, min_size=3, max_size=12), st.data())
 def test_no_word_of_prose_is_lost_to_a_bracket(words: list[str], data: st.DataObject) -> None:
-    text = ""
-    for word in words:
-        text += data.draw(
-            st.sampled_from(["{} ", "<{} and ", "{}> ", "<b {} ", "<{}.N> ", "<3 {}>", "<p>{} ", "{}</p>"])
-        ).format(word)
+    forms = st.sampled_from(["{} ", "<{} and ", "{}> ", "<b {} ", "<{}.N> ", "<3 {}>", "<p>{} ", "{}</p>"])
+    text = "".join(data.draw(forms).format(word) for word in words)
     read = auto(f"<p>{text} end</p>")
     for word in words:
         assert word in read, (text, read)

@@ -4,10 +4,12 @@ In: schemas. Out: ids, and framed values. It can go away and come back under the
 what it is asked.
 """
 
+import datetime
 import json
 import ssl
 import threading
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from typing import Any, Self
@@ -20,6 +22,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
+MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 678000, datetime.UTC)
 AVRO = {
     "type": "record", "name": "Article", "namespace": "news", "fields": [
         {"name": "id", "type": "string"},
@@ -64,6 +67,25 @@ def article_class() -> Any:
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     pool.Add(protobuf_file())
     return GetMessageClass(pool.FindMessageTypeByName("news.Article"))
+
+
+def _as_protobuf(item: Mapping[str, Any]) -> bytes:
+    """The article is the second type of its file: one position, which is 1."""
+    message = article_class()(**item)
+    message.published.FromDatetime(MOMENT)
+    return b"\x02\x02" + message.SerializeToString()
+
+
+def as_json(item: Mapping[str, Any]) -> bytes:
+    return json.dumps({**item, "published": MOMENT.isoformat()}).encode()
+
+
+# By kind: a schema, and what a serializer makes of an article without a date, which is dated MOMENT.
+FORMS: dict[str, tuple[Any, Callable[[Mapping[str, Any]], bytes]]] = {
+    "AVRO": (AVRO, lambda item: avro(AVRO, {**item, "published": MOMENT})),
+    "JSON": (JSON_SCHEMA, as_json),
+    "PROTOBUF": (protobuf_file(), _as_protobuf),
+}
 
 
 class RegistryServer:

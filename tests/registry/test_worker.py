@@ -1,10 +1,9 @@
 """The three forms of a schema registry on a real Kafka: verdicts as of their JSON, and a registry that goes away."""
 
-import datetime
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from stream_dedup.observe.health import Health, Status
 from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings
 from stream_dedup.worker.worker import Worker
-from tests.registry.server import AVRO, JSON_SCHEMA, RegistryServer, article_class, avro, frame, protobuf_file
+from tests.registry.server import FORMS, RegistryServer, as_json, frame
 from tests.worker.support import (
     Sent,
     Watching,
@@ -31,13 +30,6 @@ from tests.worker.support import (
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
-MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
-
-
-@pytest.fixture
-def registry() -> Iterator[RegistryServer]:
-    with RegistryServer() as server:
-        yield server
 
 
 def articles(count: int) -> list[dict[str, Any]]:
@@ -49,36 +41,25 @@ def articles(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def as_json(item: dict[str, Any]) -> bytes:
-    return json.dumps(item | {"published": MOMENT.isoformat()}).encode()
+Encode = Callable[[dict[str, Any]], bytes]
 
 
-def encoders(registry: RegistryServer) -> dict[str, Callable[[dict[str, Any]], bytes]]:
-    """By form: what a producer makes of an article, under a schema that is registered now."""
-    numbers = {
-        "avro": registry.register("AVRO", AVRO),
-        "json": registry.register("JSON", JSON_SCHEMA),
-        "protobuf": registry.register("PROTOBUF", protobuf_file()),
-    }
-    message_class = article_class()
+def encoders(registry: RegistryServer) -> dict[str, Encode]:
+    """By kind: what a producer makes of an article, under a schema that is registered now."""
+    numbers = {kind: registry.register(kind, schema) for kind, (schema, _) in FORMS.items()}
 
-    def protobuf(item: dict[str, Any]) -> bytes:
-        message = message_class(**item)
-        message.published.FromDatetime(MOMENT)
-        return b"\x02\x02" + message.SerializeToString()
+    def encoder(kind: str) -> Encode:
+        return lambda item: frame(numbers[kind], FORMS[kind][1](item))
 
-    makers: dict[str, Callable[[dict[str, Any]], bytes]] = {
-        "avro": lambda item: avro(AVRO, item | {"published": MOMENT}), "json": as_json, "protobuf": protobuf,
-    }  # fmt: skip
-    return {form: lambda item, form=form: frame(numbers[form], makers[form](item)) for form in makers}  # type: ignore[misc]
+    return {kind: encoder(kind) for kind in FORMS}
 
 
-@pytest.mark.parametrize("form", ["avro", "json", "protobuf"])
+@pytest.mark.parametrize("kind", FORMS)
 def test_a_thousand_items_get_the_verdicts_of_their_json(
-    kafka: EmbeddedKafka, topic_name: Names, registry: RegistryServer, form: str
+    kafka: EmbeddedKafka, topic_name: Names, registry: RegistryServer, kind: str
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, registry={"url": registry.url}))
-    encode, items = encoders(registry)[form], articles(1000)
+    encode, items = encoders(registry)[kind], articles(1000)
     sent = feed(settings, [(item["id"].encode(), encode(item)) for item in items])
     run_until(settings, len(sent))
     came = assert_exactly_once(settings, sent)
@@ -112,8 +93,8 @@ def test_a_registry_that_is_down_for_a_while_delays_and_loses_nothing(
     )
     before, after = encoders(registry), encoders(registry)  # the ids of `after` are not known when it goes away
     items = articles(600)
-    values = [before["avro"](item) for item in items[:200]]
-    values += [(after["avro"], after["protobuf"], as_json)[i % 3](item) for i, item in enumerate(items[200:])]
+    values = [before["AVRO"](item) for item in items[:200]]
+    values += [(after["AVRO"], after["PROTOBUF"], as_json)[i % 3](item) for i, item in enumerate(items[200:])]
     records = [(item["id"].encode(), value) for item, value in zip(items, values, strict=True)]
     health, members, stop = Health(60.0), Members(), threading.Event()
     feed(settings, records[:120])
@@ -153,8 +134,8 @@ def test_broken_ones_are_dead_letters_with_the_reason(
     settings: Settings = ready(make_settings(kafka.bootstrap, topic_name, registry={"url": registry.url}))
     encode, [item] = encoders(registry), articles(1)
     values = {
-        "unknown": frame(99, b"\x06Elm"), "cut": encode["avro"](item)[:-9], "long": encode["avro"](item) + b"\0",
-        "protobuf": frame(3, b"\x02\x10"), "json": frame(2, b"[]"), "good": encode["avro"](item),
+        "unknown": frame(99, b"\x06Elm"), "cut": encode["AVRO"](item)[:-9], "long": encode["AVRO"](item) + b"\0",
+        "protobuf": frame(3, b"\x02\x10"), "json": frame(2, b"[]"), "good": encode["AVRO"](item),
     }  # fmt: skip
     sent = feed(settings, [(name.encode(), value) for name, value in values.items()])
     run_until(settings, len(sent))

@@ -1,8 +1,7 @@
-"""Find the items in a JSON document that holds many: a list in an envelope at any path, a dict of items, columns.
+"""Find the items in a JSON document that holds many: in a list at any path, in a dict of items, or in columns.
 
-In: a decoded JSON object. Out: its items and the path of their list, or None if the object is an item itself. A list
-counts if most of its elements look like items. An object that looks like an item is an envelope only if the list has
-a name of lists of items, and longer texts: feeds have a title and a description, and articles have lists of images.
+A list counts if most of its elements look like items. Feeds have a title and a description, and articles have lists of
+images. So an object that looks like an item is an envelope only if its list has a name of such lists, and longer texts.
 """
 
 import json
@@ -13,37 +12,36 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stream_dedup.news.names import LISTS, WRAPPERS, is_text_name, meant_by
-from stream_dedup.news.values import plain_value
+from stream_dedup.news.plain_values import plain_value
 from stream_dedup.surrogates import without_lone
 
 PARTS = re.compile("image|photo|media|video|author|comment|link|attach|enclos|tag|categor|keyword|related|entit|bodies")
 _DEEPEST = 4
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 _NO_JSON = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
+_NO_SPACE = re.compile(r"\S")
 _BAD_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Listing(NamedTuple):
-    """The elements of a list of items, its dotted path, and the address of what they are from, or ""."""
+    """The elements of a list of items, the dotted path of the list, and the address of its site, or ""."""
 
     path: str
     items: list[Any]
     site: str = ""
 
     def lines(self) -> list[bytes]:
-        """Each item as a JSON object. One without an address has that of the list as its source."""
-        return [
-            msgspec.json.encode(
-                {"source": self.site} | each
-                if self.site and isinstance(each, dict) and not meant_by(each, "url") and not meant_by(each, "source")
-                else each
-            )
-            for each in self.items
-        ]
+        """Return each item as a JSON object. The site is the source of those without an address and a source."""
+        lines = []
+        for each in self.items:
+            if self.site and isinstance(each, dict) and not meant_by(each, "url") and not meant_by(each, "source"):
+                each = {"source": self.site} | each
+            lines.append(msgspec.json.encode(each))
+        return lines
 
 
 def items_in(document: dict[str, Any], path: str | None = None) -> Listing | None:
-    """Return the items of an envelope. `path`: that of its list, if the user names it.
+    """Return the items of an envelope, or None for an item. `path`: where the list is, if the user says it.
 
     >>> items_in({"status": "ok", "articles": [{"title": "Elm bridge opens"}]})
     Listing(path='articles', items=[{'title': 'Elm bridge opens'}], site='')
@@ -54,17 +52,12 @@ def items_in(document: dict[str, Any], path: str | None = None) -> Listing | Non
         for name in path.split("."):
             value = value.get(name) if isinstance(value, dict) else None
         return Listing(path, value) if isinstance(value, list) else None
-    is_own = is_item(document)
-    if (
-        (rows := _rows(document))
-        and _are_items(rows)
-        and not (is_own and isinstance(next(iter(document.values())), dict))
-    ):
+    is_own, rows = is_item(document), _rows(document)
+    if rows and _are_items(rows) and not (is_own and isinstance(next(iter(document.values())), dict)):
         return Listing("", rows)
     is_feed = "jsonfeed.org" in str(document.get("version"))
-    found = [each for each in _lists(document, "", _DEEPEST) if not is_own or each.path.rpartition(".")[2] in LISTS]
-    found = [each for each in found if each.items or is_feed]
-    best = max(found, key=lambda each: len(each.items), default=None)
+    listings = [each for each in _lists(document, "", _DEEPEST) if not is_own or each.path.rpartition(".")[2] in LISTS]
+    best = max((each for each in listings if each.items or is_feed), key=lambda each: len(each.items), default=None)
     is_longer = best is not None and is_own and best.items and _longest(document) > max(map(_longest, best.items))
     return None if is_longer else best
 
@@ -80,9 +73,8 @@ def is_item(record: dict[str, Any]) -> bool:
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record with the members of what wraps them as its own, under names with a dot."""
-    found = [name for name in WRAPPERS & record.keys() if isinstance(record[name], dict)]
-    for name in found:
+    """Return the record with the members of its wrappers as its own, under names with a dot."""
+    for name in [name for name in WRAPPERS & record.keys() if isinstance(record[name], dict)]:
         inner = {f"{name}.{each}": value for each, value in record[name].items()}
         if meant_by(inner, "title") or meant_by(inner, "text"):
             record = {each: value for each, value in record.items() if each != name} | inner
@@ -95,18 +87,15 @@ def _longest(record: Any) -> int:
 
 
 def _lists(value: dict[str, Any], path: str, depth: int) -> Iterator[Listing]:
-    """Yield the lists in an object that hold items, or are empty and have the name of such a list."""
+    """Yield the lists of items in an object, and the empty lists that have the name of one."""
     site = value.get("home_page_url") or value.get("link")
     for name, inner in value.items():
         where = f"{path}.{name}".removeprefix(".")
-        if isinstance(inner, dict) and name in ("item", "entry") and is_item(inner):  # XML with one of them, converted
+        if isinstance(inner, dict) and name in ("item", "entry") and is_item(inner):  # converted XML with a single one
             inner = [inner]
-        if (
-            isinstance(inner, list)
-            and not PARTS.search(name.lower())
-            and (_are_items(inner) or (not inner and name in LISTS))
-        ):
-            yield Listing(where, inner, site if isinstance(site, str) else "")
+        if isinstance(inner, list):
+            if not PARTS.search(name.lower()) and (_are_items(inner) or (not inner and name in LISTS)):
+                yield Listing(where, inner, site if isinstance(site, str) else "")
         elif isinstance(inner, dict) and depth:
             rows = _rows(inner)
             yield from [Listing(where, rows)] if _are_items(rows) else _lists(inner, where, depth - 1)
@@ -118,12 +107,12 @@ def _are_items(rows: list[Any]) -> bool:
 
 
 def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a table, as pandas writes it: by column or by row; or items by their ids."""
+    """Return the rows of a table, which pandas writes by columns or by rows, or the items of a dict by their ids."""
     columns = list(value.values())
     if len(columns) > 1 and all(isinstance(each, dict) and each for each in columns):
         if all(key.isdigit() for key in columns[0]):
             return [{name: column.get(key) for name, column in value.items()} for key in columns[0]]
-        is_counted = list(value) == [str(number) for number in range(len(value))]  # which is no id
+        is_counted = list(value) == [str(number) for number in range(len(value))]  # a count is no id
         return [row if is_counted or meant_by(row, "id") else {"id": name} | row for name, row in value.items()]
     if len(columns) > 1 and all(isinstance(each, list) and len(each) == len(columns[0]) > 1 for each in columns):
         return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -134,18 +123,21 @@ def _rows(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def loads(text: bytes) -> list[Any]:
-    r"""Decode JSON documents, one after another, as JavaScript and Python write them: with NaN, a comma before a
-    closing bracket, needless escapes and control characters. Raises ValueError, RecursionError.
+    r"""Decode one JSON document after another, as JavaScript and Python write them.
+
+    They may have NaN, a comma before a closing bracket, needless escapes and control characters. Raises ValueError,
+    RecursionError.
 
     >>> loads(rb'[{"title": "It\'s open", "text": NaN},] {}')
     [[{'title': "It's open", 'text': None}], {}]
     """
-    found, at, plain = [], 0, _NO_JSON.sub(_repaired, without_lone(text).decode()).strip()
+    documents, at, plain = [], 0, _NO_JSON.sub(_repaired, without_lone(text).decode()).strip()
     while at < len(plain):
         value, end = _DECODER.raw_decode(plain, at)
-        found.append(value)
-        at = end + len(plain[end:]) - len(plain[end:].lstrip())
-    return found
+        documents.append(value)
+        following = _NO_SPACE.search(plain, end)
+        at = following.start() if following else len(plain)
+    return documents
 
 
 def _repaired(match: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
 """What an item comes in is opened: the item is what it holds, and the envelope lends what the item lacks."""
 
 import json
+import re
 from base64 import b64encode
 from typing import Any
 
@@ -13,13 +14,8 @@ from stream_dedup.news.survey import Survey
 from stream_dedup.settings import ItemSettings, load_settings
 
 DECODE = Decoder(ItemSettings())
-ATTRIBUTES = {
-    "specversion": "1.0",
-    "type": "news",
-    "id": "e1",
-    "source": "https://wire.example/a",
-    "time": "2024-01-01",
-}
+ATTRIBUTES = {"specversion": "1.0", "type": "news", "id": "e1", "source": "https://wire.example/a"}
+ATTRIBUTES |= {"time": "2024-01-01"}
 MONDAY = 1704067200000
 ARTICLE = {"headline": "T", "body_text": "Body", "uri": "7", "source": "elm.example", "versioncreated": "2024-01-02"}
 BARE = {"title": "T", "text": "Body"}
@@ -85,8 +81,6 @@ def test_headers_of_the_binary_mode_lend_too() -> None:
     ],
 )
 def test_what_does_not_hold_one_item_is_bad_with_its_reason(value: bytes, reason: str, detail: str) -> None:
-    import re
-
     bad = DECODE(value, b"key", None)
     assert isinstance(bad, BadItem), bad
     assert bad.reason == reason

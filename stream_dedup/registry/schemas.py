@@ -1,8 +1,7 @@
 """Fetch schemas from a schema registry over HTTP, by Confluent's REST API.
 
-In: the id of a schema. Out: `Registered`: the schema as it was registered. Confluent, Apicurio (under
-/apis/ccompat/v7), Karapace and Redpanda serve this API. A registry that says that it has no such schema makes a bad
-item. Anything else that goes wrong says nothing about the record, which must wait: `RegistryAway`.
+Confluent, Apicurio (under /apis/ccompat/v7), Karapace and Redpanda serve this API. If the registry says that it has no
+such schema, the item is bad. Any other failure says nothing about the record, so the record waits: `RegistryAway`.
 """
 
 import json
@@ -15,14 +14,14 @@ from urllib.parse import quote
 from stream_dedup.errors import BadItem, ConfigError, RegistryAway
 from stream_dedup.settings import RegistrySettings
 
-# The worker's loop may wait for an answer, and a member that is silent for [worker] session_timeout (10 s) is replaced.
+# The worker's loop waits for the answer, and a member that is silent for [worker] session_timeout (10 s) is replaced.
 _SECONDS = 5.0
-_MOST_BYTES = 8 * 2**20  # of an answer; the largest schemas in use have some hundred KB
+_MOST_BYTES = 8 * 2**20  # of an answer; the largest schemas in use have some hundred kilobytes
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 class Registered(NamedTuple):
-    """A schema. `kind`: AVRO, JSON or PROTOBUF. `references`: the name of each import, and the id of its schema."""
+    """A schema as it was registered. `kind`: AVRO, JSON or PROTOBUF. `references`: each import, and its schema's id."""
 
     kind: str
     text: str
@@ -30,13 +29,13 @@ class Registered(NamedTuple):
 
 
 class RegistryClient:
-    """Asks the registry of the [registry] settings. Safe for several threads; it keeps no connection.
+    """Asks the registry of the [registry] settings. Several threads may use it; it keeps no connection.
 
     Raises ConfigError for a CA file that cannot be used.
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
-        import httpx  # noqa: F401 - here, since it takes a tenth of a second: no command without a registry, no record
+        import httpx  # noqa: F401 - here, since it takes .1 s: commands without a registry do not pay, nor does a record
 
         self._settings, self._url = settings, settings.url.rstrip("/")
         try:
@@ -47,15 +46,15 @@ class RegistryClient:
             ) from None
 
     def schema(self, number: int, *, serialized: bool = False) -> Registered:
-        """Fetch the schema of this id; a Protobuf schema as text, or `serialized` as a descriptor in Base64.
+        """Fetch the schema with this id. A Protobuf schema comes as text, or `serialized` as a descriptor in Base64.
 
-        One request, and one for each reference. Raises BadItem if the registry has no such schema, and RegistryAway.
+        Takes a request, and one for each reference. Raises BadItem if the registry has no such schema; RegistryAway.
         """
         path = f"/schemas/ids/{number}" + ("?format=serialized" if serialized else "")
         answer = self._get(path, "no such schema")
         try:
             references = [
-                (one["name"], self._id_of(one["subject"], one["version"])) for one in answer.get("references") or ()
+                (each["name"], self._id_of(each["subject"], each["version"])) for each in answer.get("references") or ()
             ]
             return Registered(answer.get("schemaType") or "AVRO", str(answer["schema"]), references)
         except (AttributeError, KeyError, TypeError):
@@ -66,7 +65,7 @@ class RegistryClient:
         return int(self._get(path, f"no version {version} of {subject}, to which a schema refers")["id"])
 
     def _context(self) -> ssl.SSLContext:
-        """A replaced CA file takes effect at the next request. Loading CAs takes 20 ms, which http does not need."""
+        """Load the CA file again, so that a replaced one takes effect. This takes 20 ms, which plain http saves."""
         if self._url.startswith("https"):
             return ssl.create_default_context(cafile=self._settings.ca_file)
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts none
@@ -79,7 +78,7 @@ class RegistryClient:
         headers = {"Accept": _ACCEPT} | ({} if token is None else {"Authorization": f"Bearer {token}"})
         login = None if password is None else httpx.BasicAuth(str(settings.user), password)
         try:
-            # It follows no redirect, which could take the login to another host.
+            # Redirects are not followed: one could take the login to another host.
             with (
                 httpx.Client(verify=self._context(), trust_env=False, timeout=_SECONDS, auth=login) as client,
                 client.stream("GET", self._url + path, headers=headers) as answer,

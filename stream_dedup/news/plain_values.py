@@ -1,8 +1,8 @@
-"""What a value of a JSON record means: one string or number, of whatever object or list stands there.
+"""Reduce a value of a JSON record, which may be an object or a list, to the one string or number that it means.
 
 Tools that convert XML to JSON turn elements with attributes into objects ({"#text": ...}, {"_": ..., "$": ...},
-{"@href": ...}) and repeated elements into lists, each tool in its own way; JSON-LD, WordPress, feedparser, readers and
-editors have further forms. Of several texts of an item the article is the one with the most prose.
+{"@href": ...}) and repeated elements into lists, each tool in its own way. JSON-LD, WordPress, feedparser, feed readers
+and editors have further forms. Among several texts of an item the article is the one with the most prose.
 """
 
 import re
@@ -18,7 +18,7 @@ _KEYS = {
     "title": (*_TEXT, "main", "title", "text"),
     "text": (*_TEXT, "content", "html", "text", "body", "children", "blocks", "paragraphs", "data", "insert", "ops"),
     "url": _LINK,
-    # A link is preferred to a name: "Reuters" and "reuters.com" would be two sources.
+    # A link precedes a name: "Reuters" and "reuters.com" would be two sources.
     "source": (
         *(key for key in _LINK if key not in _TEXT or key == "$"), "link", "htmlUrl", "uri", "domain", *_TEXT, "name",
         "title",
@@ -30,8 +30,8 @@ _TYPES = frozenset(("contenttype", "contentType", "role"))
 # NewsAPI cuts a text at 200 characters and appends the number of missing ones, which differs between copies.
 _CUT = re.compile(r"\[\+\d{1,9} chars\]\Z")
 _LONGEST_CUT = len("[+123456789 chars]")
-# What is no prose: links with their words, tags, addresses. And a whole page, of which menus are a good part: it counts
-# only beside a teaser.
+# Not prose: links with their words, tags, addresses. A whole page counts for a third of its length, because much of it
+# is menus: it wins against a teaser only.
 _NO_PROSE = re.compile(r"<a\b[^<>]*+>[^<]*+|<(?:script|style)\b[^<>]*+>[^<]*+|<[^<>]*+>|\[[^\[\]]*+\]\(|https?://\S++")
 _PAGE = re.compile(r"\s*+<(?:!doctype\s|html[\s>]|head[\s>]|body[\s>])", re.IGNORECASE)
 _PAGE_SHARE = 3
@@ -43,7 +43,7 @@ def is_filled(value: Any) -> bool:
 
 
 def plain_value(field: str, value: Any) -> Any:
-    """Return the string or number that a value of this field means, or the value itself if it means none.
+    """Return the string or number that a field's value means, or the value itself if it means neither.
 
     >>> plain_value("text", [{"contenttype": "text/html", "value": ""}])
     ''
@@ -72,16 +72,17 @@ def _one_of(field: str, values: list[Any]) -> Any:
         return plain_value(field, values[0]) if values else ""
     if len(values) == 1:
         return plain_value(field, values[0])
-    if field in ("id", "source", "published"):  # an element that stands there twice
+    if field in ("id", "source", "published"):  # an element that occurs twice
         plain = [value for value in (plain_value(field, each) for each in values) if is_filled(value)]
         plain = [value for value in plain if not isinstance(value, (dict, list))]
         return (first_readable(plain) if field == "published" else plain[0]) if plain else values
     if field == "title" and values and all(isinstance(value, dict) for value in values):  # ninjs: headlines by role
         return plain_value(field, next((value for value in values if value.get("role") in ("main", None)), values[0]))
     if field == "text":
-        found = [text for text in (plain_value(field, each) for each in values) if text and isinstance(text, str)]
-        # One text in several types, or else its paragraphs.
-        return values if values and not found else article(found) if any(map(_is_typed, values)) else "\n\n".join(found)
+        texts = [text for text in (plain_value(field, each) for each in values) if text and isinstance(text, str)]
+        if any(map(_is_typed, values)) and texts:  # one text in several types
+            return article(texts)
+        return "\n\n".join(texts) if texts or not values else values  # its paragraphs
     return values
 
 
@@ -92,17 +93,13 @@ def _is_typed(value: Any) -> bool:
 
 
 def _relation(link: Any) -> str:
-    if isinstance(link, dict):
-        for at in (link, link.get("$")):
-            if isinstance(at, dict):
-                for key in _RELATION:
-                    if isinstance(at.get(key), str):
-                        return str(at[key])
-    return ""
+    objects = [each for each in (link, link.get("$")) if isinstance(each, dict)] if isinstance(link, dict) else []
+    relations = (each.get(key) for each in objects for key in _RELATION)
+    return next((relation for relation in relations if isinstance(relation, str)), "")
 
 
 def first_readable(dates: Sequence[Any]) -> Any:
-    """Return the first date that can be read, or else the first one.
+    """Return the first readable date, or else the first one.
 
     >>> first_readable(["soon", "2024-01-01"])
     '2024-01-01'
@@ -111,7 +108,7 @@ def first_readable(dates: Sequence[Any]) -> Any:
 
 
 def article(texts: Sequence[str]) -> str:
-    """Return the text with the most prose, the first of equals, without NewsAPI's note on how much was cut off.
+    """Return the text with the most prose, without NewsAPI's note on how much was cut off; ties go to the first.
 
     >>> article(['<a href="https://a.example/a/long/address">A list of links</a>', "A summary."])
     'A summary.'
@@ -123,7 +120,7 @@ def article(texts: Sequence[str]) -> str:
 
 
 def _prose(text: str) -> int:
-    """The characters of prose in a text."""
+    """Count the characters of prose in a text."""
     if "<" in text:
         count = len(" ".join(_NO_PROSE.sub("", text).split()))
         return count // _PAGE_SHARE if _PAGE.match(text) else count
@@ -131,7 +128,7 @@ def _prose(text: str) -> int:
 
 
 def _without_note(text: str) -> str:
-    # Only the end is searched. An expression that begins with white space takes cubic time: minutes for 10 KB of it.
+    # Only the end is searched: an expression that begins with white space takes cubic time, minutes for 10 KB of it.
     end = text.rstrip()
     note = _CUT.search(end, max(0, len(end) - _LONGEST_CUT))
     if note is None:

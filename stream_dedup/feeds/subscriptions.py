@@ -1,8 +1,7 @@
-"""Read lists of feeds.
+"""Read lists of feeds: URLs, OPML files, which feed readers export, and plain files, as newsboat has them.
 
-In: URLs, and names of files: OPML, which feed readers export, or plain text with a URL at the beginning of a line, as
-newsboat has it. Out: the URLs, each once, in their order. What is no address of a feed is skipped, and reported. A URL
-may hold credentials; only `public_url` of it is shown or emitted.
+A line of a plain file begins with a URL. Each URL is returned once, in order. An entry that is no address of a feed is
+skipped and reported. A URL may hold credentials; only its `public_url` is shown or emitted.
 """
 
 import logging
@@ -19,29 +18,29 @@ from stream_dedup.phrases import public_url
 
 log = logging.getLogger(__name__)
 
-# Enough to see what is wrong with a list; the rest is counted.
+# Lines that are reported one by one: enough to see what is wrong with a list. Further ones are counted.
 _MOST_NAMED = 10
 _COMMAND = re.compile(r"(exec|filter|query):", re.I)  # newsboat's; they may hold passwords
-# The first word of a line, or a text in quotes. Newsboat has tags behind it. # begins a comment.
+# The first word of a line, or a text in quotes. Tags of newsboat may follow. # begins a comment.
 _FIRST = re.compile(r'\s*(?:"([^"]*)"|([^\s#]\S*))')
 
 
 def read_sources(names: Iterable[str], report: Callable[[str], None] = log.warning) -> list[str]:
-    """The URLs that these arguments name. `report` gets a line for what is skipped. O(bytes of the files).
+    """Return the URLs that these arguments name. `report` gets a line for each skipped entry. O(bytes of the files).
 
     >>> read_sources(["https://a.example/rss", "feed://b.example/atom", "https://a.example/rss"])
     ['https://a.example/rss', 'http://b.example/atom']
 
-    Raises InputError for a file that cannot be read, and where nothing is left; UsageError if there is nothing at all.
+    Raises InputError for a file that cannot be read, and if all entries are skipped; UsageError if there are none.
     """
     urls, skipped = dict[str, None](), list[str]()
-    for place, text in (found for name in names for found in _addresses(name)):
+    for place, text in (each for name in names for each in _addresses(name)):
         url = re.sub(r"^feed:(//)?(?=https?:)", "", text.strip(), flags=re.I)
         url = re.sub("^feed://", "http://", url, flags=re.I)
         try:
             parts = httpx.URL(url)
             is_usable = parts.scheme in ("http", "https") and bool(parts.host)
-        except (httpx.InvalidURL, ValueError):  # the latter for a host that is no name
+        except (httpx.InvalidURL, ValueError):  # ValueError: the host is no name
             is_usable = False
         if is_usable:
             urls[url] = None
@@ -64,7 +63,7 @@ def _shown(text: str) -> str:
 
 
 def _addresses(name: str) -> Iterator[tuple[str, str]]:
-    """Where each address stands, and the address."""
+    """Yield the place of each address, and the address."""
     if "://" in name:
         yield "the command line", name
         return
@@ -87,5 +86,5 @@ def _addresses(name: str) -> Iterator[tuple[str, str]]:
                 yield f"{name}, line {outline.sourceline}", named["xmlurl"]
         return
     for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
-        if found := _FIRST.match(line):
-            yield f"{name}, line {number}", found[1] or found[2] or ""
+        if word := _FIRST.match(line):
+            yield f"{name}, line {number}", word[1] or word[2] or ""

@@ -8,71 +8,64 @@ import pytest
 from pydantic import ValidationError
 
 from stream_dedup.errors import BadItem, ConfigError, RegistryAway
-from stream_dedup.registry.client import RegistryClient
+from stream_dedup.registry.schemas import RegistryClient
 from stream_dedup.settings import RegistrySettings, load_settings
 from tests.registry.server import AVRO, RegistryServer
 
-ANN = {"user": "ann", "password": "s:ecret"}
 
-
-def client(server: RegistryServer, **settings: Any) -> RegistryClient:
-    return RegistryClient(RegistrySettings(url=server.url, **settings))
+def client(registry: RegistryServer, **settings: Any) -> RegistryClient:
+    return RegistryClient(RegistrySettings(**{"url": registry.url, **settings}))
 
 
 @pytest.mark.parametrize("status", [301, 429, 500, 503])
-def test_an_error_of_the_registry_is_not_the_records_fault(status: int) -> None:
-    with RegistryServer() as server:
-        number, server.status = server.register("AVRO", AVRO), status
-        with pytest.raises(RegistryAway, match=f"with {status}"):
-            client(server).schema(number)
+def test_an_error_of_the_registry_is_not_the_records_fault(registry: RegistryServer, status: int) -> None:
+    number, registry.status = registry.register("AVRO", AVRO), status
+    with pytest.raises(RegistryAway, match=f"with {status}"):
+        client(registry).schema(number)
 
 
-def test_a_wrong_address_is_not_an_unknown_schema() -> None:
-    with RegistryServer() as server:
-        number = server.register("AVRO", AVRO)
-        wrong = RegistryClient(RegistrySettings(url=server.url + "/apis/registry/v2"))
-        with pytest.raises(RegistryAway, match="/apis/ccompat/v7"):
-            wrong.schema(number)
-        with pytest.raises(BadItem, match="no such schema"):
-            client(server).schema(9)
+def test_a_wrong_address_is_not_an_unknown_schema(registry: RegistryServer) -> None:
+    number = registry.register("AVRO", AVRO)
+    with pytest.raises(RegistryAway, match="/apis/ccompat/v7"):
+        client(registry, url=registry.url + "/apis/registry/v2").schema(number)
+    with pytest.raises(BadItem, match="no such schema"):
+        client(registry).schema(9)
 
 
-def test_an_answer_in_another_form_is_named() -> None:
-    with RegistryServer() as server:
-        server.answer = lambda path: (200, ["no", "schema"])  # type: ignore[method-assign]
-        with pytest.raises(RegistryAway, match="another form"):
-            client(server).schema(1)
+def test_an_answer_in_another_form_is_named(registry: RegistryServer) -> None:
+    registry.answer = lambda path: (200, ["no", "schema"])  # type: ignore[method-assign]
+    with pytest.raises(RegistryAway, match="another form"):
+        client(registry).schema(1)
 
 
 def test_a_registry_that_does_not_answer_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
-    monkeypatch.setattr("stream_dedup.registry.client._SECONDS", 0.2)
+    monkeypatch.setattr("stream_dedup.registry.schemas._SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(RegistryAway, match="timed out"):
             RegistryClient(RegistrySettings(url=url)).schema(1)
 
 
-def test_logins_by_password_and_by_token(tmp_path: Path) -> None:
-    with RegistryServer() as server:
-        number = server.register("AVRO", AVRO)
-        server.login = "Basic YW5uOnM6ZWNyZXQ="
-        assert client(server, **ANN).schema(number).kind == "AVRO"
-        secret = tmp_path / "token"
-        secret.write_text("one\n")
-        reader = client(server, token_file=secret)
-        with pytest.raises(RegistryAway, match=r"refuses the login \(401\)") as refused:
-            reader.schema(number)
-        assert "one" not in str(refused.value)
-        server.login = "Bearer two"
-        secret.write_text("two\n")
-        assert reader.schema(number).kind == "AVRO"
+def test_logins_by_password_and_by_token(registry: RegistryServer, tmp_path: Path) -> None:
+    number = registry.register("AVRO", AVRO)
+    registry.login = "Basic YW5uOnM6ZWNyZXQ="
+    assert client(registry, user="ann", password="s:ecret").schema(number).kind == "AVRO"  # noqa: S106 - made up
+    secret = tmp_path / "token"
+    secret.write_text("one\n")
+    reader = client(registry, token_file=secret)
+    with pytest.raises(RegistryAway, match=r"refuses the login \(401\)") as refused:
+        reader.schema(number)
+    assert "one" not in str(refused.value)
+    registry.login = "Bearer two"
+    secret.write_text("two\n")
+    assert reader.schema(number).kind == "AVRO"
 
 
-def test_a_token_that_no_header_can_hold_is_not_shown() -> None:
-    with RegistryServer() as server, pytest.raises(RegistryAway) as failed:
-        client(server, **{"token": "sec\nret"}).schema(1)
+def test_a_token_that_no_header_can_hold_is_not_shown(registry: RegistryServer) -> None:
+    with pytest.raises(RegistryAway) as failed:
+        client(registry, **{"token": "sec\nret"}).schema(1)
     assert "ret" not in str(failed.value).removeprefix("the schema registry").replace("not answer", "")
 
 

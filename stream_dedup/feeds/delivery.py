@@ -1,13 +1,12 @@
-"""Deliver the lines of a batch: to a stream, a file, or the input topic of the worker.
+"""Deliver the lines of a numbered batch: to a stream, a file, or the input topic of the worker.
 
-In: the number of a batch and its lines. Out: the length of the output. An output may get a batch twice, if the process
-was killed before the state knew that it was delivered:
+If the process was killed before the state knew of a delivery, the next run delivers the batch again:
 
 - A file is cut to the length that the state knows, and written again.
-- On Kafka one transaction holds the records and, as the proof, the number of the batch, committed as an offset of the
-  group `GROUP-feeds` with the state's owner as its note. Opening the producer fences a former one and ends its
-  transaction; then the group tells whether the batch is there.
-- A stream gets the batch again: at least once. The ids make the repeat harmless for a deduplicator behind it.
+- On Kafka one transaction holds the records and the proof: the number of the batch, committed as an offset of the group
+  `GROUP-feeds`, with the state's owner as its metadata. Opening the producer fences a former one and ends its
+  transaction. Then the group's offset shows whether the batch is there.
+- A stream gets the batch twice (at least once). A deduplicator behind it recognises the repeat by the ids.
 """
 
 import logging
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.batch.output_files import Output, Target
 from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
-from stream_dedup.feeds.state import Line
+from stream_dedup.feeds.database import Line
 from stream_dedup.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,19 +27,17 @@ log = logging.getLogger(__name__)
 
 
 class FileDelivery:
-    """Standard output, another stream, or a file, packed by its suffix. It begins with its first `length` bytes.
-
-    `largest`: bytes of the largest line; `filter` takes as much of one item.
-    """
+    """Standard output, another stream, or a file, packed by its suffix; its first `length` bytes are kept."""
 
     largest = 10 * 2**20
+    """Bytes of the largest line; `filter` takes items of the same size."""
 
     def __init__(self, to: Target, length: int) -> None:
         self._output = Output(to, in_place=True)
         self._output.cut(length)
 
     def deliver(self, sequence: int, lines: Sequence[Line]) -> int:
-        """Return the length of the output, once it has the lines."""
+        """Write the lines, and return the length of the output."""
         self._output.write(b"".join(line + b"\n" for _, line in lines))
         self._output.sync()
         return self._output.length
@@ -50,10 +47,10 @@ class FileDelivery:
 
 
 class KafkaDelivery:
-    """The input topic. `owner`: of the state. `stop`: whether the process is to end.
+    """The input topic. `owner`: that of the state. `stop`: set when the process shall end.
 
-    Raises TopicError if the topics are not ready. `deliver` raises StreamError where Kafka cannot be written, or after
-    a stop; while brokers are away it tries again.
+    Raises TopicError if the topics are not ready. `deliver` tries again while brokers are away. It raises StreamError
+    if it cannot write for another reason, or after a stop.
     """
 
     def __init__(self, settings: Settings, owner: str, stop: threading.Event) -> None:
@@ -71,7 +68,7 @@ class KafkaDelivery:
         self._retry = Retry(settings, f"writing to {self._topic}")
 
     def deliver(self, sequence: int, lines: Sequence[Line]) -> int:
-        """Return 0, once the topic has the lines."""
+        """Write the lines, and return 0."""
         while True:
             try:
                 self._write(sequence, lines)
@@ -103,13 +100,13 @@ class KafkaDelivery:
             bound = settings.worker.transaction_timeout.total_seconds()
             self._producer = TaskProducer(config, bound, bounded.no_deadline, topics=[self._topic])
             self._producer.note = lambda: self._owner
-            # A former producer, or a transaction of unknown outcome, may have committed the batch.
+            # A former producer may have committed the batch, or a transaction of unknown outcome.
             offset, note = committed_offsets(settings, self._group).get((self._topic, 0), (-1, ""))
             if note == self._owner and offset >= sequence:
                 return
         producer = self._producer
         count = producer.partitions.get(self._topic, self._partitions)
-        # With the time of writing: a feed's first document has old entries, which retention would delete at once.
+        # No timestamp, so the time of writing counts: retention would delete the old entries of a new feed at once.
         records = [
             Outgoing(self._topic, partition_of(name.encode(), count), name.encode(), line, [], None, index)
             for index, (name, line) in enumerate(lines)

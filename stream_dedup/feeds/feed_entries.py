@@ -1,10 +1,10 @@
-"""Read the entries of a feed's document.
+"""Read the entries of a feed's document: XML, by news/xml.py, or a JSON Feed.
 
-In: the body of an answer. Out: a `Document`: the entries as news/xml.py gives them, or the items of a JSON Feed, each
-with a stable id, the feed's address, and a digest of what a reader sees. The presets of news/fields.py read them.
+Each entry gets a stable id, the feed's address, and a digest of what a reader sees. The presets of news/names.py read
+the result.
 
-An id counts everywhere only if it names the site of the feed that has it. Any other one is made the feed's own, so that
-no feed can speak for another. An id that several entries have is none.
+An id is global only if it names the site of its feed. Any other id becomes the feed's own, so that no feed can speak
+for another. An id that several entries share is replaced.
 """
 
 import re
@@ -19,24 +19,25 @@ import xxhash
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import BadItem
-from stream_dedup.feeds.fetch import MOST_BYTES
+from stream_dedup.feeds.web import MOST_BYTES
 from stream_dedup.news.dates import NO_TIME
-from stream_dedup.news.decode import GZIP, Decoder, site_of
+from stream_dedup.news.decode import Decoder, site_of
+from stream_dedup.news.formats import GZIP
 from stream_dedup.news.item import Item
-from stream_dedup.news.values import plain_value
+from stream_dedup.news.plain_values import plain_value
 from stream_dedup.news.xml import entries as xml_entries
 from stream_dedup.phrases import public_url
 from stream_dedup.settings import ItemSettings
 from stream_dedup.surrogates import tolerant
 
 _TTL = re.compile(rb"<ttl>\s*(\d{1,5})\s*</ttl>")
-# Bytes of a web page in which it names its feeds. The head of a page has some ten KB, and a reader must not be held up.
+# A web page names its feeds in these first bytes. The head of a page has some ten KB; a longer search takes time.
 _HEAD = 2**17
 _FEED_LINK = ",".join(f"link[rel~=alternate][href][type*='{kind}']" for kind in ("rss+xml", "atom+xml", "feed+json"))
 # Ids that name a site. "tag" is that of Atom (RFC 4151).
 _NAMES_SITE = re.compile(r"(?:https?://|tag:)", re.I)
 _WEB = ("http://", "https://")
-# Characters of an id that is kept as it is. Every consumer stores ids; URLs have a few hundred characters at most.
+# A longer id is hashed, because every consumer stores ids. URLs have a few hundred characters at most.
 _LONGEST_ID = 1000
 _decode = Decoder(ItemSettings())
 
@@ -50,8 +51,10 @@ _DECODE_JSON = tolerant(msgspec.json.Decoder(_JsonFeed).decode)
 
 
 class Entry(NamedTuple):
-    """An entry. `value`: the object that is emitted. `digest`: 16 bytes over title, text, link and date. `link`: as the
-    feed gives it; `length`: characters of its text; `time`: its date in ms, negative if it has none.
+    """An entry of a feed.
+
+    `digest`: 16 bytes of title, text, link and date. `value`: the object that is emitted. `link`: as the feed gives it.
+    `length`: characters of the text. `time`: the date in ms, negative if there is none.
     """
 
     id: str
@@ -63,7 +66,7 @@ class Entry(NamedTuple):
 
 
 class Document(NamedTuple):
-    """`entries`: the oldest first. `ttl`: seconds for which the feed asks not to be polled. `problems` with entries."""
+    """A document: its entries, the oldest first; seconds in which the feed asks for no poll; problems with entries."""
 
     entries: Sequence[Entry]
     ttl: float
@@ -71,14 +74,14 @@ class Document(NamedTuple):
 
 
 def read_document(body: bytes, url: str, charset: str = "") -> Document:
-    """Read what the feed at this URL sent. `charset`: that of the answer's header. O(bytes).
+    """Read the document of the feed at this URL. `charset`: that of the answer's header. O(bytes).
 
     >>> feed = b"<rss><channel><item><title>Ferry stops</title><guid>7</guid></item></channel></rss>"
     >>> read_document(feed, "https://a.example/rss").entries[0].value
     {'title': 'Ferry stops', 'guid': 'https://a.example/rss#7', 'source': 'https://a.example/rss', \
 'feed': 'https://a.example/rss', 'id': 'https://a.example/rss#7'}
 
-    Raises BadItem for a document that is no feed: `json`, `xml`.
+    Raises BadItem (`json`, `xml`) for a document that is no feed.
     """
     feed, entries, problems = public_url(url), list[Entry](), list[BadItem]()
     values, home = _values(body, charset)
@@ -93,7 +96,7 @@ def read_document(body: bytes, url: str, charset: str = "") -> Document:
 
 
 def _distinct(entries: Sequence[Entry], problems: list[BadItem]) -> list[Entry]:
-    """Each entry once. Unlike ones of one id get ids of their own; else they would replace each other at each poll."""
+    """Return each entry once. Unlike entries with one id would replace each other at each poll, so they get new ids."""
     same: dict[str, dict[bytes, Entry]] = {}
     for entry in entries:
         same.setdefault(entry.id, {}).setdefault(entry.digest, entry)
@@ -104,25 +107,26 @@ def _distinct(entries: Sequence[Entry], problems: list[BadItem]) -> list[Entry]:
             BadItem("entry-id", f"{len(group):,} entries have the id {name[:80]}: their links or texts tell them apart")
         )
     mark = {name: _first_distinct(group) for name, group in shared.items()}
-    named = (
-        _named(entry, f"{entry.id}#{_hash(mark[entry.id](entry))}") if entry.id in shared else entry
-        for entry in entries
-    )
-    found: dict[str, Entry] = {}
-    for entry in named:
-        found.setdefault(entry.id, entry)
-    return list(found.values())
+    distinct: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.id in shared:
+            entry = _named(entry, f"{entry.id}#{_hash(mark[entry.id](entry))}")
+        distinct.setdefault(entry.id, entry)
+    return list(distinct.values())
+
+
+# What may tell entries apart, the most lasting first: links, titles, all that a reader sees.
+_MARKS: tuple[Callable[[Entry], str], ...] = (
+    lambda entry: entry.link, lambda entry: str(entry.value.get("title")), lambda entry: entry.digest.hex(),
+)  # fmt: skip
 
 
 def _first_distinct(group: Sequence[Entry]) -> Callable[[Entry], str]:
-    """What tells these entries apart, and changes least: their links, their titles, or all that a reader sees."""
-    links: Callable[[Entry], str] = lambda entry: entry.link  # noqa: E731
-    marks = (links, lambda entry: str(entry.value.get("title")), lambda entry: entry.digest.hex())
-    return next(mark for mark in marks if len({*map(mark, group)}) == len(group))
+    return next(mark for mark in _MARKS if len({*map(mark, group)}) == len(group))
 
 
 def _oldest_first(entries: Sequence[Entry]) -> list[Entry]:
-    """By date. Feeds list the newest first, so one without a date comes right after the one below it."""
+    """Sort by date. Feeds list the newest first, so an entry without a date follows the one below it."""
     time, dated = NO_TIME, list[tuple[int, Entry]]()
     for entry in reversed(entries):
         time = entry.time if entry.time > NO_TIME else time
@@ -131,13 +135,13 @@ def _oldest_first(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _values(body: bytes, charset: str) -> tuple[list[dict[str, Any]], str]:
-    """The entries as dicts, and the home page that a JSON Feed names."""
-    if body.startswith(GZIP):  # of a server that does not say so
+    """Return the entries as dicts, and the home page that a JSON Feed names."""
+    if body.startswith(GZIP):  # the server did not say so
         unpack = zlib.decompressobj(zlib.MAX_WBITS + 16)
         with suppress(zlib.error):
             body = unpack.decompress(body, MOST_BYTES)
         if not unpack.eof:
-            raise BadItem("xml", f"it is packed with gzip, and damaged or of more than {MOST_BYTES // 2**20} MiB")
+            raise BadItem("xml", f"it is packed with gzip, and it is damaged or larger than {MOST_BYTES // 2**20} MiB")
     if not body.strip():
         raise BadItem("xml", "the answer is empty")
     if body.lstrip()[:1] == b"{":
@@ -175,7 +179,7 @@ def _entry(value: dict[str, Any], feed: str, home: str) -> Entry:
 
 
 def _named(entry: Entry, name: str) -> Entry:
-    """Give an entry this id, under each name that a preset may read."""
+    """Set this id under each name that a preset may read."""
     entry.value.update(dict.fromkeys({"guid", "uri"} & entry.value.keys() | {"id"}, name))
     return entry._replace(id=name)
 

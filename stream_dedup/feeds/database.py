@@ -1,10 +1,10 @@
-"""What is remembered of feeds, and what waits for delivery: one SQLite file, or memory that ends with the process.
+"""Remember feeds and their entries, and keep lines until they are delivered: in an SQLite file, or in memory.
 
-In: polls. Out: the digests of known entries, and the lines that the output has not taken yet (the outbox). `store` is
-one transaction: either the file knows of a poll and has its lines, a numbered batch, or it knows nothing of it.
+The state has the digests of known entries, and the lines that the output has not taken yet (the outbox). `store` is one
+transaction: the file has all of a poll, with its lines as a numbered batch, or nothing of it.
 
-The file holds addresses with their credentials, so only its owner may read it. While a process has it open, others are
-refused.
+The file holds addresses with their credentials, so only its owner may read it. While one process has it open, others
+are refused.
 """
 
 import os
@@ -18,12 +18,12 @@ import msgspec
 import xxhash
 
 from stream_dedup.errors import InputError
-from stream_dedup.feeds.documents import Entry
+from stream_dedup.feeds.feed_entries import Entry
 from stream_dedup.feeds.schedule import Feed
 
-# Entries of a feed that are remembered when it lists them no longer, those that left last. A feed that turns to an
-# older copy of itself, or lists an entry again after an update, does so within hours or days; the busiest feeds of news
-# have a thousand entries a day. One that makes up new ids at each poll must not fill the disk: these take 300 KB.
+# Entries that a feed lists no longer are remembered, the last ones to leave. A feed that falls back to an older copy of
+# itself, or lists an entry again after an update, does so within hours or days, and the busiest news feeds have a
+# thousand entries a day. A feed that makes up new ids at each poll must not fill the disk: these entries take 300 KB.
 _MOST_UNLISTED = 5000
 _SCHEMA = """
 CREATE TABLE run (owner TEXT, output TEXT, sequence INTEGER, length INTEGER);
@@ -42,9 +42,9 @@ Line = tuple[str, bytes]
 
 
 class State:
-    """`path` None: in memory. `output`: what the outbox is for; the file of another output is refused.
+    """The state of a run. `path`: its file; None: memory. `output`: where the outbox goes.
 
-    Raises InputError for a file that another process uses, that is damaged, or of something else.
+    Raises InputError for a file that another process uses, that is damaged, or that belongs to something else.
     """
 
     def __init__(self, path: Path | None, output: str) -> None:
@@ -67,21 +67,21 @@ class State:
             opened.pop_all()
 
     def feeds(self, urls: Iterable[str]) -> dict[str, Feed]:
-        """What is known of these feeds. What is known of others stays, in case that they come back."""
+        """Return what is known of these feeds. Others stay in the file, because they may come back."""
         with self._errors():
             rows = msgspec.convert(self._db.execute("SELECT * FROM feeds").fetchall(), list[Feed])
         known = {feed.url: feed for feed in rows}
         return {url: known.get(url, Feed(url)) for url in urls}
 
     def digests(self, url: str) -> Mapping[bytes, bytes]:
-        """The digest of each entry of a feed that is remembered, by `key` of its id."""
+        """Return the digests of a feed's remembered entries, by `key` of the entry's id."""
         with self._errors():
             return dict(self._db.execute("SELECT id, digest FROM entries WHERE feed = ?", (key(url),)))
 
     def store(self, feed: Feed, listed: Sequence[Entry], revisions: Sequence[Line], now: float) -> None:
         """Remember a poll, and put its revisions into the outbox, in one transaction. O(entries).
 
-        `listed`: the entries of the document, none if none was read. `revisions`: those that are new or changed.
+        `listed`: all entries of the document; none if it was not read. `revisions`: the new and changed ones.
         """
         rows = [(key(feed.url), key(entry.id), entry.digest, now) for entry in listed]
         with self._errors(), self._db as db:
@@ -94,14 +94,13 @@ class State:
         self.sequence += bool(revisions)
 
     def outbox(self) -> list[Line]:
-        """The lines of batch `sequence` that are not confirmed, in their order."""
+        """Return the unconfirmed lines of batch `sequence`, in order."""
         with self._errors():
-            return msgspec.convert(
-                self._db.execute("SELECT id, line FROM outbox ORDER BY rowid").fetchall(), list[Line]
-            )
+            rows = self._db.execute("SELECT id, line FROM outbox ORDER BY rowid").fetchall()
+            return msgspec.convert(rows, list[Line])
 
     def confirm(self, length: int) -> None:
-        """The outbox was delivered; `length`: bytes of the output after it."""
+        """Empty the outbox after its delivery; the output now has `length` bytes."""
         with self._errors(), self._db:
             self._db.execute("DELETE FROM outbox")
             self._db.execute("UPDATE run SET length = ?", (length,))
@@ -114,13 +113,11 @@ class State:
         try:
             yield
         except (sqlite3.Error, OSError, msgspec.ValidationError) as error:
-            cure = (
-                "another process uses it" if "locked" in str(error) else "if it is damaged, or another program's, name "
-                "a new file, or restore a copy"
-            )  # fmt: skip
+            cure = "if it is damaged, or another program's, name a new file, or restore a copy"
+            cure = "another process uses it" if "locked" in str(error) else cure
             raise InputError(f"cannot use the state {self._path}: {error}; {cure}") from error
 
 
 def key(name: str) -> bytes:
-    """What stands for an id or a URL: 16 bytes."""
+    """Return 16 bytes that stand for an id or a URL."""
     return xxhash.xxh3_128_digest(name.encode())
