@@ -209,9 +209,9 @@ def test_an_edit_that_has_nothing_to_change_is_none(kind: str, title: str, text:
 
 
 def test_equal_seeds_make_equal_edits_of_another_site(records: list[dict[str, Any]]) -> None:
-    found = list(edited(records, KINDS, 7, 2, "made up"))
-    assert found == list(edited(records, KINDS, 7, 2, "made up"))
-    assert found != list(edited(records, KINDS, 8, 2, "made up"))
+    quick = [kind for kind in KINDS if kind != "footer"]
+    found, again, other = (list(edited(records, quick, seed, 2, "made up")) for seed in (7, 7, 8))
+    assert found == again != other
     of_one_site = {"figure_same_site", "figure_version", "paywall"}
     for edit in found:
         source, name = edit.earlier[0]["source"], edit.earlier[0]["id"]

@@ -144,12 +144,13 @@ def test_short_items_are_found_by_letters_despite_typing_errors() -> None:
     chance = random.Random(4)
     words = ["".join(chance.choices("abcdefghijklmnoprstuvw", k=6)) for _ in range(400)]
     posts = [("", " ".join([*chance.choices(words, k=20), f"{n} boats."]), f"source {n}") for n in range(30)]
-    found = {row: short.judged(short.Feed("made up", posts), load_settings(**tables)) for row, tables in SHORT.items()}
-    by_words, by_letters = found["words (default)"], found["`shingle_letters = 5`"]
+    rows = ("words (default)", "`shingle_letters = 5`")
+    found = {row: short.judged(short.Feed("made up", posts), load_settings(**SHORT[row])) for row in rows}
+    by_words, by_letters = found.values()
     assert by_words["held"] == by_letters["held"] == by_letters["other_numbers"] == 0
     assert by_words["found"][0] == by_letters["found"][0] == 1
     assert by_words["found"][5] < 0.7
     assert by_letters["found"][5] > 0.9
     assert by_letters["changed"] == 1
     section = Section("", {}, {}, {}, {}, {}, {"posts": {"items": 30, "rows": found}})
-    assert tables.short(section).count("| 0.00 % | 0 |") == len(SHORT)
+    assert tables.short(section).count("| 0.00 % | 0 |") == len(rows)
