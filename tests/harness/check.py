@@ -18,7 +18,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from tests.harness.feed import Sent
 from tests.harness.topics import reader_of
-from tests.harness.wait import PATIENCE, holds
+from tests.harness.wait import PATIENCE
 
 Decision = tuple[str | None, str | None, str | None]
 """What the headers of a record say: its verdict, its original, its story."""
@@ -86,14 +86,9 @@ def final_outcome(settings: Settings, count: int) -> Outcome:
 
     The coordinator answers a commit before it writes the markers, so the last records become visible a moment later.
     """
-    came = outcome(settings)
-
-    def is_complete() -> bool:
-        nonlocal came
-        came = came if len(came.every) >= count else outcome(settings)
-        return len(came.every) >= count
-
-    holds(is_complete, PATIENCE / 4, 0.2)
+    deadline = time.monotonic() + PATIENCE / 4
+    while len((came := outcome(settings)).every) < count and time.monotonic() < deadline:
+        time.sleep(0.2)
     return came
 
 

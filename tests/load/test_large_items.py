@@ -93,8 +93,8 @@ def test_a_worker_holds_few_of_the_largest_items_at_a_time(
     value = article("large", text_of("words", MEBIBYTES * 2**20))
 
     def send(first: int, count: int) -> None:
-        names = range(first, first + count)
-        feed(settings, ((b"%d" % name, value.replace(b'"large"', b'"large-%d"' % name)) for name in names))
+        for number in range(first, first + count):  # one at a time, so that no fetch holds several
+            feed(settings, [(b"%d" % number, value.replace(b'"large"', b'"large-%d"' % number))])
 
     with Command("a", settings, tmp_path) as worker:
         worker.start().wait_until("ok")

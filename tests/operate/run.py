@@ -301,14 +301,10 @@ def main() -> None:
 def _queries(stage: Stage) -> dict[str, float | int]:
     """Wait until every query has data, for `LONG_PATIENCE` seconds at most; return the results."""
     queries = stage.prometheus.queries()
-    lacking = queries
-
-    def have_data() -> bool:
-        nonlocal lacking
+    lacking, deadline = queries, time.monotonic() + LONG_PATIENCE
+    while lacking and time.monotonic() < deadline:
+        time.sleep(1)
         lacking = stage.prometheus.without_data(lacking)
-        return not lacking
-
-    holds(have_data, LONG_PATIENCE, 1)
     for name, query in lacking.items():
         print(f"no data: {name}: {query}")
     print(f"{len(queries) - len(lacking)} of {len(queries)} queries have data")
