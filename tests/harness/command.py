@@ -4,8 +4,8 @@ Each fault is active while its file exists in the directory that FAULTS names:
 
     refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
     slow-merges     every merge of the index takes half a second longer, as on a machine that swaps
-    slow-text       holds a text: work on an item with it takes eight seconds longer
-    short-polls     the group waits five seconds for a member that works, instead of minutes
+    slow-text       from the start on; holds a text: work on an item with it takes eight seconds longer, and the group
+                    waits for a member that works for five seconds only
     few-originals   a thousand originals are remembered at most
     long-exit       the exit of Python takes a minute longer, as on a starved machine
     blind-standby   the standby's state store reads nothing, as if the changelog were unreadable
@@ -57,13 +57,13 @@ def slowly_merged(*arguments: Any) -> Any:
 
 
 def slowly_prepared(dedup: Deduplicator, items: Sequence[Any]) -> Any:
-    if is_on("slow-text") and any((FAULTS / "slow-text").read_text() in getattr(item, "text", "") for item in items):
+    if any((FAULTS / "slow-text").read_text() in getattr(item, "text", "") for item in items):
         time.sleep(8)
     return _prepare(dedup, items)
 
 
 def impatient_consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
-    return _consumer(settings, assignor) | ({"max_poll_interval_ms": 5000} if is_on("short-polls") else {})
+    return _consumer(settings, assignor) | {"max_poll_interval_ms": 5000}
 
 
 def blindly_followed(store: StateStore) -> None:
@@ -107,11 +107,12 @@ class SabotagedWatch(watch.Watch):
 if __name__ == "__main__":
     atexit.register(long_exit)
     runs._merged = slowly_merged
-    Deduplicator.prepare = slowly_prepared  # type: ignore[method-assign]
+    if is_on("slow-text"):  # not always: the wrapper would keep the items in memory for longer
+        Deduplicator.prepare = slowly_prepared  # type: ignore[method-assign]
+        client.consumer = impatient_consumer
     Deduplicator._expire_and_evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
     producer.batch_builder = sometimes_damaged
-    client.consumer = impatient_consumer
     watch.Watch = SabotagedWatch  # type: ignore[misc]  # the command imports it when it runs
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()

@@ -1,7 +1,7 @@
 """A day in minutes: hostile records, killed members and a truncated input, under load.
 
 Two commands share a group, and the log of the first is never read. Partition 0 of the input is set back to a snapshot
-once, as when its broker is restored from a backup; then the operator runs the command that the members print. One
+once, as when its broker is restored from a backup. Then the operator runs the command that the members print. One
 record makes each member work for longer than the group waits for it. Every record that the input has at the end, or
 that was read before the truncation, must come out once.
 """
@@ -104,7 +104,6 @@ class Day:
         self._members = [Command(name, settings, directory, is_unread=name == "a") for name in "ab"]
         for member in self._members:
             (member.faults / "slow-text").write_text(_SLOW)
-            (member.faults / "short-polls").touch()
         self._sent: dict[bytes, float] = {}  # key -> wall time of the acknowledgement
         self._hostile: set[bytes] = set()
         self._known: set[bytes] = set()  # keys that the input had before it was cut

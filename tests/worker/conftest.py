@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def make(kafka: "EmbeddedKafka", topic_name: Callable[[str], str]) -> "Make":
-    """Makes settings with these tables, and with a group and topics of their own. These exist, with this number of
-    partitions; 0: they are not created.
+    """Make settings with these tables, and with a group and topics of their own.
+
+    The topics are created with this number of partitions; 0: they are not created.
     """
     from tests.harness.topics import make_settings, ready  # not above: kafka-python warns when it is imported
 
