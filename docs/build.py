@@ -1,10 +1,10 @@
-"""Build the generated parts of the pages: tables, figures inside sentences, and the picture of `make run`.
+"""Build the generated parts of the pages: tables with figures, and the picture of `make run`.
 
-A generated table stands between the comments `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`; TABLES has the
-names. tests/figures/sentences.py has the sentences with figures. Both come from the results of `make bench` and
-`make figures` (tests/benchmarks/results, tests/results/figures.json) and from the code itself: the model of `plan`, the
-layout of a signature. The picture docs/demo.svg comes from a run of `stream-dedup demo`. So no figure is copied by hand
-and none goes stale: `make test` compares the pages with what this makes.
+A generated table stands between the comments `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`; `made_tables`
+has the names. Tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
+tests/results/figures.json) and from the code itself: the model of `plan`, the layout of a signature. The picture
+docs/demo.svg comes from a run of `stream-dedup demo`. So no figure is copied by hand and none goes stale: `make test`
+compares the pages with what this makes. Sentences have no figures that a change can make wrong; they point to a table.
 
     python -m docs.build             # the pages, as part of `make reference` and `make figures`
     python -m docs.build --picture   # the picture too: runs the demo on the embedded Kafka
@@ -24,7 +24,6 @@ from rich.text import Text
 
 from tests.benchmarks import results as benchmarks
 from tests.figures import edits, results, tables
-from tests.figures.sentences import sentences
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "demo.svg"
@@ -88,16 +87,13 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
 
 
 def made_pages() -> dict[str, str]:
-    """The pages as they should be, by path. Raises ValueError if one lacks a table or a sentence, or has another."""
+    """The pages as they should be, by path. Raises ValueError if one lacks a table or has another."""
     pages = {}
     for path, made in made_tables().items():
         text = (ROOT / path).read_text("utf-8")
         if (names := [name for _, name, *_ in _TABLE.findall(text)]) != list(made):
             raise ValueError(f"{path} has places for the tables {names}, made are {list(made)}")
         pages[path] = _TABLE.sub(lambda match, made=made: f"{match[1]}{made[match[2]]()}\n{match[4]}", text)
-    for sentence in sentences(results.load(), latest_benchmarks()):
-        path = sentence.page
-        pages[path] = sentence.written(pages.get(path) or (ROOT / path).read_text("utf-8"))
     return pages
 
 

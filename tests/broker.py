@@ -1,7 +1,7 @@
-"""The embedded Kafka as tests need it: with other settings and listeners, and to be stopped, killed and restarted.
+"""The embedded Kafka for tests: with other settings and listeners, and it can be stopped, killed and restarted.
 
-Another version than the demo's: KAFKA_VERSION=3.9.1 pytest -m kafka. jgo finds each on Maven Central, and the JDK of
-the wheel runs them all, from 3.3.2 on.
+KAFKA_VERSION=3.9.1 pytest -m kafka runs another version than the demo's. jgo finds each on Maven Central, and the JDK
+of the wheel runs them all, from 3.3.2 on.
 
 `prepare` records Java's start-up cache (JEP 514) once: one training start notes which classes Kafka loads, in 8 s; each
 start then takes 1.1 s instead of 3.0 s, and 1.8 s of CPU instead of 3.8 s (2 cores).

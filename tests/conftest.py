@@ -1,8 +1,8 @@
-"""What every test may ask for: a real Kafka (`kafka`, one broker for the whole run), fresh topic names, and a page of a
-real Chromium, which CI installs; elsewhere its tests are skipped if it is missing.
+"""Fixtures of all tests: one real Kafka for the whole run (`kafka`), fresh topic names, and a page of a real Chromium.
 
-A test that uses `kafka` carries `@pytest.mark.kafka`. Where the broker cannot be had (no network at its first
-download), such a test is skipped, with the reason; under CI=true nothing is skipped, a skip is a failure.
+A test that uses `kafka` carries `@pytest.mark.kafka`. It is skipped, with the reason, where the broker cannot be
+downloaded; tests in a browser are skipped where Chromium is missing. Under CI=true Chromium is installed, and a skip is
+a failure.
 """
 
 import os
@@ -36,9 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all tests on the real Kafka in one process, with their one broker: they mostly wait. Others run beside.
+    """Run all tests on the real Kafka in one process, with one broker: they mostly wait, and other tests run beside.
 
-    Those in a browser run in one process, too: two would install it at once.
+    Tests in a browser run in one process, too: two processes would install it at once.
     """
     for item in items:
         if item.get_closest_marker("kafka"):
@@ -76,7 +76,7 @@ def kafka_prepared() -> None:
 
 @pytest.fixture(scope="session")
 def kafka(kafka_prepared: None) -> "Iterator[EmbeddedKafka]":
-    """The broker that all tests of a run share. Whoever kills or stops one starts one of their own (1 s)."""
+    """The broker that all tests of a run share. A test that kills or stops a broker starts its own (1 s)."""
     from tests.broker import EmbeddedKafka
 
     with EmbeddedKafka() as broker:
@@ -85,7 +85,7 @@ def kafka(kafka_prepared: None) -> "Iterator[EmbeddedKafka]":
 
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
-    """`topic_name("input")`: a name that no other test has, and that shows whose it is. Creates nothing."""
+    """`topic_name("input")` returns a name that no other test has, with the name of this test in it."""
     test = re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.name)[:80]  # Kafka allows 249 of few characters
 
     def unique(role: str) -> str:

@@ -1,6 +1,6 @@
-"""Debian's packages that tests need, fetched once although several test processes ask at the same time.
+"""Fetch Debian's packages that tests need, one process at a time.
 
-apt-get waits for no other apt-get: the second one ends at once with "Could not get lock". So they take turns here.
+A second apt-get does not wait for the first: it ends at once with "Could not get lock".
 """
 
 import fcntl

@@ -52,8 +52,7 @@ from stream_dedup.batch.filter_state import START_OVER, Begin, Commit, FilterSta
 from stream_dedup.batch.inputs import CsvRow, files_of
 from stream_dedup.batch.lines import LINE_FORMATS, FileFormat, Line, LineReader, Position, item_of, size_of
 from stream_dedup.batch.output_files import LineWriter, Output, check_free, checked_outputs, file_errors
-from stream_dedup.dedup.batch import batches
-from stream_dedup.dedup.batch import Batch
+from stream_dedup.dedup.batch import Batch, batches
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, InputError

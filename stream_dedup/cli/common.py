@@ -31,8 +31,8 @@ from stream_dedup.phrases import public_url
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
-    from stream_dedup.batch.pairs import PairsResult
     from stream_dedup.batch.lines import FileFormat
+    from stream_dedup.batch.pairs import PairsResult
     from stream_dedup.news.summary import Summary
     from stream_dedup.observe.report import Report
     from stream_dedup.settings import Settings

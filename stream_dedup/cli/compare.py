@@ -85,8 +85,8 @@ def explain_command(
 
 
 def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | None) -> list[Item]:
-    from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.batch.inputs import check_inputs, files_of
+    from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.news.item import Item
 
     inputs = files_of(corpus)

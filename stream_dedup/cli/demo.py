@@ -156,8 +156,8 @@ def feed_command(
 
 
 def _sample_records(endless: bool) -> Iterator[Record]:
-    from stream_dedup.demo.run import Record
     from stream_dedup.demo.newsroom import endless_records, meant
+    from stream_dedup.demo.run import Record
 
     for key, value in islice(endless_records(), None if endless else _SAMPLE_ITEMS):
         yield Record(key, value, int(time.time() * 1000), meant(value))

@@ -48,14 +48,14 @@ def feeds_command(
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
-    from stream_dedup.batch.output_files import check_free, checked_outputs
     from stream_dedup.batch.lines import FileFormat
-    from stream_dedup.feeds.web import Fetcher
+    from stream_dedup.batch.output_files import check_free, checked_outputs
+    from stream_dedup.feeds.database import State
     from stream_dedup.feeds.delivery import FileDelivery, KafkaDelivery
     from stream_dedup.feeds.pages import Pages
     from stream_dedup.feeds.poller import MOST_POLLS, Poller
     from stream_dedup.feeds.subscriptions import read_sources
-    from stream_dedup.feeds.database import State
+    from stream_dedup.feeds.web import Fetcher
     from stream_dedup.settings import secrets_of
 
     seconds = common.seconds_of("--every", every)

@@ -83,9 +83,9 @@ def _settings(config: Path | None, bootstrap: str | None) -> Settings:
 
 
 def _of_files(settings: Settings, inputs: list[str], file_format: common.Format | None) -> Summary:
-    from stream_dedup.batch.lines import LineReader, item_of
-    from stream_dedup.batch.inputs import check_inputs, files_of
     from stream_dedup.batch.filter_state import as_text
+    from stream_dedup.batch.inputs import check_inputs, files_of
+    from stream_dedup.batch.lines import LineReader, item_of
     from stream_dedup.news.decode import Decoder
 
     inputs = files_of(inputs)

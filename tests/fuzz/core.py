@@ -1,6 +1,6 @@
 """Mutants for the compiled core: items of any text, judged under each family, and stored signatures of each.
 
-Items come in batches of many sizes and meet near-duplicates of themselves; the index grows, merges and begins anew.
+Items come in batches of many sizes and meet near-duplicates of themselves. The index grows, merges and begins anew.
 """
 
 import random
@@ -27,7 +27,7 @@ FAMILIES: dict[str, Mapping[str, Any]] = {
     "simhash blocks": {"family": "simhash", "bits": 64, "layout": "4 choose 1"},
 }
 _BATCHES = (1, 2, 7, 40, 500)
-# Items after which the index begins anew: it has merged some times by then.
+# The index begins anew after this number of items. It has merged some times by then.
 _MOST_ITEMS = 20_000
 # A block takes as long as a hundred items.
 _BLOCKS = 100
