@@ -23,6 +23,7 @@ from tests.registry.server import (
     as_json,
     frame,
 )
+from tests.worker.support import Watching, run_until
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]
