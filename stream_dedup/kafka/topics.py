@@ -23,7 +23,6 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from kafka.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
-from stream_dedup.dedup import window
 from stream_dedup.errors import StreamError, TopicError, TransactionFailed
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
@@ -114,6 +113,8 @@ def changelog_retention_ms(settings: Settings, source: Topic) -> int:
     wait = source.number(_RETENTION, -1)
     if wait < 0 or wait > _LONGEST_WAIT_MS or "delete" not in source.config.get(_CLEANUP, "delete"):
         wait = _LONGEST_WAIT_MS
+    from stream_dedup.dedup import window  # it loads arrays, and this module must be light
+
     return window.changelog_retention_ms(settings.window.length_ms, wait)
 
 
