@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup import core
+from stream_dedup.core import BOOL, INT64, POINTER, fields
 from stream_dedup.dedup.additions import CoreTexts, news_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
@@ -47,10 +48,8 @@ has no candidate; PREFERRED: it would be held back, but for its source."""
 SUBJECT = core.record(
     "subject",
     [
-        *((name, "<u8") for name in ("row_id", "version")),
-        *((name, "<i8") for name in ("time", "stated", "elapsed", "step", "index_time")),
-        ("window", "<i8", (5,)),
-        *((name, "<i8") for name in ("first_word", "last_word", "limit")),
+        *(*fields("<u8", "row_id version"), *fields("<i8", "time stated elapsed step index_time")),
+        *(("window", "<i8", (5,)), *fields("<i8", "first_word last_word limit")),
         *(("seen_at", "<u4"), ("kind", "u1"), ("is_preferred", "?")),
     ],
 )
@@ -63,7 +62,7 @@ by a rule for sources."""
 OUTCOME = core.record(
     "outcome",
     [
-        *(("row", "<i8"), ("row_number", "<i8"), ("similar", SIMILARITY), ("logit", "<f4"), ("candidates", "<i4")),
+        *(*fields("<i8", "row row_number"), ("similar", SIMILARITY), ("logit", "<f4"), ("candidates", "<i4")),
         *(("finding", "u1"), ("is_added", "?")),
     ],
 )
@@ -80,15 +79,13 @@ class _Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
     _fields_ = (
-        *(("subjects", core.POINTER), ("outcomes", core.POINTER), ("items", Signatures), ("settled", core.INT64)),
-        *((name, core.POINTER) for name in ("keys", "links", "dont_care_bits")),
-        *((name, core.INT64) for name in ("columns", "max_hamming", "bucket_limit")),
-        *(("words", core.POINTER), ("word_count", core.INT64), ("first_row", core.INT64), ("segments", core.POINTER)),
-        *((name, core.INT64) for name in ("first_stored", "next_row", "first_kept_row")),
-        *(("arrival_rows", core.POINTER), ("arrival_times", core.POINTER)),
-        *((name, core.INT64) for name in ("arrival_count", "step_length", "window")),
-        *(("deletions", core.POINTER), ("deletion_room", core.INT64), ("added", core.INT64), ("deleted", core.INT64)),
-        *(("preferred", core.POINTER), ("preferred_count", core.INT64), ("forwards", core.BOOL), ("drops", core.BOOL)),
+        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("settled", INT64)),
+        *(*fields(POINTER, "keys links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit")),
+        *(("words", POINTER), *fields(INT64, "word_count first_row"), ("segments", POINTER)),
+        *(*fields(INT64, "first_stored next_row first_kept_row"), *fields(POINTER, "arrival_rows arrival_times")),
+        *(*fields(INT64, "arrival_count step_length window"), ("deletions", POINTER)),
+        *(*fields(INT64, "deletion_room added deleted"), ("preferred", POINTER), ("preferred_count", INT64)),
+        *fields(BOOL, "forwards drops"),
     )
 
 
