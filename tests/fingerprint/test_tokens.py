@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import word_key, word_spans
+from stream_dedup.fingerprint.characters import same_letters
 from stream_dedup.fingerprint.fingerprint import cut_label, cut_site_suffix
-from stream_dedup.fingerprint.letters import same_letters
 from stream_dedup.fingerprint.scheme import FILTER_BITS
 from stream_dedup.news.item import Item
 from tests.fingerprint.built import texts_of, tokens_of
