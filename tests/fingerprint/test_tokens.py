@@ -110,11 +110,6 @@ def test_every_script_has_its_tokens(text: str, count: int) -> None:
     assert len(tokens_of(text).hashes) == count
 
 
-def test_a_character_differs_from_the_word_whose_bytes_are_its_code_point() -> None:
-    assert b"te"[::-1] == ord("整").to_bytes(2, "big")
-    assert tokens_of("整").hashes != tokens_of("te").hashes
-
-
 # -- words and numbers -------------------------------------------------------------------------------------------------
 
 
