@@ -43,8 +43,8 @@ class BadItem(StreamDedupError):  # noqa: N818 - "bad item" is the glossary's te
     """An item cannot be judged.
 
     `reason` is a short fixed word, used as a metric label and a header; `detail` is for people; `id` is the item's id,
-    empty if it could not be read. The decoder makes it. A batch carries it in the item's place, so that records and
-    verdicts keep the same order.
+    empty if it could not be read. The decoder makes this error, and a batch carries it in the place of the item, so
+    records and verdicts keep the same order.
     """
 
     def __init__(self, reason: str, detail: str, id: str = "") -> None:
@@ -94,7 +94,7 @@ class TransactionFailed(StreamError):  # noqa: N818
     """A step of the commit protocol failed; the outcome of the transaction may be unknown.
 
     `lasting`: the same records may fail again, unlike after an outage, a time-out or a fence.
-    `sources`: the indexes in the batch of the records that caused it; empty if unknown.
+    `sources`: the indexes of the records in the batch that caused it; empty if unknown.
     """
 
     def __init__(self, message: str, *, lasting: bool = False, sources: Sequence[int] = ()) -> None:

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 SECRETS_READ: dict[str, None] = {}
-"""Secrets that this process has read from files, the oldest first; no message shows them. Settings add them, logs read
-them without an import of the settings, which takes time."""
+"""Secrets that this process has read from files, the oldest first; no message shows them. They stand here so that logs
+need not import the settings, which takes time."""
 _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
 
@@ -63,17 +63,17 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def _without_secret(parameter: re.Match[str]) -> str:
-    given = parameter[1] or parameter[2] or ""
-    name = unquote(given)
+    raw = parameter[1] or parameter[2] or ""
+    name = unquote(raw)
     is_secret = not _SECRET_WORDS.isdisjoint(word.lower() for word in _WORD.findall(name))
     is_secret = is_secret or name.lower() == "code" or name.lower().startswith(_SIGNING)
-    return f"{given}=***" if is_secret else parameter[0]
+    return f"{raw}=***" if is_secret else parameter[0]
 
 
 def public_url(url: str) -> str:
-    """The URL without user, password, fragment, and values of parameters that are named like a secret.
+    """Return a URL without user, password, fragment, and values of parameters that are named like a secret.
 
-    Also of a text that is meant as a URL and is none: whatever stands before an @ may be a password.
+    The text may be an invalid URL: whatever stands before an @ may be a password.
 
     >>> public_url("https://ann:pw@a.example:8443/rss?api_key=abc&topic=sea#top")
     'https://a.example:8443/rss?api_key=***&topic=sea'
@@ -83,7 +83,7 @@ def public_url(url: str) -> str:
     plain = re.sub(r"#(?!.*@).*", "", url)
     try:
         parts = urlsplit(plain)
-        parts.port  # noqa: B018 - raises for one that is none, as part of a password is
+        parts.port  # noqa: B018 - raises for an invalid port, such as a part of a password
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         is_url = False
@@ -102,7 +102,7 @@ def version_text() -> str:
 def install_command(extra: str) -> str:
     """Return the command that installs an extra into this Python.
 
-    No package index has this project, so the command names the clone or the wheel from which it was installed.
+    No package index has this project, so the command names the clone or wheel that it was installed from.
     """
     try:
         origin = json.loads(distribution("stream-dedup").read_text("direct_url.json") or "{}")

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from stream_dedup.cli.config import effective
 from stream_dedup.errors import ConfigError
 from stream_dedup.kafka import topics
 from stream_dedup.news.fields import paths_of
 from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import PREFIX, Settings, load_settings, secrets_of, service_variables
+from stream_dedup.settings.reference import effective
 
 SECRET = "hunter2-of-the-feed"  # noqa: S105 - not a real one
 
@@ -66,7 +66,6 @@ def test_sources_are_read_from_a_list_or_a_variable(monkeypatch: pytest.MonkeyPa
             {"ignore": ["*.Wire.example"]},
             r"'\*.Wire.example' is no source; write a host .* without scheme, path and \*",
         ),
-        ({"pass": ["https://a.example/"]}, "is no source"),
         ({"pass": ["a.example/news"]}, "is no source"),
         ({"pass": [".a.example"]}, "is no source"),
         ({"prefer": 3}, r'prefer: write a list of sources, such as \["wire.example", "Elm Valley Wire"\]'),
@@ -99,16 +98,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_defaults(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("250ms", timedelta(milliseconds=250)),
-        ("30s", timedelta(seconds=30)),
-        ("15m", timedelta(minutes=15)),
-        ("36h", timedelta(hours=36)),
-        ("7d", timedelta(days=7)),
-        ("1.5h", timedelta(minutes=90)),
-        (" 2 d ", timedelta(days=2)),
-    ],
+    ("text", "expected"), [("7d", timedelta(days=7)), ("1.5h", timedelta(minutes=90)), (" 2 d ", timedelta(days=2))]
 )
 def test_a_duration_is_a_number_and_a_unit(text: str, expected: timedelta) -> None:
     assert load_settings(window={"length": text}).window.length == expected
@@ -129,36 +119,22 @@ def test_any_other_duration_is_refused_with_the_right_form(value: object) -> Non
     ("text", "words"),
     [
         ("[window]\nlength = '0s'", ["[window] length", "greater than 0"]),
-        ("[decision]\nbody = 1.5", ["[decision] body", "less than or equal to 1"]),
         ("[worker]\nscope = 'all'", ["[worker] scope", "'global' or 'partition'"]),
-        ("[worker]\nbatch_items = 0", ["[worker] batch_items", "greater than or equal to 1"]),
-        ("[worker]\nbatch_items = 'many'", ["[worker] batch_items", "integer"]),
         ("[worker]\ntransaction_timeout = '1s'", ["[worker] transaction_timeout", "or equal to 5 seconds"]),
         ("[fingerprint]\nbody_bins = 100", ["[fingerprint]", "body_bins", "power of two (64, 128, 256"]),
-        ("[fingerprint]\nverify = 'exactly'", ["[fingerprint] verify", "'sketch' or 'exact'"]),
-        ("[kafka]\ngroup_id = ''", ["[kafka] group_id", "at least 1 character"]),
         ("[topics]\ninput = 'a'\noutput = 'a'", ["[topics]", "its own name", "used twice: a"]),
-        ("[observe]\nport = 70000", ["[observe] port", "less than or equal to 65535"]),
-        ("[item]\npreset = 'rss2'", ["[item] preset", "'auto', 'plain', ", "'atom', 'rss' or 'gdelt'"]),
-        ("[item]\nfields = { author = 'by' }", ["[item] fields.author", "'id', 'title', 'text'"]),
         (
             "[item]\nformat = 'text'\ntime = 'published'",
             ["[item]", "needs format = 'json'", "a plain text has no date"],
         ),
-        ("[kafka]\nbootstrap = 'x:1'", ["[kafka] bootstrap", "no such setting", "config reference"]),
         ("[kafkaa]\ngroup_id = 'x'", ["[kafkaa]", "no such setting", "config reference"]),
-        ("group_id = 'x'", ["[group_id]", "no such setting", "config reference"]),
         ("[kafka]\nbootstrap_server = 'x:1'", ["no such setting (did you mean [kafka] bootstrap_servers?)"]),
         ("[topic]\ninput = 'x'", ["[topic]: there is no such setting (did you mean [topics]?)"]),
-        ("[kafka]\nnovelty = 0.5", ["no such setting (did you mean [decision] novelty?)"]),
         ("length = '2d'", ["[length]: there is no such setting (did you mean [window] length?)"]),
         ("[window]\nlength = '99999999999999d'", ["[window] length: this duration is too long"]),
-        ("fields = { title = 'kop' }", ["[item] fields?"]),
-        ("[item]\npreste = 'rss'", ["did you mean [item] preset?"]),
         ("[item.fields]\nkop = 'title'", ["fields.kop: must be 'id', ", "ours is on the left, yours on the right"]),
         ("[kafka", ["settings.toml", "not valid TOML", "end of document"]),
         ("[topics]\ninput = 'a b'", ["[topics] input: 'a b' is no name of a topic", "digits, '.', '_' and '-'"]),
-        ("[topics]\noutput = 'neuigkeiten/übersicht'", ["[topics] output", "is no name of a topic"]),
         ("[topics]\nchangelog = '..'", ["[topics] changelog", "is no name of a topic"]),
         (f"[topics]\ninput = '{'a' * 250}'", ["[topics] input", "up to 249"]),
         (
@@ -169,7 +145,6 @@ def test_any_other_duration_is_refused_with_the_right_form(value: object) -> Non
             "[kafka]\nbootstrap_servers = 'a:9092, SASL_SSL://b:9092'",
             ["[kafka] bootstrap_servers: must be addresses HOST:PORT without SASL_SSL://", "set security_protocol to"],
         ),
-        ("[kafka]\nbootstrap_servers = 'http://a:9092'", ["HOST:PORT without http://"]),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_setting_and_the_cure(tmp_path: Path, text: str, words: list[str]) -> None:
@@ -214,14 +189,11 @@ def test_a_file_of_windows_is_read(tmp_path: Path) -> None:
     ("name", "hint"),
     [
         ("STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVER", "(did you mean STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS?)"),
-        ("STREAM_DEDUP_KAFKAA__GROUP_ID", "(did you mean STREAM_DEDUP_KAFKA__GROUP_ID?)"),
         ("STREAM_DEDUP_KAFKA__GROUP_ID__X", ""),
         ("STREAM_DEDUP_KAFKA", ""),
         ("STREAM_DEDUP_ITEM__FIELDS", ""),
-        ("STREAM_DEDUP_X", ""),
         ("STREAMDEDUP_KAFKA__GROUP_ID", "(did you mean STREAM_DEDUP_KAFKA__GROUP_ID?)"),
         ("STREAMDEDUP_KAFKA", ""),
-        ("STREAMDEDUP_kafka__group", ""),
     ],
 )
 def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, hint: str) -> None:

@@ -1,19 +1,23 @@
-"""What commands share: options, counts and sizes, and every way to print: tables, progress, warnings, surveys, JSON.
+"""What commands share: options, numbers in arguments, signals, and every way to print.
 
-Text is printed as it is: no markup (`[red]`, `[link=...]`), no names of emoji, and control characters escaped.
+Printed text stays as it is: no markup (`[red]`, `[link=...]`), no emoji names, and control characters escaped.
 """
+
+from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -21,21 +25,29 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.batch.outputs import Output, check_free, checked_outputs, target
-from stream_dedup.batch.tables import FileFormat
 from stream_dedup.errors import UsageError
-from stream_dedup.news.names import FIELDS
-from stream_dedup.news.summary import MOST_REASONS, Summary, rows_of, share
 from stream_dedup.observe.logs import escape_controls
 from stream_dedup.phrases import public_url
-from stream_dedup.settings import SOURCE_RULES, Settings, values
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
     from stream_dedup.batch.pairs import PairsResult
+    from stream_dedup.batch.tables import FileFormat
+    from stream_dedup.news.summary import Summary
     from stream_dedup.observe.report import Report
+    from stream_dedup.settings import Settings
 
 # -- options ---------------------------------------------------------------------------------------------
+
+
+def option(help: str, metavar: str | None = None, name: str | None = None) -> Any:
+    """Declare an option; by default its name is that of the parameter."""
+    return typer.Option(*([name] if name else []), help=help, metavar=metavar)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Declare an argument."""
+    return typer.Argument(metavar=metavar, help=help)
 
 
 def number(help: str, min: float | None = None, max: float | None = None) -> Any:
@@ -43,42 +55,70 @@ def number(help: str, min: float | None = None, max: float | None = None) -> Any
     return typer.Option(metavar="NUMBER", help=help, min=min, max=max)
 
 
+class Format(StrEnum):
+    """The values of --format: those of `batch.tables.FileFormat`, whose import would make every help text slow."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    XML = "xml"
+    AVRO = "avro"
+
+
 ConfigOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Settings file (TOML); default: none. Environment variables win over it."),
+    Path | None, option("Settings file (TOML); default: none. Environment variables override it.", "FILE")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of a table.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace outputs that exist; without it they are refused.")]
+JsonOption = Annotated[bool, option("Print JSON for a program instead of a table.", name="--json")]
+ForceOption = Annotated[bool, option("Replace existing outputs, which are refused otherwise.", name="--force")]
 ReportOption = Annotated[
     Path | None,
-    typer.Option(
-        help="A page for a browser (HTML): counts, and what is held back beside its original, doubtful ones first."
-    ),
+    option("A page for a browser (HTML): counts, and items held back beside their originals, doubtful ones first."),
 ]
+BootstrapOption = Annotated[str | None, option("The brokers. Default: those of the settings.", "HOST:PORT")]
 InputsArgument = Annotated[
     list[str],
-    typer.Argument(
-        metavar="INPUT",
-        help="Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
+    argument(
+        "INPUT",
+        "Read in this order: JSON Lines, XML (RSS, Atom, NITF, NewsML) or a JSON document; by suffix .csv, .tsv "
         "(with a header), .parquet or .avro; packed (.gz, .zst) or not. A directory stands for all files in it and "
         "below. - is standard input.",
     ),
 ]
 FormatOption = Annotated[
-    FileFormat | None,
+    Format | None,
     typer.Option(
         "--format",
         case_sensitive=False,
-        help="What the inputs hold, whatever their names say. Without it - (standard input) holds jsonl.",
+        help="Format of the inputs, whatever their names say. Without it - (standard input) is jsonl.",
     ),
 ]
 
 
-def refuse_all(wrong: Mapping[str, bool], error: type[Exception] = UsageError) -> None:
-    """Raise an error with the first message that applies."""
-    for message, applies in wrong.items():
-        if applies:
+def settings_of(config: Path | None, **overrides: dict[str, Any]) -> Settings:
+    """Load the settings of --config; `overrides` are those that options set."""
+    from stream_dedup.settings import load_settings
+
+    return load_settings(config, **overrides)
+
+
+def file_format_of(value: Format | None) -> FileFormat | None:
+    """Return the file format that --format names."""
+    from stream_dedup.batch.tables import FileFormat
+
+    return FileFormat(value) if value else None
+
+
+def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> None:
+    """Raise an error with the message of the first case that is true."""
+    for is_wrong, message in cases:
+        if is_wrong:
             raise error(message)
+
+
+def command_group() -> typer.Typer:
+    """Make a group of commands; its help text is in `main.COMMANDS`."""
+    return typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 _SHOWN = 40  # characters of an argument in a message
@@ -122,10 +162,45 @@ def parse_size(text: str) -> int:
     >>> parse_size("512M"), parse_size("4 GiB")
     (536870912, 4294967296)
     """
+    from stream_dedup.settings import base
+
     try:
-        return int(values.parse_size(text))
+        return int(base.parse_size(text))
     except ValueError as error:
         raise typer.BadParameter(f"{text[:_SHOWN]!r} is not a size; {error}") from None
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Parse the duration of an option.
+
+    >>> seconds_of("--every", "2h")
+    7200.0
+    """
+    from stream_dedup.settings import parse_duration
+
+    try:
+        return float(parse_duration(text).total_seconds())
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
+
+
+def begin_ms(since: str) -> int:
+    """Return where to start reading, in ms since 1970, given how far back `--since` reaches."""
+    # Kafka has no time before 1970, and takes some negative numbers as commands.
+    return max(0, int((time.time() - seconds_of("--since", since)) * 1000))
+
+
+def stop_on_signals() -> threading.Event:
+    """Return an event that SIGTERM and Ctrl-C set; a second signal ends the process at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, handle)
+    return stop
 
 
 # -- where to print --------------------------------------------------------------------------------------
@@ -148,12 +223,14 @@ class CleanConsole(Console):
 
 
 def result_console(*outputs: str | Path | None) -> Console:
-    """The console for the result: standard output, or standard error if an output goes to standard output."""
+    """Return the console for the result: standard output, or standard error if an output goes to standard output."""
+    from stream_dedup.batch.outputs import target
+
     return CleanConsole(stderr=any(path is not None and target(Path(path)).is_stdout for path in outputs))
 
 
-def report_of(settings: Settings, report: Path | None, what: str) -> "Report | None":
-    """What collects the page of --report about `what`, if one is wanted; only then is it imported."""
+def report_of(settings: Settings, report: Path | None, what: str) -> Report | None:
+    """Return the collector of the page of --report about `what`, if one is wanted."""
     if report is None:
         return None
     from stream_dedup.observe.report import Report
@@ -165,9 +242,11 @@ def report_of(settings: Settings, report: Path | None, what: str) -> "Report | N
 def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Callable[[str], None]]:
     """Open the file of --report, if one is wanted, so that a wrong one fails before the work; yield what writes it."""
     if report is None:
-        refuse_all({"--force is for --report, which writes a file": force})
+        refuse((force, "--force is for --report, which writes a file"))
         yield lambda text: None
         return
+    from stream_dedup.batch.outputs import Output, check_free, checked_outputs
+
     targets = checked_outputs(inputs, {"--report": (report, ())})
     if not force:
         check_free(targets)
@@ -176,7 +255,9 @@ def report_output(report: Path | None, force: bool, *inputs: str) -> Iterator[Ca
 
 
 def display_name(output: str | Path) -> str:
-    """The name of an output for a person: as given, or "standard output" for "-"."""
+    """Return an output's name for a person: as given, or "standard output" for "-"."""
+    from stream_dedup.batch.outputs import target
+
     if "://" in str(output):
         return public_url(str(output))
     return str(output) if not target(Path(output)).is_stream else str(target(Path(output)))
@@ -184,7 +265,7 @@ def display_name(output: str | Path) -> str:
 
 @contextmanager
 def exit_on_broken_pipe() -> Iterator[None]:
-    """End the command quietly if the output has no reader any more (`| head`), as Unix tools do."""
+    """End the command quietly when nobody reads the output any more (`| head`), as Unix tools do."""
     try:
         yield
     except BrokenPipeError:
@@ -209,13 +290,16 @@ def one_line(text: str) -> str:
     return escape_controls(_SPACE.sub(" ", text))
 
 
-def warn(console: Console, text: str, *, soft_wrap: bool = True) -> None:
-    """Print a warning."""
+def warn(text: str, console: Console | None = None, *, soft_wrap: bool = True) -> None:
+    """Print a warning, on standard error unless a console is given."""
+    console = console or CleanConsole(stderr=True)
     console.print(Text.assemble(("warning:", "bold yellow"), f" {text}"), soft_wrap=soft_wrap)
 
 
 def print_json(value: Any, *, err: bool = False) -> None:
     """Print one JSON object on a line of its own."""
+    import msgspec
+
     typer.echo(msgspec.json.encode(value).decode(), err=err)
 
 
@@ -224,7 +308,7 @@ def print_table(
 ) -> None:
     """Print rows under the names of their columns; without names each row is a name and a value.
 
-    There is no frame, so that many columns fit into 80 characters. Numbers stand at the right of their columns.
+    The table has no frame, so that many columns fit into 80 characters. Numbers are aligned to the right.
     """
     table = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.show_header = bool(columns)
@@ -252,7 +336,7 @@ class Bars:
         self._next_update = 0.0
 
     def __call__(self, step: str, done: int, total: int | None = None, counts: str | None = None) -> None:
-        """Show how far a step is; `counts` is what is counted, as text. Cheap enough to be called for each record."""
+        """Show the progress of a step; `counts` describes it. Cheap enough to be called for each record."""
         now = time.monotonic()
         if step in self._steps and now < self._next_update and done != total:
             return
@@ -289,73 +373,78 @@ _COLUMNS_BESIDE_SAMPLE = 40
 _SHORT = ("read as", "filled", "dates", "record times", "sources")
 
 
-def print_summary(console: Console, summary: Summary, *, short: bool = False) -> None:
-    """Print a survey in 80 columns: its fields as a table, the other figures, reasons of bad items, and warnings.
+def print_summary(console: Console, summary: Summary) -> None:
+    """Print a whole survey in 80 columns: its fields as a table, the other figures, reasons of bad items, warnings."""
+    from stream_dedup.news.names import FIELDS
+    from stream_dedup.news.summary import rows_of, share
 
-    `short`: as other commands than `check` end: a line each on preset, fields, dates and sources; then the warnings.
-    """
+    if summary.looked:
+        fields = []
+        for name in FIELDS:
+            stands_in = "the site of its url" if name == "source" and summary.largest else ""
+            sample = Text(summary.samples.get(name, stands_in))
+            sample.truncate(max(console.width - _COLUMNS_BESIDE_SAMPLE, 10), overflow="ellipsis")
+            fields.append((name, share(summary, name), summary.filled[name], sample))
+        print_table(console, ("field", "filled", "items", "first value"), fields)
+    _print_rows(console, [row for row in rows_of(summary) if row[0] != "filled"])
+    print_reasons(console, summary)
+    print_notes(console, summary)
+
+
+def print_short_summary(console: Console, summary: Summary) -> None:
+    """Print how a command understood its input: a line each on preset, fields, dates and sources; then warnings."""
+    from stream_dedup.news.summary import rows_of
+
+    # The command has printed its own count of items; the count of a sample differs.
+    names = ("items", *_SHORT) if summary.is_sampled else _SHORT
     rows = dict(rows_of(summary))
-    if short:
-        # The command has printed its own count of items; of a sample the count differs.
-        names = ("items", *_SHORT) if summary.is_sampled else _SHORT
-        rows = {name: rows[name] for name in names if name in rows}
-    else:
-        if summary.looked:
-            fields = []
-            for name in FIELDS:
-                stands_in = "the site of its url" if name == "source" and summary.largest else ""
-                sample = Text(summary.samples.get(name, stands_in))
-                sample.truncate(max(console.width - _COLUMNS_BESIDE_SAMPLE, 10), overflow="ellipsis")
-                fields.append((name, share(summary, name), summary.filled[name], sample))
-            print_table(console, ("field", "filled", "items", "first value"), fields)
-        rows.pop("filled", None)
-    print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows.items()])
-    if not short:
-        print_reasons(console, summary)
-    for note in summary.notes:
-        console.print(f"note: {one_line(note)}", soft_wrap=True)
-    print_warnings(console, summary)
+    _print_rows(console, [(name, rows[name]) for name in names if name in rows])
+    print_notes(console, summary)
+
+
+def _print_rows(console: Console, rows: Iterable[tuple[str, str]]) -> None:
+    print_table(console, (), [(name, text.replace(" %", "%")) for name, text in rows])
 
 
 def print_reasons(console: Console, summary: Summary) -> None:
     """Print why items are bad: each reason with the first item that has it."""
+    from stream_dedup.news.summary import MOST_REASONS
+
     if summary.reasons:
         console.print("bad, the first reasons:" if len(summary.reasons) == MOST_REASONS else "bad:")
         for reason in summary.reasons:
             console.print(f"  {reason}", soft_wrap=True)
 
 
+def print_notes(console: Console, summary: Summary) -> None:
+    """Print the notes of a survey, then its warnings."""
+    for note in summary.notes:
+        console.print(f"note: {one_line(note)}", soft_wrap=True)
+    print_warnings(console, summary)
+
+
 def print_warnings(console: Console, summary: Summary | None) -> None:
     """Print a paragraph for each warning."""
     for warning in summary.warnings if summary else ():
-        warn(console, warning.text, soft_wrap=not console.is_terminal)
-
-
-def begin_ms(since: str) -> int:
-    """Return when to start reading, in ms since 1970."""
-    from stream_dedup.settings import parse_duration
-
-    try:
-        # Kafka has no time before 1970, and takes some negative numbers as commands.
-        return max(0, int((time.time() - parse_duration(since).total_seconds()) * 1000))
-    except ValueError:
-        raise UsageError(f"--since {since}: write a number and a unit: 30s, 90m, 2h, 7d") from None
+        warn(warning.text, console, soft_wrap=not console.is_terminal)
 
 
 def print_rules(console: Console, settings: Settings, rules: Mapping[str, int]) -> None:
-    """Print how many items each rule for sources let through; 0 may be a name that is written wrong."""
+    """Print how many items each rule for sources let through; 0 may mean a misspelt name."""
+    from stream_dedup.settings import SOURCE_RULES
+
     if settings.sources.rules:
         names = [rule for rule in SOURCE_RULES if getattr(settings.sources, rule)]
         counts = ", ".join(f"{rule} {rules.get(rule, 0):,}" for rule in names)
         console.print(f"let through by [sources]: {counts}")
 
 
-def print_end(console: Console, result: "FilterResult | PairsResult", count: int, *, reasons: bool = False) -> None:
-    """Print the time that `count` items took, and how the input was understood."""
+def print_end(console: Console, result: FilterResult | PairsResult, count: int, *, reasons: bool = False) -> None:
+    """Print how long `count` items took, and how the command understood the input."""
     console.print(f"{result.seconds:.1f} s, {count / max(result.seconds, 1e-9):,.0f} items/s")
     if result.summary is not None:
         if reasons:
             print_reasons(console, result.summary)
-        print_summary(console, result.summary, short=True)
+        print_short_summary(console, result.summary)
     elif not result.items:  # no error: an hour may bring no news
-        warn(console, "The input is empty: it has no items.")
+        warn("The input is empty: it has no items.", console)

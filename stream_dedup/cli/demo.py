@@ -1,37 +1,34 @@
-"""`stream-dedup demo`, `kafka` and `feed`: the worker at work on a made-up feed, an embedded Kafka, the feed alone."""
+"""`demo`: the worker at work on a synthetic feed; `kafka`: an embedded Kafka; `feed`: the synthetic feed alone."""
+
+from __future__ import annotations
 
 import logging
 import shlex
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.live import Live
 
-from stream_dedup.batch.lines import read_lines
-from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, number, print_json
-from stream_dedup.cli.operate import stop_on_signals
-from stream_dedup.demo.run import DemoResult, Feed, Record, named, run_demo
-from stream_dedup.demo.sample import endless_records, meant
-from stream_dedup.demo.screen import Screen
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
-from stream_dedup.observe.watch import Watch
+from stream_dedup.cli import common
+from stream_dedup.cli.common import CleanConsole, number, option
 from stream_dedup.phrases import counted, version_text
-from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.cluster_watch import BrokerWatch
 
-# Items a second. The invented world is small: of the first 4,000 items .997 are decided as meant, of the first 24,000
-# .991, because its towns have the same accidents again.
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stream_dedup.demo.run import DemoResult, Record
+    from stream_dedup.settings import Settings
+
+# Items a second. The synthetic world is small, and its accidents repeat: of the first 4,000 items .997 are decided as
+# meant, of the first 24,000 .991.
 _DEMO_RATE = 200.0
-# Items a second of `feed`. Slower: a trial of a stack may run for days, and Kafka keeps every record.
+# Items a second of `feed`: fewer, because a trial of a stack may run for days, and Kafka keeps every record.
 _FEED_RATE = 40.0
 _SAMPLE_ITEMS = 400
 
@@ -52,31 +49,35 @@ _NO_SHADOW = {"shadow": False}
 
 
 def demo_command(
-    bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Brokers to use; default: an embedded real Kafka.")
-    ] = None,
-    input: Annotated[Path | None, typer.Option(help="JSON Lines feed (.gz, .zst); default: a synthetic feed.")] = None,
+    bootstrap: Annotated[str | None, option("Brokers to use; default: an embedded real Kafka.", "HOST:PORT")] = None,
+    input: Annotated[Path | None, option("JSON Lines feed (.gz, .zst); default: a synthetic feed.")] = None,
     rate: Annotated[
         float | None,
         number("Items a second; default: 200 for the synthetic feed, no limit for a file and with --once.", min=0.1),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Stop at the end of the feed; the default without a terminal.")
+        bool, option("Stop at the end of the feed; the default without a terminal.", name="--once")
     ] = False,
-    as_json: JsonOption = False,
-    config: ConfigOption = None,
+    as_json: common.JsonOption = False,
+    config: common.ConfigOption = None,
 ) -> None:
     """See it work: a feed, the worker, what it holds back and why.
 
     Starts an embedded real Kafka, or uses your cluster with --bootstrap, in new topics of its own.
     """
+    from rich.live import Live
+
     from stream_dedup.demo.embedded import EmbeddedKafka
     from stream_dedup.demo.jars import require_packages
+    from stream_dedup.demo.run import run_demo
+    from stream_dedup.demo.screen import Screen
+    from stream_dedup.observe.watch import Watch
+    from stream_dedup.worker.cluster_watch import BrokerWatch
 
     live = sys.stdout.isatty() and not as_json
     once = once or not live
     console = CleanConsole(stderr=as_json)
-    stop = stop_on_signals()
+    stop = common.stop_on_signals()
     say = partial(console.print, style="dim")
     # Log lines would disrupt the live display, which shows the same information.
     logging.getLogger("stream_dedup").setLevel(logging.WARNING)
@@ -86,7 +87,7 @@ def demo_command(
         if bootstrap is None:
             require_packages()
         else:
-            # A group and topics of this run alone, so that the demo touches nothing else on the cluster.
+            # A group and topics for this run alone, so that the demo touches nothing else on the cluster.
             run = f"dedup-demo-{int(time.time())}"
             own = {"bootstrap_servers": bootstrap, "group_id": run}
             roles = ("input", "output", "duplicates", "dead_letters", "changelog")
@@ -94,9 +95,9 @@ def demo_command(
 
         def settings_of_run() -> Settings:
             # Port 0, any free port: a worker may run on this machine, too.
-            return load_settings(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
+            return common.settings_of(config, kafka=own, topics=topics, observe={"port": 0}, policy=_NO_SHADOW)
 
-        # Whatever is wrong with the settings is said before Kafka starts, which takes seconds, and minutes once.
+        # Wrong settings fail before Kafka starts, which takes seconds, and minutes the first time.
         settings = settings_of_run()
         if bootstrap is None:
             own["bootstrap_servers"] = stack.enter_context(EmbeddedKafka(say=say)).bootstrap
@@ -119,19 +120,17 @@ def demo_command(
             console.print(screen.picture(heading))
     _report(result, console)
     if as_json:
-        print_json(result)
+        common.print_json(result)
 
 
-def kafka_command(
-    port: Annotated[int, number("Port of 127.0.0.1.", min=1, max=65535)] = 9092,
-) -> None:
+def kafka_command(port: Annotated[int, number("Port of 127.0.0.1.", min=1, max=65535)] = 9092) -> None:
     """Run a real Kafka on this machine, to try things out.
 
     Needs no Docker and no Java. Prints what to paste into another terminal; ends at Ctrl-C, and deletes its topics.
     """
     from stream_dedup.demo.embedded import EmbeddedKafka
 
-    stop, console = stop_on_signals(), CleanConsole()
+    stop, console = common.stop_on_signals(), CleanConsole()
     with EmbeddedKafka(port=port, say=partial(console.print, style="dim")) as kafka:
         name = shlex.quote(sys.argv[0])
         program = name if Path(sys.argv[0]).name == "stream-dedup" else f"{shlex.quote(sys.executable)} -m stream_dedup"
@@ -141,27 +140,36 @@ def kafka_command(
 
 
 def feed_command(
-    rate: Annotated[float, number("Items a second.", min=0.1)] = _FEED_RATE,
-    config: ConfigOption = None,
+    rate: Annotated[float, number("Items a second.", min=0.1)] = _FEED_RATE, config: common.ConfigOption = None
 ) -> None:
     """Send a synthetic feed to the input topic, to try out a stack.
 
     Stops on SIGTERM. Do not use it on a topic in production: its news is invented.
     """
-    settings = load_settings(config)
-    feed = Feed(settings, _sample_records(endless=True), rate, stop_on_signals())
+    from stream_dedup.demo.run import Feed, named
+
+    settings = common.settings_of(config)
+    feed = Feed(settings, _sample_records(endless=True), rate, common.stop_on_signals())
     with named("the feed"):
         feed.run()
     typer.echo(f"sent {counted(feed.sent, 'item')} to {settings.topics.input}")
 
 
 def _sample_records(endless: bool) -> Iterator[Record]:
+    from stream_dedup.demo.run import Record
+    from stream_dedup.demo.sample import endless_records, meant
+
     for key, value in islice(endless_records(), None if endless else _SAMPLE_ITEMS):
         yield Record(key, value, int(time.time() * 1000), meant(value))
 
 
 def _file_records(path: Path, settings: Settings) -> Iterator[Record]:
     """Read a file's items, with the timestamps that `filter` would give them; brokers reject the far future."""
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.demo.run import Record
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
+
     decode, watermark = Decoder(settings.item), 0
     latest = settings.window.latest(int(time.time() * 1000))
     for line in read_lines(path):

@@ -1,7 +1,7 @@
 """`stream-dedup`: the list of commands, and the only place that turns an error into a message and an exit code.
 
-A command is imported when it is used. Importing every command would load numpy, the core and the Kafka client, which
-`--help`, `--version`, a TAB and a health check do not need: it takes 1 s of CPU.
+The list imports no command, and a command imports what its work needs when it runs. So `--help`, `--version`, a TAB and
+a health check load neither arrays nor the Kafka client, which take up to 1 s of CPU.
 
 Exit codes: 0 done; 1 the work failed (input, changelog, topics, broker); 2 wrong usage or settings; 130 interrupted.
 An error of this project prints one line without a traceback; a bug prints its traceback. If the log is JSON, both are
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 
 class LazyCommand(NamedTuple):
-    """A command to import later: `target` is `module:name` within `stream_dedup.cli`, `help` its line in the list."""
+    """A command to import later: `target` is `module:name` in `stream_dedup.cli`, `help` its line in the list."""
 
     target: str
     help: str
 
 
-# Add a command here: its target, and the first line of its own help. The list imports no command module.
+# Add a command here: its target, and the first line of its own help.
 COMMANDS = {
     "run": LazyCommand("operate:run_command", "Run the worker on Kafka, until SIGTERM or Ctrl-C."),
     "demo": LazyCommand("demo:demo_command", "See it work: a feed, the worker, what it holds back and why."),
@@ -45,12 +45,12 @@ COMMANDS = {
     "feed": LazyCommand("demo:feed_command", "Send a synthetic feed to the input topic, to try out a stack."),
     "check": LazyCommand("preview:check_command", "Show what is understood of a feed, before it is judged."),
     "trial": LazyCommand("preview:trial_command", "Show what a worker would hold back of a live topic."),
-    "feeds": LazyCommand("feeds:feeds_command", "Poll RSS, Atom and JSON feeds for new and changed entries."),
-    "filter": LazyCommand("files:filter_command", "Hold back near-duplicates in files and pipes."),
-    "pairs": LazyCommand("files:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
-    "explain": LazyCommand("explain:explain_command", "Explain one decision: two items, the numbers, and why."),
-    "evaluate": LazyCommand("evaluate:evaluate_command", "Measure the decision on your own corpus and labels."),
-    "sample": LazyCommand("sample:sample_command", "Label borderline decisions; find the threshold for your feed."),
+    "feeds": LazyCommand("poll:feeds_command", "Poll RSS, Atom and JSON feeds for new and changed entries."),
+    "filter": LazyCommand("corpora:filter_command", "Hold back near-duplicates in files and pipes."),
+    "pairs": LazyCommand("corpora:pairs_command", "Find all near-duplicate pairs and clusters of a corpus."),
+    "explain": LazyCommand("compare:explain_command", "Explain one decision: two items, the numbers, and why."),
+    "evaluate": LazyCommand("measure:evaluate_command", "Measure the decision on your own corpus and labels."),
+    "sample": LazyCommand("measure:sample_command", "Label borderline decisions; find the threshold for your feed."),
     "plan": LazyCommand("plan:plan_command", "Plan memory and recall, and print settings to paste."),
     "give-back": LazyCommand("operate:give_back_command", "Let a held-back item out by hand."),
     "migrate": LazyCommand("operate:migrate_command", "Build the changelog of new [fingerprint] settings."),
@@ -58,7 +58,7 @@ COMMANDS = {
     "topics": LazyCommand("operate:topics_app", "Create and check the topics."),
     "state": LazyCommand("operate:state_app", "Inspect and verify a changelog or state directory."),
     "config": LazyCommand("config:config_app", "Show the settings in force and the references."),
-    "weights": LazyCommand("files:weights_app", "Build tables of feature rarity for SimHash."),
+    "weights": LazyCommand("corpora:weights_app", "Build tables of feature rarity for SimHash."),
 }
 
 
@@ -84,7 +84,7 @@ class LazyGroup(TyperGroup):
         app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
         app.callback()(_no_options)
         if isinstance(target, typer.Typer):
-            app.add_typer(target, name=name)
+            app.add_typer(target, name=name, help=COMMANDS[name].help)
         else:
             app.command(name)(target)
         return get_command(app).commands[name]  # type: ignore[attr-defined]  # a group, because it has a callback
@@ -125,9 +125,9 @@ def _global_options(
 
 
 _NO_MEMORY = (
-    "out of memory or threads. {}Give the process more memory (`stream-dedup plan --per-day N` says how much) or set "
-    "a lower [worker] memory or a shorter [window] length; if there is enough, raise the limit of threads (ulimit -u, "
-    "the container's pids limit)"
+    "out of memory or threads. {}Give the process more memory (`stream-dedup plan --per-day N` says how much), or set "
+    "a lower [worker] memory or [window] length. If there is enough, raise the limit of threads (ulimit -u, the "
+    "container's pids limit)"
 )
 _RESTARTS = {
     "run": "Nothing is lost, and a restart goes on where the last commit ended. ",
@@ -136,7 +136,7 @@ _RESTARTS = {
     "feeds --state": "Nothing is lost, and the same command goes on where it stopped. ",
     "pairs": "Its outputs are not complete: run it again, which begins anew. ",
 }
-"""What a restart of a command does, by command and option. Commands that are not here keep nothing."""
+"""What a restart of a command does, by command and option. Other commands keep nothing."""
 
 
 def exit_code(error: type[StreamDedupError]) -> int:
@@ -159,7 +159,7 @@ def _is_shortage(error: BaseException | None) -> bool:
 
 
 def _report_failure(what: str, error: BaseException | None, print_traceback: Callable[[], object]) -> None:
-    """Report an error that no message explains: too little memory, or a bug."""
+    """Report an error that has no message for people: too little memory, or a bug."""
     if _is_shortage(error):
         _report_error(StreamDedupError(_NO_MEMORY.format(_restart(sys.argv[1:]))))
     elif logs.machine_readable():
@@ -169,7 +169,7 @@ def _report_failure(what: str, error: BaseException | None, print_traceback: Cal
 
 
 def main() -> None:
-    """Run a command; the console entry point. Whatever it prints cannot steer the terminal."""
+    """Run a command; the console entry point. Nothing that it prints can steer the terminal."""
     with redirect_stdout(CleanStream(sys.stdout)), redirect_stderr(CleanStream(sys.stderr)):
         # For a thread that no caller waits for; the program goes on without it.
         threading.excepthook = lambda failed: _report_failure(
@@ -196,6 +196,8 @@ def _restart(arguments: Sequence[str]) -> str:
 
     >>> _restart(["filter", "a.jsonl", "--state=dir"])[:15], _restart(["filter", "a.jsonl"])[-13:], _restart(["plan"])
     ('Nothing is lost', 'begins anew. ', '')
+    >>> _restart(["--verbose", "run"])[:15], _restart(["pairs", "--engine", "spark"])[-13:]
+    ('Nothing is lost', 'begins anew. ')
     """
     command = next((name for name in arguments if name in COMMANDS), "")
     options = [f"{command} {argument.partition('=')[0]}" for argument in arguments]

@@ -1,16 +1,14 @@
 """Commands of a worker on Kafka: `run`, `health`, `topics create|check`, `state`, `give-back`, `migrate`.
 
-Each takes the worker's settings file; `state` looks into a changelog, on Kafka or in a directory of `filter --state`.
-What the work needs is imported within the commands, so that a health check loads neither arrays nor the Kafka client.
+Each takes the worker's settings file; `state` reads a changelog, on Kafka or in a directory of `filter --state`.
 """
+
+from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import ConfigOption, JsonOption, number, print_json, print_table, progress_bars
+from stream_dedup.cli.common import ConfigOption, JsonOption, argument, number, option, print_json, warn
 from stream_dedup.errors import ConfigError
-from stream_dedup.observe import logs, probe
+from stream_dedup.observe import logs
 from stream_dedup.phrases import counted, moment, version_text
-from stream_dedup.settings import load_settings, secrets_of, service_variables
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from stream_dedup.changelog.inspection import ChangelogSummary
     from stream_dedup.worker.migration import MigrationProgress
 
@@ -47,7 +46,7 @@ _PHASES = {
 }
 # Between two log lines of the same phase; the interval at which `run` repeats that no broker answers.
 _LOG_INTERVAL_SECONDS = 60.0
-topics_app = typer.Typer(help="Create and check the topics.", no_args_is_help=True, rich_markup_mode=None)
+topics_app = common.command_group()
 
 
 def run_command(config: ConfigOption = None) -> None:
@@ -56,24 +55,21 @@ def run_command(config: ConfigOption = None) -> None:
     Reads the input topic and forwards items that are not near-duplicates, exactly once. Stops within 10 s of SIGTERM.
     """
     from stream_dedup.observe.watch import Watch
+    from stream_dedup.settings import secrets_of, service_variables
     from stream_dedup.worker.cluster_watch import BrokerWatch
     from stream_dedup.worker.worker import Worker
 
-    settings = load_settings(config)
+    settings = common.settings_of(config)
     logs.set_up(logs.form_of(settings, sys.stderr.isatty()), secrets_of(settings), waits=False)
     if foreign := service_variables():
         log.info(_FOREIGN, ", ".join(foreign))
-    stop = stop_on_signals()
+    stop = common.stop_on_signals()
     with Watch(settings, version_text()) as watch:
-        log.info(
-            "group %s, %s -> %s, scope %s",
-            settings.kafka.group_id,
-            settings.topics.input,
-            settings.topics.output,
-            settings.worker.scope,
-        )
+        topics = settings.topics
+        log.info("group %s, %s -> %s, scope %s", settings.kafka.group_id, topics.input, topics.output,
+                 settings.worker.scope)  # fmt: skip
         if settings.policy.shadow:
-            log.warning(_SHADOW, settings.topics.duplicates)
+            log.warning(_SHADOW, topics.duplicates)
         with BrokerWatch(settings, watch):
             Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
     log.info("stopped; each batch in work is committed or will be read again")
@@ -83,7 +79,7 @@ def run_command(config: ConfigOption = None) -> None:
 def _exit() -> NoReturn:
     """End the process at once with exit code 0; call it after everything is closed.
 
-    A regular interpreter exit waits for a running merge of the index, and frees every object first. Container runtimes
+    A regular exit of the interpreter waits for a running merge of the index, and frees every object. Container runtimes
     kill the process ten seconds after SIGTERM.
     """
     logging.shutdown()
@@ -92,26 +88,12 @@ def _exit() -> NoReturn:
     os._exit(0)
 
 
-def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and Ctrl-C set; a second signal ends the process at once."""
-    stop = threading.Event()
-
-    def handle(number: int, _frame: object) -> None:
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, handle)
-    return stop
-
-
 # -- health ----------------------------------------------------------------------------------------------
 
 
 def health_command(
     url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The worker's /healthz (or /livez), instead of the one from the settings."),
+        str | None, option("The worker's /healthz (or /livez), instead of the one from the settings.", "URL")
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -123,9 +105,11 @@ def health_command(
     For a health check every few seconds, use `python -m stream_dedup.observe.probe [URL or PATH]`, which prints the
     same and starts faster. With the path /livez it asks whether the worker is stuck, and only then should be restarted.
     """
+    from stream_dedup.observe import probe
+
     if config is None:
         raise typer.Exit(probe.main([] if url is None else [url]))
-    observe = load_settings(config).observe
+    observe = common.settings_of(config).observe
     if url is None:
         if not observe.enabled:
             raise ConfigError("[observe] enabled is false: a worker with these settings has no /healthz to ask")
@@ -149,13 +133,13 @@ def create_command(
     ] = None,
     replication: Annotated[int | None, number("Replication factor; default: the brokers' default.", min=1)] = None,
 ) -> None:
-    """Create those of the five topics that are missing.
+    """Create the missing ones of the five topics.
 
-    Each gets the configuration with which no data is lost.
+    Each gets a configuration that loses no data.
     """
     from stream_dedup.kafka.topics import check_topics, create_topics
 
-    settings = load_settings(config)
+    settings = common.settings_of(config)
     created = create_topics(settings, partitions, replication)
     typer.echo(f"created: {', '.join(created)}" if created else "all five topics exist; nothing was created")
     source = settings.topics.input
@@ -183,27 +167,24 @@ def check_command(config: ConfigOption = None) -> None:
     """
     from stream_dedup.kafka.topics import check_topics
 
-    for name, topic in check_topics(load_settings(config)).items():
+    for name, topic in check_topics(common.settings_of(config)).items():
         typer.echo(f"{name}: {counted(topic.partitions, 'partition')}, ok")
 
 
 # -- state -----------------------------------------------------------------------------------------------
 
-state_app = typer.Typer(
-    help="Inspect and verify a changelog or state directory.", no_args_is_help=True, rich_markup_mode=None
-)
+state_app = common.command_group()
 DirectoryArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="DIRECTORY", help="State directory of `filter --state`; default: the changelog topic."),
+    Path | None, argument("DIRECTORY", "State directory of `filter --state`; default: the changelog topic.")
 ]
 
 
-def _inspect(directory: Path | None, config: Path | None) -> "tuple[ChangelogSummary, str]":
+def _inspect(directory: Path | None, config: Path | None) -> tuple[ChangelogSummary, str]:
     """Return the counts of a changelog, and the id of these settings' scheme."""
     from stream_dedup.changelog.inspection import journal_blocks, summarize, topic_blocks
     from stream_dedup.fingerprint.scheme import Scheme
 
-    settings = load_settings(config)
+    settings = common.settings_of(config)
     scheme = Scheme(settings.fingerprint)
     if directory:
         return summarize(journal_blocks(directory), scheme), f"{scheme.id:016x}"
@@ -216,27 +197,24 @@ def _inspect(directory: Path | None, config: Path | None) -> "tuple[ChangelogSum
 
 @state_app.command("inspect")
 def inspect_command(
-    directory: DirectoryArgument = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
+    directory: DirectoryArgument = None, config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
     """Count the blocks, and what they add and forget.
 
     Also bytes, fingerprint schemes, owners (the tasks that wrote the blocks) and the first and last watermark.
-    Additions are originals and variants. `folded` counts the blocks that later ones replace.
+    Additions are originals and variants. `folded` counts the blocks that later blocks replace.
     """
-    found, scheme = _inspect(directory, config)
-    counts = asdict(found) | {"settings_scheme": scheme}
+    summary, scheme = _inspect(directory, config)
+    counts = asdict(summary) | {"settings_scheme": scheme}
     if as_json:
         print_json(counts)
         return
     rows = [(name.replace("_", " "), _for_people(name, value)) for name, value in counts.items()]
-    print_table(common.CleanConsole(), (), rows)
-    if found.schemes and scheme not in found.schemes:
-        common.warn(
-            common.CleanConsole(stderr=True),
+    common.print_table(common.CleanConsole(), (), rows)
+    if summary.schemes and scheme not in summary.schemes:
+        warn(
             "no block was written under the scheme of these settings, so a worker with these settings would refuse the "
-            "changelog; `stream-dedup migrate` builds a new one",
+            "changelog; `stream-dedup migrate` builds a new one"
         )
 
 
@@ -280,10 +258,9 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
         f"{counted(counts.skipped, 'record')} of other programs"
     )
     if others := sum(blocks for name, blocks in counts.schemes.items() if name != scheme):
-        common.warn(
-            common.CleanConsole(stderr=True),
+        warn(
             f"{others:,} of them were written under another scheme than that of these settings, so only their "
-            "checksums were verified; name the settings of their workers with --config",
+            "checksums were verified; name the settings of their workers with --config"
         )
     if counts.damaged:
         if directory is None:
@@ -295,36 +272,34 @@ def verify_command(directory: DirectoryArgument = None, config: ConfigOption = N
 
 
 def give_back_command(
-    item_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the item, as the status page shows it.")],
+    item_id: Annotated[str, argument("ID", "The id of the item, as the status page shows it.")],
     since: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="How far back to look: 90m, 2h, 30d. Default: [window] length."),
+        str | None, option("How far back to look: 90m, 2h, 30d. Default: [window] length.", "DURATION")
     ] = None,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the header dedup-given-back.")] = "by hand",
+    reason: Annotated[str, option("Why, for the header dedup-given-back.", "TEXT")] = "by hand",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Let a held-back item out by hand.
 
     Reads the duplicates topic, the newest records first, and writes the item to the output with its bytes and headers.
-    The memory stays as it is, so further copies are held back. The workers may run meanwhile. Done again, it writes the
+    The memory stays as it is, so further copies are held back. The workers may run meanwhile. A second run writes the
     item again. Exit code 1 if there is no such item.
     """
-    from stream_dedup.cli.config import duration
-    from stream_dedup.settings import load_settings
+    from stream_dedup.settings.base import duration
     from stream_dedup.worker.give_back import GIVEN_BACK, give_back
 
-    settings = load_settings(config)
+    settings = common.settings_of(config)
     begin = common.begin_ms(duration(settings.window.length) if since is None else since)
-    with progress_bars() as bars:
-        done = give_back(settings, item_id, begin, reason, lambda read, total: bars("looking", read, total))
+    with common.progress_bars() as bars:
+        given_back = give_back(settings, item_id, begin, reason, lambda read, total: bars("looking", read, total))
     if as_json:
-        print_json(done)
+        print_json(given_back)
         return
-    original = (done.decision.get("original") or {}).get("id")
+    original = (given_back.decision.get("original") or {}).get("id")
     typer.echo(
-        f"gave {item_id} back: {done.found} is {done.written} now, with the header {GIVEN_BACK}. It was held back as a "
-        f"copy of {original}, which is still remembered"
+        f"gave {item_id} back: {given_back.found} is {given_back.written} now, with the header {GIVEN_BACK}. It was "
+        f"held back as a copy of {original}, which is still remembered"
     )
 
 
@@ -334,14 +309,14 @@ def give_back_command(
 def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Build the changelog of new [fingerprint] settings.
 
-    Judges the items in the output topic again, and fills the new changelog. Use the settings of the new workers: the
-    same group and topics, but a new name in [topics] changelog (create it with `topics create`). It runs while the old
-    workers run, says when to stop them, and ends when the new workers may start. An interrupted run continues where it
-    stopped. The output may be that of another system, which stream_dedup is to replace.
+    Judges the items of the output topic again, and fills the new changelog. Use the settings of the new workers: the
+    same group and topics, but a new name in [topics] changelog (create it with `topics create`). Run it beside the old
+    workers: it says when to stop them, and ends when the new workers may start. An interrupted run continues where it
+    stopped. The output may come from another system that stream_dedup is to replace.
     """
     from stream_dedup.worker.migration import Migration
 
-    settings = load_settings(config)
+    settings = common.settings_of(config)
     with _bars() if sys.stderr.isatty() and not as_json else _log_lines() as report:
         result = Migration(settings, report).run()
     if as_json:
@@ -354,17 +329,17 @@ def migrate_command(config: ConfigOption = None, as_json: JsonOption = False) ->
 
 
 @contextmanager
-def _bars() -> "Iterator[Callable[[MigrationProgress], None]]":
-    with progress_bars() as bars:
+def _bars() -> Iterator[Callable[[MigrationProgress], None]]:
+    with common.progress_bars() as bars:
         yield lambda now: bars(_PHASES[now.phase], now.read, now.total, f"{now.remembered:,} remembered")
 
 
 @contextmanager
-def _log_lines(clock: Callable[[], float] = time.monotonic) -> "Iterator[Callable[[MigrationProgress], None]]":
+def _log_lines(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[MigrationProgress], None]]:
     """Without a terminal: print a line to stderr at the start of each phase and every minute after it."""
     previous: tuple[str, float] | None = None
 
-    def report(progress: "MigrationProgress") -> None:
+    def report(progress: MigrationProgress) -> None:
         nonlocal previous
         if previous is not None and previous[0] == progress.phase and clock() - previous[1] < _LOG_INTERVAL_SECONDS:
             return

@@ -1,13 +1,16 @@
 """`stream-dedup plan`: the memory that a feed needs; recall and memory of the index, and better settings to paste."""
 
+from __future__ import annotations
+
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from stream_dedup.cli import common
-from stream_dedup.cli.common import number, print_table
+from stream_dedup.cli.common import number, option, print_table
 
 if TYPE_CHECKING:
     from stream_dedup.evaluate.planner import Advice, Plan, Traffic
@@ -30,22 +33,17 @@ _LETTERS = (
 
 def plan_command(
     per_day: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", help="Items that come in a day, such as 200k or 2M (K, M, G: powers of 1000)."),
+        str | None, option("Items that come in a day, such as 200k or 2M (K, M, G: powers of 1000).", "NUMBER")
     ] = None,
     window: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --per-day: the window, such as 7d. Default: window.length.")
+        str | None, option("With --per-day: the window, such as 7d. Default: window.length.", "TIME")
     ] = None,
     share_held: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="With --per-day: the share of items held back, such as .2 or 20%. Default: 0, the safe side.",
-        ),
+        option("With --per-day: the share of items held back, such as .2 or 20%. Default: 0, the safe side.", "SHARE"),
     ] = None,
     items: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", help="Originals in a window, to plan recall and keys. Default: 1M."),
+        str | None, option("Originals in a window, to plan recall and keys. Default: 1M.", "NUMBER")
     ] = None,
     recall: Annotated[
         float | None,
@@ -58,17 +56,11 @@ def plan_command(
     hamming: Annotated[
         int | None,
         number(
-            "simhash, given: the Hamming distance to plan for, instead of --recall; default: fingerprint.hamming.",
-            min=0,
-            max=32,
+            "simhash, given: Hamming distance to plan for, not --recall; default: fingerprint.hamming.", min=0, max=32
         ),
     ] = None,
     memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Most memory of the process ([worker] memory), such as 2G. Default: no limit.",
-        ),
+        str | None, option("Most memory of the process ([worker] memory), such as 2G. Default: no limit.", "SIZE")
     ] = None,
     id_bytes: Annotated[float | None, number("Mean length of an id. Default: 40.", min=1)] = None,
     body_shingles: Annotated[
@@ -82,32 +74,30 @@ def plan_command(
     How much memory does my feed need? --per-day answers: the setting to paste, whether it fits into --memory, and what
     it costs if not.
 
-    Without it, plans the index for --items originals. Prints first the recall and memory of the present settings, and
-    last what each name of decision.novelty promises. Proposes the cheapest others if the present ones miss the given
-    recall, distance or memory.
+    Without --per-day, plans the index for --items originals. Prints first the recall and memory of the present
+    settings, and last what each name of decision.novelty promises. Proposes the cheapest others if the present ones
+    miss the wanted recall, distance or memory.
 
-    Plans the number of anchors; without anchors bands and rows; for family = simhash or given the Hamming distance and
-    the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of the pairs at --threshold
-    whose fingerprints are within the distance. docs/operating.md says how far measured recall is from the model.
+    Plans the number of anchors, or bands and rows where there are no anchors. For family = simhash or given it plans
+    the Hamming distance and the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of
+    the pairs at --threshold whose fingerprints are within the distance. docs/operating.md says how far measured recall
+    is from the model.
     """
     from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate
     from stream_dedup.evaluate.sizing import sizing
     from stream_dedup.index.footprint import BODY_SHINGLES, ROWS_OF_AN_INDEX
-    from stream_dedup.settings import load_settings
 
+    refuse = partial(common.refuse, error=typer.BadParameter)
     limit = None if memory is None else common.parse_size(memory)
-    given: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
+    overrides: dict[str, dict[str, Any]] = {"window": {"length": window}} if window else {}
     if per_day is not None and limit is not None:
-        given["worker"] = {"memory": limit}  # one that is too small for any worker is refused
-    settings = load_settings(config, **given)
+        overrides["worker"] = {"memory": limit}  # refused if it is too small for any worker
+    settings = common.settings_of(config, **overrides)
     of_index = {"--items": items, "--recall": recall, "--threshold": threshold, "--hamming": hamming}
     of_index |= {"--id-bytes": id_bytes, "--body-shingles": body_shingles}
     if per_day is not None:
-        wrong = {
-            f"{name} plans the index, and --per-day the memory: leave one of them out": value is not None
-            for name, value in of_index.items()
-        }
-        common.refuse_all(wrong, typer.BadParameter)
+        text = "{} plans the index, and --per-day the memory: leave one of them out"
+        refuse(*((value is not None, text.format(name)) for name, value in of_index.items()))
         share = common.parse_share(share_held or "0", _MOST_HELD)
         _print_sizing(sizing(settings, common.parse_count(per_day), share, limit), as_json)
         return
@@ -116,25 +106,22 @@ def plan_command(
         "has no meaning for family = 'given': how far apart your fingerprints of near-duplicates are is unknown; give "
         "--hamming"
     )
-    is_given = fingerprint.family == "given"
-    wrong = {
-        "--window goes with --per-day": window is not None,
-        "--share-held goes with --per-day": share_held is not None,
-        "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out": (
-            body_shingles is not None and fingerprint.verify != "exact"
-        ),
-        "--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out": (
-            hamming is not None and fingerprint.family == "minhash"
-        ),
-        f"--recall {unknown}": recall is not None and is_given,
-        f"--threshold {unknown}": threshold is not None and is_given,
-        "--recall determines the distance, and --hamming gives it: leave one of them out": (
-            recall is not None and hamming is not None
-        ),
-    }
-    common.refuse_all(wrong, typer.BadParameter)
+    has_own_prints = fingerprint.family == "given"
+    is_minhash = fingerprint.family == "minhash"
+    bodies = "--body-shingles counts whole bodies, which only [fingerprint] verify = 'exact' keeps; leave it out"
+    distance = "--hamming is for family = 'simhash' or 'given'; MinHash has none: leave it out"
+    twice = "--recall determines the distance, and --hamming gives it: leave one of them out"
+    refuse(
+        (window is not None, "--window goes with --per-day"),
+        (share_held is not None, "--share-held goes with --per-day"),
+        (body_shingles is not None and fingerprint.verify != "exact", bodies),
+        (hamming is not None and is_minhash, distance),
+        (recall is not None and has_own_prints, f"--recall {unknown}"),
+        (threshold is not None and has_own_prints, f"--threshold {unknown}"),
+        (recall is not None and hamming is not None, twice),
+    )
     originals = common.parse_count(items or "1M")
-    most = ROWS_OF_AN_INDEX if fingerprint.family == "minhash" else MOST_FINGERPRINTS
+    most = ROWS_OF_AN_INDEX if is_minhash else MOST_FINGERPRINTS
     if not 0 < originals <= most:
         raise typer.BadParameter(f"--items is {originals}; it must be from 1 to {most}, the most that can be planned")
     traffic = Traffic(originals, id_bytes or 40.0, BODY_SHINGLES if body_shingles is None else body_shingles)
@@ -150,28 +137,28 @@ def plan_command(
         common.print_json({"items": originals, "migrate": advice.changes_scheme, "settings": paste, "plan": advice})
         return
     _print_advice(console, traffic, advice)
-    if fingerprint.family == "minhash" and decision.rule == "novelty":
+    if is_minhash and decision.rule == "novelty":
         _print_promises(console, decision.threshold)
     if fingerprint.shingle_letters:
         console.print(_LETTERS)
 
 
-def _print_sizing(found: "Sizing", as_json: bool) -> None:
-    less = "" if found.fits or not found.given else found.window(found.fitting)
+def _print_sizing(needs: Sizing, as_json: bool) -> None:
+    less = "" if needs.fits or not needs.given else needs.window(needs.fitting)
     if as_json:
-        common.print_json({"sizing": found, "fits": found.fits, "settings": found.toml(), "instead": less})
+        common.print_json({"sizing": needs, "fits": needs.fits, "settings": needs.toml(), "instead": less})
         return
     console = common.CleanConsole(soft_wrap=True)
-    days = found.length / _DAY
-    console.print(f"{found.originals:,} originals are remembered in {days:g} days. They need {_gib(found.memory)}.")
-    if found.given:
-        fits = "That fits into" if found.fits else "That does not fit into"
-        console.print(f"{fits} {_gib(found.given)}, which has room for {found.room:,}.")
-    console.print(f"\nPaste, and give the container this memory:\n\n{found.toml()}", markup=False)
+    days = needs.length / _DAY
+    console.print(f"{needs.originals:,} originals are remembered in {days:g} days. They need {_gib(needs.memory)}.")
+    if needs.given:
+        fits = "That fits into" if needs.fits else "That does not fit into"
+        console.print(f"{fits} {_gib(needs.given)}, which has room for {needs.room:,}.")
+    console.print(f"\nPaste, and give the container this memory:\n\n{needs.toml()}", markup=False)
     if less:
         console.print(
-            f"Or keep {_gib(found.given or 0)}, and paste\n\n{less}\nIt costs the copies that come more than "
-            f"{found.fitting / _DAY:.1f} days after their article: they are let through again. (In labelled news they "
+            f"Or keep {_gib(needs.given or 0)}, and paste\n\n{less}\nIt costs the copies that come more than "
+            f"{needs.fitting / _DAY:.1f} days after their article: they are let through again. (In labelled news they "
             "came within 13 hours.)",
             markup=False,
         )
@@ -186,7 +173,7 @@ def _gib(count: int) -> str:
     return f"{count / 2**30:.4g} GiB"
 
 
-def _print_promises(console: "Console", present: float) -> None:
+def _print_promises(console: Console, present: float) -> None:
     from stream_dedup.settings.judging import NOVELTY_NAMES, NOVELTY_PROMISES, with_name
 
     console.print(f"\nWHAT IS HELD BACK: decision.novelty is {with_name(present)}")
@@ -207,15 +194,15 @@ def _recall(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: "Plan") -> None:
+def _print_plan(console: Console, traffic: Traffic, threshold: float, plan: Plan) -> None:
     from stream_dedup.index.footprint import BOOKKEEPING
     from stream_dedup.settings.memory import sized
 
     takes, settings = plan.takes, ", ".join(f"{name} = {value!r}" for name, value in plan.settings.items())
-    found = "" if plan.recall is None else f"; recall at body Jaccard {threshold:g}: {plan.recall:.3f}"
+    recall = "" if plan.recall is None else f"; recall at body Jaccard {threshold:g}: {plan.recall:.3f}"
     body = f"+ {plan.body_bytes:.0f} body " if plan.body_bytes else ""
     console.print(
-        f"{settings}{found}\n"
+        f"{settings}{recall}\n"
         f"false candidates an item: {_rounded(plan.false_candidates)}\n"
         f"bytes an original: {takes.record_bytes} signature {body}+ {takes.keys} keys × {takes.key_bytes:.2f} "
         f"+ {takes.id_bytes:g} id + {BOOKKEEPING} = {takes.bytes_per_item:.0f}\n"
@@ -224,13 +211,13 @@ def _print_plan(console: "Console", traffic: "Traffic", threshold: float, plan: 
     )
 
 
-def _print_advice(console: Console, traffic: "Traffic", advice: "Advice") -> None:
+def _print_advice(console: Console, traffic: Traffic, advice: Advice) -> None:
     from stream_dedup.settings.memory import sized
 
-    asked = [] if advice.recall is None else [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"]
-    asked += [] if advice.hamming is None else [f"within {advice.hamming} bits"]
-    asked += [] if advice.memory is None else [f"[worker] memory of at most {sized(advice.memory)}"]
-    console.print(f"REQUESTED: {traffic.items:,} originals, {', '.join(asked)}\n")
+    wanted = [] if advice.recall is None else [f"recall {advice.recall:.3f} at body Jaccard {advice.threshold:g}"]
+    wanted += [] if advice.hamming is None else [f"within {advice.hamming} bits"]
+    wanted += [] if advice.memory is None else [f"[worker] memory of at most {sized(advice.memory)}"]
+    console.print(f"REQUESTED: {traffic.items:,} originals, {', '.join(wanted)}\n")
     if advice.proposed:
         console.print("PROPOSED")
         _print_plan(console, traffic, advice.threshold, advice.proposed)

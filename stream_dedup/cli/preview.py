@@ -1,34 +1,33 @@
-"""Commands that show a feed before a worker runs: `check` what is understood of it, `trial` what would be held back.
+"""Show a feed before a worker runs: `check` shows how it is understood, `trial` what would be held back.
 
-`check` takes files or a topic, and decides nothing. `trial` only reads a live topic (kafka/reader.py) and judges in
-memory (worker/trial.py): counts, sources, examples, and a summary of how the records were read.
+`check` reads files or a topic, and decides nothing. `trial` reads a live topic (kafka/reader.py), judges in memory
+(worker/trial.py), and prints counts, sources, examples, and how the records were understood.
 """
+
+from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from stream_dedup.batch.lines import LineReader, item_of
-from stream_dedup.batch.outputs import check_inputs, files_of
-from stream_dedup.batch.state import as_text
-from stream_dedup.batch.tables import FileFormat
 from stream_dedup.cli import common
-from stream_dedup.cli.common import number, one_line, print_table, progress_bars
-from stream_dedup.cli.operate import stop_on_signals
-from stream_dedup.dedup.verdict import STAGES
+from stream_dedup.cli.common import argument, number, one_line, option, print_table
 from stream_dedup.errors import InputError
-from stream_dedup.kafka.reader import LiveReader, TopicReader
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.summary import Summary, conclusion
-from stream_dedup.news.survey import Survey
 from stream_dedup.phrases import moment, span
-from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.trial import Ended, Trial, TrialResult, run_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from stream_dedup.kafka.reader import LiveReader
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.summary import Summary
+    from stream_dedup.settings import Settings
+    from stream_dedup.worker.trial import Ended, TrialResult
 
 # -- check -----------------------------------------------------------------------------------------------
 
@@ -39,17 +38,10 @@ _ITEMS = 1000
 def check_command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="INPUT",
-            help="Files of any format that `filter` reads, packed or not, or directories of them; or -.",
-        ),
+        argument("INPUT", "Files of any format that `filter` reads, packed or not, or directories of them; or -."),
     ] = None,
-    topic: Annotated[
-        str | None, typer.Option(help="Read this Kafka topic instead: nothing is written, no group is joined.")
-    ] = None,
-    bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="With --topic: the brokers. Default: the settings'.")
-    ] = None,
+    topic: Annotated[str | None, option("Read this Kafka topic instead, writing nothing and joining no group.")] = None,
+    bootstrap: common.BootstrapOption = None,
     items: Annotated[
         int | None, number(f"With --topic: this many records from the end of each partition. Default: {_ITEMS}.", min=1)
     ] = None,
@@ -59,24 +51,19 @@ def check_command(
 ) -> None:
     """Show what is understood of a feed, before it is judged.
 
-    Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if
-    there is nothing, or nothing that can be judged.
+    Fields, dates, sources, bad records, and what looks wrong. Nothing is decided or written. Exit code 1 if the feed is
+    empty, or if none of its items can be judged.
     """
-    common.refuse_all(
-        {
-            "name one or more files (or - for standard input), or a topic with --topic NAME": (
-                bool(inputs) == (topic is not None)
-            ),
-            "--bootstrap goes with --topic NAME: leave it out": bootstrap is not None and topic is None,
-            "--items goes with --topic NAME: a file is read to its end: leave it out": (
-                items is not None and topic is None
-            ),
-            "--format says what files hold; a topic has records: leave it out": (
-                file_format is not None and topic is not None
-            ),
-        }
+    from stream_dedup.news.summary import conclusion
+
+    is_topic = topic is not None
+    common.refuse(
+        (bool(inputs) == is_topic, "name one or more files (or - for standard input), or a topic with --topic NAME"),
+        (bootstrap is not None and not is_topic, "--bootstrap goes with --topic NAME: leave it out"),
+        (items is not None and not is_topic, "--items goes with --topic NAME, and files are read whole: leave it out"),
+        (file_format is not None and is_topic, "--format says what files hold; a topic has records: leave it out"),
     )
-    settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    settings = _settings(config, bootstrap)
     if topic is None:
         summary = _of_files(settings, inputs or [], file_format)
     else:
@@ -91,17 +78,30 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | None) -> Summary:
+def _settings(config: Path | None, bootstrap: str | None) -> Settings:
+    return common.settings_of(config, kafka={"bootstrap_servers": bootstrap} if bootstrap is not None else {})
+
+
+def _of_files(settings: Settings, inputs: list[str], file_format: common.Format | None) -> Summary:
+    from stream_dedup.batch.lines import LineReader, item_of
+    from stream_dedup.batch.outputs import check_inputs, files_of
+    from stream_dedup.batch.state import as_text
+    from stream_dedup.news.decode import Decoder
+
     inputs = files_of(inputs)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
-    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
+    kind = common.file_format_of(file_format)
+    lines = LineReader(inputs, kind, most=settings.worker.max_record_bytes, path=settings.item.list)
     records = ((item_of(decode, line), line.value, line.input, line.number) for line in lines)
     place = lambda index, number: f"{names[index]}:{number}"  # noqa: E731
     return _summarize(settings, decode, records, lines.notes, place=place)
 
 
 def _of_topic(settings: Settings, topic: str, items: int) -> Summary:
+    from stream_dedup.kafka.reader import TopicReader
+    from stream_dedup.news.decode import Decoder
+
     decode = Decoder(settings.item, settings.registry)
 
     def decoded(record: Any) -> tuple[Any, ...]:
@@ -114,17 +114,15 @@ def _of_topic(settings: Settings, topic: str, items: int) -> Summary:
 
 
 def _summarize(
-    settings: Settings,
-    decode: Decoder,
-    records: Iterable[tuple[Any, ...]],
-    notes: Sequence[str] = (),
-    **options: Any,
+    settings: Settings, decode: Decoder, records: Iterable[tuple[Any, ...]], notes: Sequence[str] = (), **options: Any
 ) -> Summary:
-    """Survey records: item, bytes and place. `notes`: how they were read."""
+    """Survey records, each an item, its bytes and its place. `notes`: how they were read."""
+    from stream_dedup.news.survey import Survey
+
     latest = settings.window.latest(int(time.time() * 1000))
     survey = Survey(decode.read, settings, latest=latest, every=1, **options)  # exact, at 10 µs an item
     survey.notes = notes
-    with progress_bars() as bars:
+    with common.progress_bars() as bars:
         for count, record in enumerate(records, 1):
             survey.add(*record)
             bars("records", count)
@@ -135,23 +133,16 @@ def _summarize(
 
 
 def trial_command(
-    bootstrap: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The brokers. Default: the settings'.")
-    ] = None,
+    bootstrap: common.BootstrapOption = None,
     input: Annotated[
         str | None,
         typer.Option("--input", "--topic", metavar="TOPIC", help="The topic to read. Default: the settings' input."),
     ] = None,
-    since: Annotated[
-        str, typer.Option(metavar="DURATION", help="How far back to begin: 90m, 2h, 7d. Default: 24h.")
-    ] = "24h",
+    since: Annotated[str, option("How far back to begin: 90m, 2h, 7d. Default: 24h.", "DURATION")] = "24h",
     items: Annotated[int, number("End after this many items.", min=1)] = 10_000,
     minutes: Annotated[
         float | None,
-        number(
-            "End after this many minutes; until then wait for new items. Default: end at the end of the topic.",
-            min=0.01,
-        ),
+        number("End after this many minutes, waiting for new items. Default: end at the end of the topic.", min=0.01),
     ] = None,
     report: common.ReportOption = None,
     force: common.ForceOption = False,
@@ -164,10 +155,13 @@ def trial_command(
     worker would. Ctrl-C ends it and shows the results so far. Exit code 1 if the topic cannot be read, has no items, or
     none of them can be judged.
     """
+    from stream_dedup.kafka.reader import LiveReader
+    from stream_dedup.worker.trial import Trial, run_trial
+
     begin = common.begin_ms(since)
-    settings = load_settings(config, kafka={} if bootstrap is None else {"bootstrap_servers": bootstrap})
+    settings = _settings(config, bootstrap)
     topic = settings.topics.input if input is None else input
-    stop = stop_on_signals()
+    stop = common.stop_on_signals()
     started = time.monotonic()
     page = common.report_of(settings, report, topic)
     with (
@@ -180,7 +174,7 @@ def trial_command(
             raise InputError(_no_items(reader, begin))
         seconds = None if minutes is None else minutes * 60
         total = min(items, expected) if minutes is None else None
-        with progress_bars() as bars:
+        with common.progress_bars() as bars:
 
             def update() -> None:
                 state = "at the end, waiting" if reader.caught_up else "reading"
@@ -222,6 +216,8 @@ _ENDED = {
 
 
 def _print(console: Console, result: TrialResult, ended: Ended, settings: Settings, topic: str, seconds: float) -> None:
+    from stream_dedup.dedup.verdict import STAGES
+
     console.print(f"{topic}, {moment(result.first)} to {moment(result.last)}; {_ENDED[ended]}. Nothing was written.")
     actions = {
         "unique": "let through",
@@ -249,7 +245,7 @@ def _print(console: Console, result: TrialResult, ended: Ended, settings: Settin
         print_table(console, ("source", "items", "held back", "share"), sources)
     common.print_rules(console, settings, result.rules)
     _print_examples(console, result)
-    common.print_summary(console, result.summary, short=True)
+    common.print_short_summary(console, result.summary)
     for reason in result.summary.reasons:
         console.print(f"bad: {one_line(reason)}")
     _print_notes(console, result, settings, topic, seconds)

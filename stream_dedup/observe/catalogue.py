@@ -1,9 +1,9 @@
-"""The metrics: name, type, labels and help text of each. A new one is declared here, and metrics.py fills it.
+"""The metrics: name, type, labels and help text of each. Declare a new one here; metrics.py fills it.
 
-This list makes the metrics of a registry and config/metrics.md. Each is for an alert, a panel of the dashboard or the
-status page; a test says which is not. Names follow the conventions of Prometheus: prefix, base units, `_total` for
-counters. Every label has few values, and all but `source` are known in advance: no id of an item and no text of an
-error becomes a label value.
+The metrics of a registry and config/metrics.md are made from this list. An alert, a panel of the dashboard or the
+status page uses each of them; a test finds unused ones. Names follow the conventions of Prometheus: prefix, base units,
+`_total` for counters. Every label has few values, all known in advance except `source`: no id of an item and no text of
+an error becomes a label value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ from stream_dedup.worker.observer import TaskState
 class Spec:
     """One metric.
 
-    `labels`: name -> its values, or what they are, in words; `buckets`: upper bounds of a histogram; `known`: series
-    that are there from the start, at 0, so that a rate includes the first increase; by default those of the one label
-    whose values are listed.
+    `labels`: name -> list of values, or a description of them; `buckets`: upper bounds of a histogram; `known`: series
+    that exist from the start, at 0, so that a rate includes the first increase. By default these are the values of the
+    one label that lists them.
     """
 
     name: str
@@ -53,10 +53,10 @@ BAD_REASONS = (
     "json", "xml", "entries", "type", "encoding", "compressed", "no-key", "id", "fingerprint", "schema", "empty",
     "too-large", "too-slow", "refused", "header", "internal",
 )  # fmt: skip
-"""The first words of a bad item's reason; a test compares them with the code. Any other word counts as OTHER, so that
-no input can add a label value."""
+"""The first words of a bad item's reason; a test compares them with the code. Any other word counts as OTHER, so no
+input can add a label value."""
 FIELDS = ("title", "text", "source")
-"""The fields whose absence is counted."""
+"""The fields that `stream_dedup_missing_fields_total` counts."""
 STEPS = tuple(step for step in CommitStep if step is not CommitStep.POLL)
 """The steps whose time is counted; polling is waiting, not work."""
 RETRIED = (TransactionFailed, Refused, Stalled, Fenced, Outdated, RegistryAway)
@@ -299,7 +299,7 @@ The usual `process_` metrics are there too. A histogram has `_bucket`, `_sum` an
 
 
 def metrics_reference() -> str:
-    """Return the text of config/metrics.md; a test fails when that is out of date."""
+    """Return the text of config/metrics.md; a test compares the two."""
     return _HEAD + "".join(map(_row, CATALOGUE))
 
 

@@ -13,11 +13,11 @@ A degraded worker needs no restart. But a member that has never worked must not 
 update with a wrong address would replace the members that work. Signs of life are a round of the loop, a step of the
 commit protocol, and progress of a restore.
 
-/livez asks only whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. A process
-is stuck if its loop begins no round for the bound, or a restore reads nothing for as long. It is not stuck in an outage
-of the brokers or while every round fails. While no broker answers, silence does not count. Work on a batch may take ten
-minutes more: a restart would begin the same batch again, and the search for a record on which the work takes so long
-that the member loses its place in the group, after five minutes, needs a process that lives.
+/livez tells whether a restart would help: it is 503 for a process that is **stuck**, whatever its status. A process is
+stuck if its loop begins no round for the bound, or if a restore reads nothing for as long. It is not stuck while every
+round fails. While no broker answers, silence does not count. Work on a batch may take ten minutes longer: a restart
+would begin the same batch again. Besides, a record may take so long that the member loses its place in the group, after
+five minutes; the search for that record needs a process that lives.
 """
 
 import time
@@ -35,7 +35,7 @@ from stream_dedup.worker.observer import BatchReport, Observer
 
 
 class Status(StrEnum):
-    """The statuses; the module's docstring explains them."""
+    """The statuses; the docstring of the module explains them."""
 
     STARTING = "starting"
     OK = "ok"
@@ -48,7 +48,7 @@ class Status(StrEnum):
 class HealthState:
     """The status, since when (seconds since 1970), and the reason if known.
 
-    `worked`: the worker has been ok before. `alive`: it is not stuck. `some_work`: only some brokers are the trouble.
+    `worked`: the worker has been ok before. `alive`: it is not stuck. `some_work`: only some brokers cause trouble.
     """
 
     status: Status
@@ -82,28 +82,24 @@ def stall_seconds(settings: Settings) -> float:
     return 2 * settings.worker.transaction_timeout.total_seconds()
 
 
-# An open transaction of a producer may hold all that waits, however long. A first fetch takes a second at most, and no
-# round ends while the first batch is judged.
+# After this time without records the worker is ok: a producer's open transaction may hold them back for long. A first
+# fetch takes a second at most, and no round ends while the first batch is judged.
 _FIRST_ROUNDS_SECONDS = 10.0
 _JUDGING_SECONDS = 600.0
 
 
 class _Moment(NamedTuple):
-    """One moment on two clocks: the monotonic clock for bounds, as the wall clock may be set, and that for display."""
+    """One moment on two clocks: monotonic for bounds, because the wall clock may be set, and wall for display."""
 
     monotonic: float
     wall: float
 
 
 class Health(Observer):
-    """Health from the worker's events. The worker's thread replaces whole values; any other may call `state`."""
+    """Health from the worker's events. The worker's thread replaces whole values; any thread may call `state`."""
 
     def __init__(
-        self,
-        bound: float,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        clock: Callable[[], float] = time.time,
+        self, bound: float, *, monotonic: Callable[[], float] = time.monotonic, clock: Callable[[], float] = time.time
     ) -> None:
         self._monotonic, self._clock, self._bound = monotonic, clock, bound
         self._last_sign = self._now()  # the last sign of life
@@ -140,7 +136,7 @@ class Health(Observer):
         if self._distrusted is not None:
             since, reason = self._distrusted
             state = HealthState(Status.DEGRADED, since.wall, reason, worked, some_work=worked)
-        # However long: no restart and no other member would help.
+        # However long it waits: neither a restart nor another member would help.
         for since, reason in self._waiting.copy().values():
             return HealthState(Status.DEGRADED, since.wall, reason, worked)
         if worked:
@@ -174,8 +170,8 @@ class Health(Observer):
             status = Status.STARTING
         if status is not self._state.status:
             self._state = HealthState(status, self._last_sign.wall)
-        # After a failure the loop finishes one round before it can fail at the same records again. A second round
-        # without a failure means that the failure is over.
+        # After a failure the loop finishes one round before the same records can fail again. So the failure is over
+        # after a second round without one.
         if self._finished_round:
             self._failing = None
         self._finished_round = True

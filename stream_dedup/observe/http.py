@@ -1,19 +1,19 @@
 """Serve the worker's pages, metrics and health over HTTP: uvicorn, on two bounded listeners.
 
-One listener serves the status page and /metrics (and health), the other one, `[observe] health_port`, health alone.
-Each has a thread and an event loop of its own, so that a probe is answered while the page is flooded, and neither waits
-for the worker or lets it wait. listener.py bounds connections. With [observe] tls_certfile both speak HTTPS.
+One listener serves the status page, /metrics and health; the other one, on `[observe] health_port`, serves health
+alone. Each has its own thread and event loop. So a probe is answered while the page is flooded, and neither listener
+waits for the worker or makes it wait. listener.py bounds the connections. With [observe] tls_certfile both speak HTTPS.
 
-`Routes` is the ASGI application. Only GET and HEAD are served, and responses echo nothing from the request; the page
-does, and escapes it. With [observe] token everything but health requires the token. Health stays open because container
-runtimes probe it, and their manifests are no place for a secret; without the token it tells only the status. Without a
-token the status page, which has texts, is served only under names that no stranger can point here (`knows_host`).
-Otherwise any website in a reader's browser could read it (DNS rebinding). Metrics and health have no texts, and
-scrapers and probes ask by names of any kind.
+`Routes` is the ASGI application. It serves only GET and HEAD, and its responses echo nothing from the request, except
+for the page, which escapes it. With [observe] token everything but health requires the token. Health stays open because
+container runtimes probe it, and their manifests are no place for a secret; without the token it tells only the status.
+Without a token the status page, which has texts, is served only under names that no stranger can point here
+(`knows_host`). Otherwise any website in a reader's browser could read it (DNS rebinding). Metrics and health have no
+texts, and are served under every name.
 
-Nothing that happens here reaches the worker: a listener that cannot start or that breaks is logged, and the worker goes
-on. Only an address that cannot be listened on ends it, at its start. `close` ends everything at once: it cuts open
-connections and leaves no thread or socket behind.
+Nothing that happens here reaches the worker: a listener that cannot start, or that breaks, is logged, and the worker
+goes on. Only an address that cannot be bound ends the worker, at its start. `close` ends everything at once: it cuts
+open connections and leaves no thread or socket behind.
 """
 
 import base64
@@ -43,15 +43,15 @@ _TEXT = "text/plain; charset=utf-8"
 # The challenge for browsers, which then ask for user and password.
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="stream-dedup", charset="UTF-8"'}
 _WRONG_NAME = b"the status page is not served under this name: add it to [observe] allowed_hosts, or set a token\n"
-# A browser must not guess another type, and no cache keep a response that is out of date in a second. One request for
-# each connection: its time limit is then that of the request.
+# A browser must not guess another type, and no cache may keep a response, which is out of date in a second. A
+# connection takes one request, so its time limit is that of the request.
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Connection": "close"}
 Pages = Callable[[str, str], "Answer | None"]
 """Path and query -> response; None: no such path."""
 
 
 class Answer(NamedTuple):
-    """A response without the headers that all have."""
+    """A response without the headers that all responses have."""
 
     content_type: str
     body: bytes
@@ -148,12 +148,12 @@ def _not_found(paths: str) -> Answer:
 
 
 def _header(scope: Mapping[str, Any], name: bytes) -> str:
-    """The first value of a request header; empty if there is none."""
+    """Return the first value of a request header; empty if it is missing."""
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
 
 
 def _given_token(header: str) -> bytes:
-    """The token in a header Authorization: a bearer token, or the password of any user; empty if there is none.
+    """Return the token of a header Authorization: a bearer token, or the password of any user; empty without one.
 
     >>> _given_token("Bearer abc"), _given_token("Basic YW5uOmFiYw=="), _given_token("Basic ?"), _given_token("")
     (b'abc', b'abc', b'', b'')
@@ -176,8 +176,6 @@ async def _send(send: Callable[..., Awaitable[None]], answer: Answer) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-# Of the process's descriptors, for each of the two listeners.
-_SHARE = 1 / 8
 # A request line with its headers, bytes: an id has 4 kB at most, three times as many if it is percent-encoded.
 _MAX_HEADERS = 16_384
 
@@ -209,7 +207,7 @@ class ObserveServer:
             page.close()
             raise
         self.url, self.health_url = self._url_of(page), self._url_of(health)
-        """The URLs of the page and of the listener for health, without a path."""
+        """The URLs of the two listeners, for the page and for health, without a path."""
         self._loops = [
             _Loop("observe-http", page, routes, certificate),
             _Loop("observe-health", health, routes.health, certificate),
@@ -219,11 +217,6 @@ class ObserveServer:
     def _url_of(self, listener: socket.socket) -> str:
         host, port = listener.getsockname()[:2]
         return f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-    @property
-    def port(self) -> int:
-        """The port of the page; the one it got if the setting was 0."""
-        return int(self.url.rpartition(":")[2])
 
     def close(self) -> None:
         """End every thread and close every socket. May be called twice."""
@@ -241,7 +234,7 @@ class ObserveServer:
 
 def _listen(host: str, port: int, setting: str) -> Listener:
     try:
-        return Listener(host, port, most_connections(_SHARE))
+        return Listener(host, port, most_connections())
     except OSError as error:
         raise ConfigError(
             f"[observe] host, {setting}: cannot listen on {host}:{port} ({error}); "
@@ -262,7 +255,7 @@ class _Loop(uvicorn.Server):
                 app, http="h11", ws="none", loop="asyncio", lifespan="off", interface="asgi3", backlog=BACKLOG,
                 h11_max_incomplete_event_size=_MAX_HEADERS, timeout_graceful_shutdown=1, proxy_headers=False,
                 server_header=False, headers=[("Server", "stream-dedup")],  # without versions
-                # What peers do wrong is not for the log; what fails here is (level error).
+                # The log has our own failures (level error), and none of the mistakes of peers.
                 log_config=None, log_level="error", access_log=False,
                 **tls,
             )

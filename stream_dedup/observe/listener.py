@@ -1,12 +1,13 @@
-"""A listening socket whose connections are bounded in number and time, so that no flood harms the process, and its TLS.
+"""A listening socket that bounds its connections in number and time, so that no flood harms the process; and its TLS.
 
-In: connections from anybody. Out: to the event loop that accepts from it, at most `most` at a time. One more ends the
-oldest of the address that has the most, and each is ended after `SECONDS`. A reader is done in milliseconds, so both
-hit only those who send or read slowly, and a reader that comes in the middle of a flood is served. An address that
-floods gets room for itself only fifty times a second; its other connections are closed at once, which costs a tenth.
+At most `most` connections are open at a time. A further one cuts the oldest connection of the address that has most of
+them, and each connection is cut after `SECONDS`. A normal client is done in milliseconds. So both rules hit only
+clients that send or read slowly, and a client that comes in the middle of a flood is served. A newcomer of an address
+that floods cuts a connection of the same address only fifty times a second; otherwise it is closed at once, at a tenth
+of the cost.
 
-No server does this: with 256 descriptors and 300 sockets that send a byte a second, uvicorn (`limit_concurrency`) and
-tornado ran out of descriptors, and waitress (`connection_limit`) answered no request. It is a socket, so it bounds TLS
+No server does this. With 256 descriptors and 300 sockets that send a byte a second, uvicorn (`limit_concurrency`) and
+tornado ran out of descriptors, and waitress (`connection_limit`) answered no request. Bounds on the socket hold for TLS
 handshakes, headers, bodies and unread responses alike.
 """
 
@@ -31,32 +32,32 @@ SECONDS = 10.0
 """A connection ends after this time, whatever it does. A scrape takes milliseconds, a page on a slow line a second."""
 BACKLOG = 1024
 """Connections that the kernel holds until they are accepted; they take no descriptor. With 128 there was no room for a
-reader while 1,500 clients came at once, and its kernel tried again after a second."""
+normal client while 1,500 clients came at once, and its kernel tried again after a second."""
 # How often a connection is cut for a newcomer of the same address.
 _CUT_SECONDS = 0.02
 # Connections that are being closed; more are accepted only after them.
 _SPARE = 8
 # Connections accepted in one turn of the event loop, which would otherwise take up to BACKLOG. A plain request takes
-# five turns; it is answered before as many others have come that it is the oldest one and is cut.
+# five turns, so it is answered before enough newcomers have made it the oldest connection, which is cut.
 _BURST = 2
-# Until descriptors are free again: the event loop would ask a thousand times a second, and log each.
+# Until descriptors are free again. The event loop would try a thousand times a second, and log each try.
 _PAUSE_SECONDS = 0.05
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-def most_connections(share: float) -> int:
-    """Return how many connections a listener may hold: a share of the descriptors of this process, from 8 to 128.
+def most_connections() -> int:
+    """Return how many connections a listener may hold: an eighth of the descriptors of this process, from 8 to 128.
 
     The rest is for Kafka's sockets and files, of which a worker has some 50.
     """
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return 128
-    return min(max(int(descriptors * share), 8), 128)
+    return min(max(descriptors // 8, 8), 128)
 
 
 class Listener(socket.socket):
-    """Listens on an address from its construction. Raises OSError if it cannot. `most`: connections at a time."""
+    """Listens on an address from its construction. Raises OSError if it cannot. `most`: open connections at a time."""
 
     def __init__(self, host: str, port: int, most: int) -> None:
         super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
@@ -140,7 +141,7 @@ class _Connection(socket.socket):
         self.address, self.is_cut, self._when_closed = address, False, closed
 
     def cut(self) -> None:
-        """End it both ways, so that the event loop sees its end and closes it, whether it reads or writes."""
+        """Shut it down both ways, so that the event loop sees the end and closes it, whether it reads or writes."""
         self.is_cut = True
         with contextlib.suppress(OSError):  # the peer has gone
             self.shutdown(socket.SHUT_RDWR)
@@ -153,7 +154,7 @@ class _Connection(socket.socket):
 class Certificate:
     """Serves the certificate of [observe] tls_certfile, also after a renewal. Raises ConfigError if it is unusable.
 
-    `context` is the context for the listeners. At each handshake it looks whether the files have changed.
+    `context` is the TLS context of the listeners. Each handshake checks whether the files have changed.
     """
 
     def __init__(self, certfile: Path, keyfile: Path | None) -> None:
@@ -177,8 +178,9 @@ class Certificate:
                 self._newest, self._version = self._load(), version
                 log.info("uses the renewed certificate %s", self._certfile)
         except (OSError, ValueError) as error:  # one of the two files is replaced after the other
-            log.warning("the certificate %s was replaced and cannot be used (%s); the former one is", self._certfile,
-                        getattr(error, "reason", None) or error)  # fmt: skip
+            reason = getattr(error, "reason", None) or error
+            text = "the certificate %s was replaced and cannot be used (%s); the former one stays in use"
+            log.warning(text, self._certfile, reason)
         connection.context = self._newest
 
     def _load(self) -> ssl.SSLContext:

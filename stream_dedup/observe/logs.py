@@ -1,19 +1,19 @@
 """Format log records as lines on stderr, with secrets replaced and control characters escaped.
 
-Covers all loggers of the standard library, those of other libraries included. A `json` line has the fields time, level,
-logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from warning
-on. Secrets are registered once and replaced by stars in every field of every record. Uses structlog.
+This covers all loggers of the standard library, also those of other libraries. A `json` line has the fields time,
+level, logger, event, the call's `extra`, and exception. A `text` line has the time and the message, and the level from
+warning on. Secrets are registered once, and stars replace them in every field of every record. structlog formats the
+lines.
 
-What runs for long does not wait for the reader of stderr: it would hang when the reader hangs, in the middle of a
-commit and deaf to SIGTERM. There a thread writes the lines from a queue, which is bounded. Lines beyond the bound are
-dropped and counted, and the log says so in their place, once it is read again.
+A command that runs for long does not wait for the reader of stderr: it would hang when the reader hangs, in the middle
+of a commit and deaf to SIGTERM. There a thread writes the lines from a bounded queue. Lines beyond the bound are
+dropped and counted; once the log is read again, a line in their place says how many are missing.
 
-Control characters are escaped in what is printed and logged, so that foreign text cannot steer a terminal. Headlines,
-ids and names of files, topics and settings are foreign text: it could rename the window, rewrite earlier lines, or show
-a text in another order than it has. `escape_controls` is the one place that says which characters those are. Everything
-a command prints passes it: standard output and standard error through a `CleanStream`, consoles of rich (whose own
-codes must pass) in cli/common.py, log lines here. Outputs of data (`--output -`) are written by file descriptor, and
-stay as they are.
+Control characters are escaped, so that foreign text cannot steer a terminal. Headlines, ids and names of files, topics
+and settings are foreign text: they could rename the window, rewrite earlier lines, or show a text in a false order.
+Only `escape_controls` defines these characters. All that a command prints passes it: standard output and standard error
+through a `CleanStream`, consoles of rich (whose own codes must pass) in cli/common.py, log lines here. Outputs of data
+(`--output -`) are written by file descriptor, and stay as they are.
 """
 
 import logging
@@ -96,9 +96,9 @@ class _Stderr(logging.StreamHandler[TextIO]):
         return sys.stderr
 
 
-# Some thousand lines: those of an hour of trouble.
+# Some thousand lines, as in an hour of trouble.
 _MOST_BYTES = 2**20
-# What a stop waits for the reader. It has ten seconds in all.
+# How long a stop waits for the reader; it has ten seconds in all.
 _FLUSH_SECONDS = 1.0
 
 
@@ -110,7 +110,7 @@ class _QueuedStderr(_Stderr):
     def __init__(self, form: Form, secrets: Iterable[str]) -> None:
         super().__init__(form, secrets)
         self._lines: deque[bytes] = deque()
-        self._size = self._dropped = 0  # bytes in the queue; lines since the log last said so
+        self._size = self._dropped = 0  # bytes in the queue; dropped lines that the log has not mentioned yet
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 

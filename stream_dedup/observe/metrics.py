@@ -1,9 +1,9 @@
 """Fill the catalogue's metrics from the worker's events.
 
-`Metrics` observes the worker and keeps its metrics in a given registry, so that two workers or two tests never share
-one. The deduplicator knows nothing of metrics: `_IndexCollector` reads its index at each scrape, on the HTTP server's
-threads while the worker goes on. It only reads counters and lengths: each is consistent in itself, but two of them may
-be a batch apart.
+`Metrics` observes the worker and keeps its metrics in the registry that it is given, so two workers or two tests never
+share one. The deduplicator knows nothing of metrics: `_IndexCollector` reads its index at each scrape, on a thread of
+the HTTP server, while the worker goes on. It reads only counters and lengths: each is consistent in itself, but two of
+them may be a batch apart.
 """
 
 import platform
@@ -115,7 +115,7 @@ class Metrics(Observer):
         for state in TaskState:
             self._of(catalogue.TASKS, state).set(tally[state])
         for task in states:
-            self._remove(catalogue.BEHIND_SECONDS, task)  # it is followed no more
+            self._remove(catalogue.BEHIND_SECONDS, task)  # this member no longer follows it
         for task in self._restored - states.keys():  # its opening was interrupted
             self._restored.discard(task)
             self._remove(catalogue.RESTORE_PROGRESS, task)
@@ -132,7 +132,7 @@ class Metrics(Observer):
         self._of(catalogue.STUCK, task)  # at 0, so that a rate includes the first increase
 
     def task_lost(self, task: str, reason: str) -> None:
-        # Another member reports these now; here they would never change again.
+        # Another member reports these now; here they would stay as they are.
         self._remove(catalogue.RESTORE_PROGRESS, task)
         self._remove(catalogue.WATERMARK, task)
         for partition in self._lag_partitions.pop(task, ()):
@@ -178,7 +178,7 @@ class Metrics(Observer):
         self._sources.count(sources)
         pairs = zip(report.items, report.records, strict=True)
         times = [record.timestamp for item, record in pairs if not isinstance(item, BadItem)]
-        # A timestamp may be ahead of our clock; a negative delay is not possible.
+        # A timestamp may be ahead of our clock; a delay is never negative.
         self._delay.observe(np.maximum(self._clock() - np.array(times, np.float64) / 1000, 0.0))
 
 
@@ -194,7 +194,7 @@ def _make(spec: Spec, registry: CollectorRegistry) -> Any:
 
 
 class _IndexCollector(Collector):
-    """Sums over all live deduplicators. Holds weak references, so the deduplicator of a closed task disappears."""
+    """Sums over all live deduplicators. Its references are weak, so the deduplicator of a closed task disappears."""
 
     SPECS = (
         catalogue.ROWS, catalogue.RUNS, catalogue.WINDOW_AGE, catalogue.MEMORY, catalogue.MERGE_SECONDS,
@@ -203,8 +203,8 @@ class _IndexCollector(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lock = threading.Lock()  # the worker adds, scrapes read
-        # Seconds of merges, crowded keys and evicted originals, which only grow. Each one's at the last scrape: the
-        # sums must not fall when a deduplicator disappears.
+        # The sums of merge seconds, crowded keys and evicted originals must not fall when a deduplicator disappears. So
+        # each scrape adds what has grown since the last one.
         self._before: WeakKeyDictionary[Deduplicator, NDArray[np.float64]] = WeakKeyDictionary()
         self._totals = np.zeros(3)
         registry.register(self)
@@ -235,7 +235,7 @@ class _IndexCollector(Collector):
 
 
 def _family(spec: Spec, values: Mapping[str, float]) -> Metric:
-    """A metric as it is at a scrape: value of its label -> number, or "" -> number without a label."""
+    """Return a metric at a scrape. `values`: value of its label -> number, or "" -> number without a label."""
     kind = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
     family = kind(spec.name, spec.help, labels=list(spec.labels))
     for label, value in values.items():
@@ -246,7 +246,7 @@ def _family(spec: Spec, values: Mapping[str, float]) -> Metric:
 class BulkHistogram(Collector):
     """A histogram that takes a whole batch at once.
 
-    prometheus_client takes one value at a time, 3 µs each in a backlog (measured), beside some 60 µs of a verdict. This
+    prometheus_client takes one value at a time, at 3 µs each in a backlog (measured); a verdict takes some 60 µs. This
     class takes 9 µs for a thousand values.
     """
 
@@ -284,11 +284,10 @@ _MAX_CHARS = 253
 class SourceCounter(Collector):
     """Counter of duplicates by source, with a bounded number of series. The worker counts while scrapes read.
 
-    There is one series for each of the `MAX_SOURCES` busiest sources, and one, "other", for the rest. The number of
-    sources has no bound, so a tally estimates which are busiest; it is halved when it grows too long, so that sources
-    that were busy long ago lose their series. A source counts as "other" until it has a series, which then begins at 0;
-    a source that loses its rank loses its series. So no series ever falls, and the sum of their rates is the rate of
-    all duplicates.
+    Each of the `MAX_SOURCES` busiest sources has a series, and "other" counts the rest. The number of sources has no
+    bound, so a tally estimates which are busiest. It is halved when it grows too long, so that sources that were busy
+    long ago lose their series. A source counts as "other" until it has a series, which begins at 0; a source that loses
+    its rank loses its series. So no series ever falls, and the sum of their rates is the rate of all duplicates.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

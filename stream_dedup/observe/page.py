@@ -1,11 +1,9 @@
 """Render the status page from the templates in observe/templates, and serve the CSS and scripts of observe/static.
 
-It shows the worker's health (`HealthState`), its recent numbers (`Board`), its input (`Incoming`), recent items
-(`Recent`) and the metrics of its index. News text is hostile: templates escape all of it (rendering.py), and only
-scripts and styles from our own files run.
-
-What the page shows of a held-back item: `Recent` keeps it with its original, and `templates/pairs.html` puts both texts
-side by side, with what was compared, and why.
+The page shows the worker's health (`HealthState`), its recent numbers (`Board`), its input (`Incoming`), recent items
+(`Recent`) and the metrics of its index. `templates/pairs.html` puts a held-back item beside its original, with the
+reason and the evidence. News text is hostile: templates escape all of it (rendering.py), and only scripts and styles
+from our own files run.
 """
 
 import time
@@ -18,9 +16,9 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.news.names import FIELDS
 from stream_dedup.news.summary import Summary, rows_of, share
+from stream_dedup.observe.board import HEIGHT, PAIRS, TEXT_CHARS, WIDTH, Board, Numbers, Recent, charts
 from stream_dedup.observe.health import HealthState, Status, stall_seconds
 from stream_dedup.observe.http import Answer
-from stream_dedup.observe.recent import HEIGHT, PAIRS, TEXT_CHARS, WIDTH, Board, Numbers, Recent, charts
 from stream_dedup.observe.rendering import byte_size, duration, environment
 from stream_dedup.settings import SOURCE_RULES, Settings
 
@@ -42,9 +40,10 @@ _HEADERS = {
 }
 _MAX_ID_CHARS = 4096  # as in the worker
 KEPT_SECONDS = 1.0
-"""How long a rendered page is sent again. Rendering takes some 10 ms of a core, and open pages reload by themselves."""
+"""A rendered page is sent again for this long. Rendering takes some 10 ms of a core, and open pages reload
+themselves."""
 
-# Pairs of a list that stand open to the eye: with the newest one unfolded, about a screen.
+# Pairs of a list outside the fold: with the newest one open, about a screen.
 _IN_SIGHT = 8
 
 # Rows of the index section: title, metric and label. A metric without a value makes no row.
@@ -65,7 +64,7 @@ _INDEX = (
     ("memory of the process", "process_resident_memory_bytes", ""),
 )
 
-# A standby that is further behind is not up to date: it asks for the end of the changelog once a second.
+# A standby further behind is not up to date. It asks for the end of the changelog once a second.
 _UP_TO_DATE_SECONDS = 5.0
 
 
@@ -147,11 +146,13 @@ class Page:
                 "the brokers. A restart loses nothing."
             )
         if state.status is Status.STARTING:
-            done = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
+            restored = [f"{read / max(total, 1):.0%} of task {name}" for name, (read, total) in now.restoring.items()]
             if now.tasks:
                 waiting = f"{sum(now.lag.values()):,} records wait" if now.lag else "it is not known yet how many wait"
                 return f"The worker is about to commit its first batch; {waiting}."
-            return "The worker restores its state from the changelog" + (f": {', '.join(done)}." if done else ".")
+            return "The worker restores its state from the changelog" + (
+                f": {', '.join(restored)}." if restored else "."
+            )
         if state.status is Status.STANDBY:
             behind = max(now.standby_lag.values(), default=None)
             return "Another member of the group is active. This one takes over when it ends." + (

@@ -1,9 +1,9 @@
 """Ask a worker for its /healthz or /livez, and exit with 0 if the answer is 200, or 1 and a line why not.
 
-Speaks HTTPS if the worker does. It trusts the worker's own certificate file, whatever names the certificate has, since
-it asks by the address on which the worker listens. Without that file (another machine's worker, by URL) it trusts the
-CAs of the operating system, or of the variable SSL_CERT_FILE. It sends the worker's token, if it is in the environment;
-without it /healthz does not tell the reason.
+The probe speaks HTTPS if the worker does. It trusts the worker's own certificate file, whatever names the certificate
+has, because it asks by the address on which the worker listens. Without that file (a worker on another machine, by URL)
+it trusts the CAs of the operating system, or of the variable SSL_CERT_FILE. It sends the worker's token if the
+environment has it; without the token /healthz does not tell the reason.
 
 `python -m stream_dedup.observe.probe /livez` is the image's health check, so the image needs no curl. It imports hardly
 more than the standard library, and takes a third of the processor time of the `stream-dedup` command.
@@ -91,7 +91,7 @@ def default_url(path: str = "/healthz") -> str:
 
 
 def _token() -> str | None:
-    """Return the token of the worker in this container, from the environment's settings; None if it has none."""
+    """Return the token of the worker in this container, from the environment's settings; None without one."""
     path = _setting("TOKEN_FILE")
     if path is None:
         return _setting("TOKEN")
@@ -118,8 +118,8 @@ def url_of(host: str, port: int | str, scheme: str = "http", path: str = "/healt
 
 def main(arguments: list[str]) -> int:
     """Print the status; return the exit code. The argument is a URL, or a path of the worker in this container."""
-    asked = arguments[0] if arguments else "/healthz"
-    url = default_url(asked) if asked.startswith("/") else asked
+    place = arguments[0] if arguments else "/healthz"
+    url = default_url(place) if place.startswith("/") else place
     return report(url, _setting("TLS_CERTFILE"), _token())
 
 

@@ -1,8 +1,7 @@
 """What the status page and reports share: a Jinja2 environment with the templates, filters, and marks of differences.
 
-In: settings, and how a place in the input is named. Out: an `Environment`; `templates/pairs.html` shows an item beside
-its original with it, for the status page (page.py) and for pages that stand alone in one file (`stand_alone`). News
-text is hostile: every value goes through Jinja2's automatic escaping, and the templates mark nothing as safe.
+`templates/pairs.html` shows an item beside its original, on the status page (page.py) and on pages that stand alone in
+one file (`stand_alone`). News text is hostile: Jinja2 escapes every value, and the templates mark nothing as safe.
 """
 
 import base64
@@ -41,7 +40,8 @@ def environment(settings: Settings, place: Callable[[int, int], str]) -> Environ
 
 
 def stand_alone(environment: Environment, name: str, **values: Any) -> str:
-    """Render a template of a page in one file. Its policy runs only our own script, and loads nothing from elsewhere.
+    """Render a page that stands alone in one file. Its policy runs only our own script, and loads nothing from
+    elsewhere.
 
     The digests are those of what `templates/sheet.html` includes.
     """
@@ -57,7 +57,7 @@ def stand_alone(environment: Environment, name: str, **values: Any) -> str:
 
 
 def _evidence(settings: Settings, verdict: Verdict) -> list[tuple[str, str, str]]:
-    """Rows of the evidence: what was compared, its value, and the threshold, with digits enough to tell them apart."""
+    """Return the rows of the evidence: what was compared, its value and the threshold, with three digits."""
     e, d = verdict.evidence or Evidence(), settings.decision
     rows = [
         ("headline: words in common", e.headline, None),
@@ -86,13 +86,13 @@ def _differences(original: JudgedItem, item: JudgedItem) -> list[tuple[Segments,
 def _marked(first: str, second: str, cut: tuple[bool, bool]) -> tuple[Segments, Segments]:
     """Split both texts into segments, marked where the other text lacks them. `cut`: a text goes on after its end.
 
-    What both have is shortened in the middle, so that the differences of long texts are in sight.
+    Passages that both texts have are shortened in the middle, so that differences of long texts are in sight.
 
     >>> _marked("The bridge opened on Monday.", "The bridge opened on Sunday.", (False, False))[1]
     [('The bridge opened on ', False), ('Sunday.', True)]
     """
     passages = compare_texts(first, second).passages
-    # A last passage of one text alone is no difference if the other text was cut there.
+    # A last passage that only one text has is no difference if the other text was cut there.
     cut_off = {Side.FIRST: cut[1], Side.SECOND: cut[0], Side.BOTH: False}
     unsure = passages[-1] if passages and cut_off[passages[-1].where] else None
     sides: tuple[Segments, Segments] = ([], [])

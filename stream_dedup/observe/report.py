@@ -1,10 +1,10 @@
 """A report of a run in one HTML file: counts, and what was held back or is an update, beside its original.
 
-In: the items and verdicts of each batch, in order (`Report.add`). Out: a page (`Report.html`) that a person reads in a
-browser, without a network: the doubtful pairs come first, and a search narrows them down. `filter` and `trial` write
-it. Memory is bounded however long the run is: texts are cut, originals are retained up to `_MOST_BYTES` (retained.py),
-and of each reason the page shows the most doubtful pairs, one for each original. Of pairs that are equally doubtful, as
-exact copies are, it shows a random sample.
+`filter` and `trial` write it. `Report.add` takes the items and verdicts of each batch, in order; `Report.html` returns
+a page that needs no network: doubtful pairs come first, and a search narrows them down. Memory is bounded however long
+the run is: texts are cut, originals are retained up to `_MOST_BYTES` (retained.py), and the page shows the most
+doubtful pairs of each reason, one for each original. Among equally doubtful pairs, such as exact copies, it shows a
+random sample.
 """
 
 import random
@@ -23,16 +23,16 @@ from stream_dedup.observe.retained import TITLE_CHARS, ItemPair, Retained
 from stream_dedup.settings import Settings
 
 TEXT_CHARS = 4000
-"""Characters shown of a text: whole articles for the most part, and a page of a few megabytes at most."""
+"""Characters shown of a text: most articles are whole, and a page has a few megabytes at most."""
 SHOWN = 30
 """Pairs shown of each reason."""
-# Of the originals retained: 20,000 long articles (measured), of a large feed those of some hours. It takes 110 MB.
+# Of the retained originals: 20,000 long articles, or some hours of a large feed. They take 110 MB (measured).
 _MOST_BYTES = 2**27
 _MOST_ITEMS = 200_000
 _MOST_SOURCES = 4096  # that are counted: a large feed has some thousand
 _OTHERS = "(other sources)"
 _SOURCES, _BAD, _BAD_CHARS = 10, 10, 300  # rows of their tables, and what is quoted of a bad item
-# Of what was decided without a number near a threshold. Other margins are smaller.
+# The distance from the threshold of a decision that had no number. Other distances are smaller.
 _SURE = 2.0
 _UPDATE = "the same article, with something new"
 
@@ -48,7 +48,7 @@ class _Counts:
 
 # Whether it was let through, and why.
 _Reason = tuple[bool, str]
-# Doubt, the smaller the more doubtful, a random number, and the pair.
+# Distance from the threshold (small: doubtful), a random number, and the pair.
 _Entry = tuple[float, float, ItemPair]
 
 
@@ -69,10 +69,7 @@ class Report:
         self._bad: dict[str, str] = {}
 
     def add(
-        self,
-        items: Sequence[Item | Tombstone | BadItem],
-        verdicts: Sequence[Verdict],
-        place: Callable[[int, int], str],
+        self, items: Sequence[Item | Tombstone | BadItem], verdicts: Sequence[Verdict], place: Callable[[int, int], str]
     ) -> None:
         """Add a batch. `place`: names the partition and offset of an item. O(1) an item."""
         self._place, now = place, self._clock()

@@ -1,9 +1,8 @@
-"""Retain the last judged items with their texts, and pair what was held back, or is an update, with its original.
+"""Retain the last judged items with their texts, and pair each held-back item, or update, with its original.
 
-In: items and their verdicts, in order. Out: items by id, and an `ItemPair` for each item that a reader may want to see
-beside its original. The index keeps fingerprints, not texts, so the status page (recent.py) and reports (report.py)
-need this to show which original an item was held back for. It is bounded in items and bytes, and texts are cut. An item
-costs some 2 µs (measured in batches of a thousand; a verdict takes some 50 µs).
+The index keeps fingerprints, not texts. So the status page (board.py) and reports (report.py) need the items retained
+here to show an item beside its original. They are bounded in number and bytes, and texts are cut. An item costs some
+2 µs (measured in batches of a thousand; a verdict takes some 50 µs).
 """
 
 from collections import OrderedDict
@@ -21,12 +20,12 @@ TITLE_CHARS = 300
 _REASON_CHARS = 1500  # of a bad item, which may quote the record
 _PAIRED = (Kind.UPDATE, Kind.DUPLICATE)
 ITEM_BYTES = 2_700
-"""Bytes budgeted for one item with 1,800 characters of headline and text: of Latin script they add a byte each, of
-others two or four; the rest is for verdict, ids and offsets. If items add more, fewer are retained."""
+"""Bytes budgeted for one item with 1,800 characters of headline and text: a character of Latin script takes one byte,
+of other scripts two or four; the rest is for verdict, ids and offsets. If items take more, fewer are retained."""
 _OVERHEAD = 800  # measured: 770 for a duplicate with its evidence, half of that for a unique item
 
 
-@dataclass(slots=True)  # not frozen: that doubles the time of construction, and every item is one
+@dataclass(slots=True)  # not frozen: freezing doubles the time of construction, and every item takes it
 class JudgedItem:
     """A judged item; never changed. `judged_at` is in seconds since 1970, `time` is the event time in ms."""
 
@@ -39,13 +38,13 @@ class JudgedItem:
     title: str
     text: str
     truncated: bool  # the text goes on
-    let_through: "JudgedItem | None"  # of an item held back: the last item of its id that was let through
+    let_through: "JudgedItem | None"  # for a held-back item: the last item of its id that was let through
     nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ItemPair:
-    """A held-back item, an update or a dead letter, and its original if that is still retained.
+    """A held-back item, an update or a dead letter, and its original if it is still retained.
 
     `number` counts all of them, from 1.
     """
@@ -62,7 +61,7 @@ def judged_item(
     text_chars: int,
     let_through: JudgedItem | None = None,
 ) -> JudgedItem:
-    """What is retained of an item: the first `text_chars` characters of its text. `now`: seconds since 1970."""
+    """Return what is retained of an item: at most `text_chars` characters of its text. `now`: seconds since 1970."""
     title = text = source = ""
     time_ms, partition, offset, truncated = -1, -1, -1, False
     if isinstance(item, BadItem):
@@ -96,21 +95,21 @@ class Retained:
         self._items: OrderedDict[str, JudgedItem] = OrderedDict()
         self._count = 0
         self.nbytes = 0
-        """Estimate of the bytes in use, on which the bound acts."""
+        """The estimate of the bytes in use that the bound applies to."""
 
     def __len__(self) -> int:
         return len(self._items)
 
     def find(self, item_id: str) -> JudgedItem | None:
-        """The last item of this id."""
+        """Return the last item of this id."""
         return self._items.get(item_id)
 
     def since(self) -> float | None:
-        """When the oldest retained item was judged."""
+        """Return when the oldest retained item was judged."""
         return next(iter(self._items.values())).judged_at if self._items else None
 
     def add(self, item: Item | Tombstone | BadItem, verdict: Verdict, now: float) -> ItemPair | None:
-        """Retain an item. Returns its pair if it is bad or has an original. O(1)."""
+        """Retain an item. Return its pair if it is bad or has an original. O(1)."""
         items, pair = self._items, None
         previous = items.pop(verdict.id[:TITLE_CHARS] if verdict.kind is Kind.BAD else verdict.id, None)
         let_through = None if verdict.forward else _let_through(previous)
@@ -131,5 +130,5 @@ class Retained:
 
 
 def _let_through(item: JudgedItem | None) -> JudgedItem | None:
-    """The last item of this id that was let through, given the last item of the id."""
+    """Return the last item of an id that was let through, given the last item of the id."""
     return item if item is None or item.verdict.forward else item.let_through

@@ -1,15 +1,14 @@
-"""All observers of a worker behind one object: metrics, health, status page, HTTP server, and what goes into the log.
+"""All observers of a worker behind one object: metrics, health, status page, HTTP server and notices in the log.
 
     with Watch(settings, version) as watch:
         Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)
 
 The server listens before the worker starts: health is "starting" while the worker connects to the cluster.
 
-Three observers log. A feed whose titles are never found, or whose dates are seconds instead of milliseconds, is judged
-without an error; so `Incoming` logs what the input looks like, and each warning about it when it is new.
-`DeadLetterLog` logs the first record of each reason: a line for each would hide everything else where a producer sends
-nothing but bad records. `MemoryWatch` logs that the process nears its memory limit: at it the kernel kills it without a
-word.
+Three observers write notices. `Incoming` logs a summary of the input, and each warning about it when it is new: a feed
+without titles, or with dates in seconds instead of milliseconds, is judged without an error. `DeadLetterLog` logs the
+first record of each reason; a line for each record would hide everything else where a producer sends only bad ones.
+`MemoryWatch` logs that the process nears its memory limit, at which the kernel kills it without a word.
 """
 
 import logging
@@ -27,32 +26,32 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.summary import Summary, summary_line
 from stream_dedup.news.survey import FIRST, Survey
+from stream_dedup.observe.board import Board, Recent
 from stream_dedup.observe.health import Health, stall_seconds
 from stream_dedup.observe.http import ObserveServer
 from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
-from stream_dedup.observe.recent import Board, Recent
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.records import trace_fields
 
 log = logging.getLogger(__name__)
 
-# Seconds until the first summary of a slow feed, since a person who has just started the worker waits no longer, and
-# between checks for new warnings: a summary takes .3 ms.
+# Until the first summary of a slow feed, because a person who has just started the worker waits no longer; and between
+# checks for new warnings. A summary takes .3 ms.
 _SUMMARY_SECONDS = 60.0
 _SURVEY_SECONDS = 3600.0
-# Items from which on the page shows a new survey instead of the previous one.
+# From this many items on, the page shows a new survey instead of the previous one.
 _ENOUGH_ITEMS = 100
-# The task that meets an odd time logs it with the record's position (worker/judge.py); the page shows both.
+# A task logs these with the record's position (worker/judge.py); the page shows both.
 _LOGGED_BY_TASKS = frozenset({"dates-1970", "future-dates"})
 
 
 class Incoming(Observer):
     """Surveys the input, for the log and the page. Any thread may call `latest`; `clock` is in seconds since 1970.
 
-    Each hour begins a new survey, so that a producer's change shows after millions of items. It counts all items and
-    decodes one in a hundred again, which takes 1 µs for an item of 4 KB; a verdict takes some 80 µs.
+    A new survey begins each hour, so that a producer's change shows even after millions of items. It counts all items
+    and decodes one in a hundred again, which takes 1 µs for an item of 4 KB; a verdict takes some 80 µs.
     """
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
@@ -63,7 +62,8 @@ class Incoming(Observer):
         self._logged: set[str] = set()  # kinds of warnings that were logged
 
     def latest(self) -> tuple[float, Summary] | None:
-        """Return since when and what: this hour, or the one before while this has few items; None: no input yet."""
+        """Return the beginning and the summary of this hour, or of the last one while this has few items; None: no
+        input."""
         with self._lock:
             if not self._surveys:
                 return None
@@ -146,7 +146,7 @@ class DeadLetterLog(Observer):
 
 
 NEAR_LIMIT = 0.85
-"""The share of the limit from which on the memory is short; that of the alert in deploy/prometheus."""
+"""Above this share of the limit the memory is short; the alert in deploy/prometheus has the same share."""
 # A process that hovers around the limit logs once.
 _WELL_BELOW = 0.75
 # Reading /proc takes 10 µs; a restore grows by some 100 MB in this time at most.
@@ -162,7 +162,7 @@ def resident_memory() -> int:
 
 
 class MemoryWatch(Observer):
-    """Looks at the resident memory at most once a second. `resident` and `clock` (monotonic) are for tests."""
+    """Checks the resident memory at most once a second. `resident` and `clock` (monotonic) are for tests."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class MemoryWatch(Observer):
 class ObserverGroup(Observer):
     """Passes each event to several observers, in order.
 
-    What an observer raises ends neither the worker nor the other observers: it is logged, the first time of its kind.
+    An error of an observer ends neither the worker nor the other observers: the first one of each hook is logged.
     """
 
     def __init__(self, *observers: Observer) -> None:
@@ -229,7 +229,11 @@ for _hook in vars(Observer):
 
 
 class Watch(ObserverGroup):
-    """Metrics, health, the status page and other observers. `url` is None if [observe] enabled is false."""
+    """Metrics, health, the status page and other observers.
+
+    `url` is the base URL of the status page, /metrics and health, `health_url` that of the listener for health alone.
+    Both are None if [observe] enabled is false.
+    """
 
     def __init__(self, settings: Settings, version: str, *others: Observer) -> None:
         self.registry = CollectorRegistry()
@@ -241,6 +245,8 @@ class Watch(ObserverGroup):
         self.metrics = Metrics(self.registry, settings, version, self.health.state)
         self.deduplicator = self.metrics.deduplicator
         self._server: ObserveServer | None = None
+        self.url: str | None = None
+        self.health_url: str | None = None
         others = (MemoryWatch(settings), DeadLetterLog(), *others)
         if not settings.observe.enabled:
             super().__init__(self.metrics, self.health, self.incoming, *others)
@@ -248,17 +254,8 @@ class Watch(ObserverGroup):
         board, self.recent = Board(), Recent(settings.observe.recent_items)
         page = Page(settings, version, self.health.state, board, self.recent, self.registry, self.incoming.latest)
         self._server = ObserveServer(settings.observe, self.registry, self.health.state, page.respond)
+        self.url, self.health_url = self._server.url, self._server.health_url
         super().__init__(self.metrics, self.health, board, self.recent, self.incoming, *others)
-
-    @property
-    def url(self) -> str | None:
-        """Base URL of the status page, /metrics and health."""
-        return self._server.url if self._server else None
-
-    @property
-    def health_url(self) -> str | None:
-        """Base URL of the listener for health alone."""
-        return self._server.health_url if self._server else None
 
     def __enter__(self) -> "Watch":
         return self

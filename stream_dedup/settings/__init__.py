@@ -1,13 +1,14 @@
 """All settings: typed, validated, each with a default and a description.
 
-In: a TOML file and the environment, which wins: `STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=host:9092` sets
-`bootstrap_servers` in the table `[kafka]`. Out: `Settings`, all tables together. Unknown names are errors that name the
-closest setting. A message has one line a problem, in the words of the settings file, without secret values.
+A setting comes from a TOML file or from the environment, which wins: `STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS=host:9092`
+sets `bootstrap_servers` in the table `[kafka]`. An unknown name is an error that names the closest setting. An error
+message has one line for each problem, in the words of the settings file, without secret values.
 
-The tables that verdicts depend on are in judging.py, those of a worker in operation in running.py, that of `feeds` in
-feeds.py. The field descriptions are the text of config/reference.md (`stream-dedup config reference`): write them for
-the person who runs the container, and say when one would change the setting. A secret is a `SecretStr`, or the content
-of a file (values.py); it prints as stars in every log, page and error.
+A new setting takes one place: a field with its type, bounds and default in the class of its table, and its description
+as the docstring below. The tables that verdicts depend on are in judging.py, those of programs that run for long in
+running.py. The descriptions become config/reference.md (`stream-dedup config reference`): write them for the person who
+runs the container, and say when one would change the setting. A secret is a `SecretStr`, or the content of a file
+(base.py); it prints as stars in every log, page and error.
 """
 
 import os
@@ -23,7 +24,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from stream_dedup.errors import ConfigError
-from stream_dedup.settings.feeds import FeedsSettings
+from stream_dedup.settings.base import Table, parse_duration, secrets_of
 from stream_dedup.settings.judging import (
     SOURCE_RULES,
     DecisionSettings,
@@ -35,13 +36,13 @@ from stream_dedup.settings.judging import (
     WindowSettings,
 )
 from stream_dedup.settings.running import (
+    FeedsSettings,
     KafkaSettings,
     ObserveSettings,
     RegistrySettings,
     TopicSettings,
     WorkerSettings,
 )
-from stream_dedup.settings.values import Table, parse_duration, secrets_of
 
 __all__ = [
     "PREFIX", "SOURCE_RULES", "TABLES", "DecisionSettings", "FeedsSettings", "FingerprintSettings", "IndexSettings",
@@ -124,7 +125,7 @@ def load_settings(path: str | Path | None = None, **overrides: dict[str, Any]) -
 
 
 def _put(tables: Any, value: Any, *names: str) -> None:
-    """Set an entry of nested tables. What is no table stays, and validation refuses it."""
+    """Set an entry of nested tables. A value in the place of a table stays, and validation refuses it."""
     *outer, last = names
     for name in outer:
         tables = tables.setdefault(name, {})
@@ -134,7 +135,7 @@ def _put(tables: Any, value: Any, *names: str) -> None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a settings file. Windows' editors put a mark of UTF-8 at its beginning. Raises ConfigError."""
+    """Read a settings file, with or without the byte order mark of Windows' editors. Raises ConfigError."""
     try:
         return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
@@ -171,24 +172,25 @@ _OF_SERVICE = re.compile(
 
 
 def service_variables() -> list[str]:
-    """Return the variables that Kubernetes has derived from a Service whose name begins with stream-dedup.
+    """Return the variables that Kubernetes derives from a Service whose name begins with stream-dedup.
 
-    They are no settings: STREAM_DEDUP_SERVICE_HOST, STREAM_DEDUP_PORT=tcp://10.0.0.1:80, STREAM_DEDUP_PORT_80_TCP_ADDR.
+    They are not settings: STREAM_DEDUP_SERVICE_HOST, STREAM_DEDUP_PORT=tcp://10.0.0.1:80,
+    STREAM_DEDUP_PORT_80_TCP_ADDR.
     """
     return [
         name
         for name, value in os.environ.items()
         if name.upper().startswith(PREFIX)
         and not is_setting(name)
-        and (found := _OF_SERVICE.fullmatch(name[len(PREFIX) :]))
-        and (found[1] is None or "://" in value)  # a port alone is a misspelt setting
+        and (match := _OF_SERVICE.fullmatch(name[len(PREFIX) :]))
+        and (match[1] is None or "://" in value)  # a port alone is a misspelt setting
     ]
 
 
 def _has_misspelt_prefix(name: str) -> bool:
     """Return whether a variable was meant to begin with `PREFIX`.
 
-    Not those that Kubernetes derives from a Service named streamdedup, such as STREAMDEDUP_SERVICE_HOST.
+    The variables that Kubernetes derives from a Service named streamdedup, such as STREAMDEDUP_SERVICE_HOST, were not.
     """
     rest = name.upper().removeprefix(_MISSPELT_PREFIX)
     return rest != name.upper() and ("__" in rest or rest.lower() in TABLES)
@@ -213,7 +215,7 @@ def _names_of(variable_name: str) -> tuple[str, ...]:
 
 
 def _explain(error: ValidationError, path: Path | None, overrides: Mapping[str, Mapping[str, Any]]) -> str:
-    """Describe each problem of a validation error on a line of its own, without pydantic's vocabulary."""
+    """Describe each problem of a validation error on its own line, without pydantic's vocabulary."""
     lines = []
     for problem in error.errors(include_url=False, include_input=False):
         if problem["type"] == "default_factory_not_called":  # it follows from a setting that is wrong itself
@@ -237,7 +239,7 @@ def _explain(error: ValidationError, path: Path | None, overrides: Mapping[str, 
 
 
 def unknown_setting(names: Sequence[str]) -> str:
-    """The message for an unknown table (one name) or an unknown setting in a table (two or more names).
+    """Return the message for an unknown table (one name), or an unknown setting in a table (two or more names).
 
     >>> unknown_setting(["kafka", "bootstrap_server"])
     'there is no such setting (did you mean [kafka] bootstrap_servers?); see `stream-dedup config reference`'

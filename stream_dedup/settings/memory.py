@@ -1,7 +1,7 @@
-"""How much memory a process may take, and what of it is for records: the rest is for originals (index/footprint.py).
+"""The memory of a process, from the kernel's limits or `[worker] memory`, and the part of it that is for records.
 
-In: the files of the kernel, or `[worker] memory`. Out: bytes. All that grows with the input follows from this one
-number, so that the kernel does not kill the container at its limit.
+The rest is for originals (index/footprint.py). Everything that grows with the input follows from this one number, so
+that the kernel does not kill the container at its limit.
 """
 
 import os
@@ -12,18 +12,18 @@ _GROUP = Path("/proc/self/cgroup")
 _ROOT = Path("/sys/fs/cgroup")
 
 PROCESS_BYTES = 200 * 2**20
-"""A process without originals (deploy/README.md)."""
+"""The memory of a process without originals (deploy/README.md)."""
 BUSY_BYTES = 350 * 2**20
-"""The same with a backlog: arenas of glibc, scratch memory, buffers of the client. Measured: 343 MiB (tests/load)."""
+"""The same during a backlog: arenas of glibc, scratch memory, buffers of the client. Measured: 343 MiB (tests/load)."""
 BATCHES = 5
-"""Bytes of memory for a byte of a batch: fetches, the records of a poll, their items, and what goes out, of the batch
-that is committed and of the next one (tests/load)."""
+"""Bytes of memory for each byte of a batch: fetches, the records of a poll, their items, and the output, for the batch
+that is being committed and the next one (tests/load)."""
 COPIES = 52
-"""Bytes of memory for a byte of the largest record: as it is fetched, unpacked, decoded, fingerprinted and packed, of
-the batch that is committed and of the next. Measured: 43 with words, and 12 more with words of one letter (tests/load).
-"""
+"""Bytes of memory for each byte of the largest record: fetched, unpacked, decoded, fingerprinted and packed, for the
+batch that is being committed and the next one. Measured: 43 with words, and 12 more with words of one letter
+(tests/load)."""
 LARGEST_RECORD = 32 * 2**20
-"""Larger records and batches gain nothing: news has some kilobytes, and 2,000 articles 8 MB."""
+"""Larger records and batches gain nothing: an article has some kilobytes, and 2,000 articles have 8 MB."""
 _LEAST = 2**20  # Kafka's own limit of a record by default
 
 
@@ -50,7 +50,7 @@ def available(group: Path = _GROUP, root: Path = _ROOT) -> int:
 
 
 def record_bytes(memory: int) -> int:
-    """Return the size of the largest record for a process of `memory` bytes; it takes a fifth of them.
+    """Return the size of the largest record for a process of `memory` bytes, which takes a fifth of them.
 
     >>> [record_bytes(int(gib * 2**30)) >> 20 for gib in (0.5, 1, 1.5, 2, 64)]
     [2, 4, 6, 8, 32]
@@ -59,12 +59,13 @@ def record_bytes(memory: int) -> int:
 
 
 def batch_bytes(memory: int) -> int:
-    """Return the size of a batch for a process of `memory` bytes; it takes a twenty-fifth of them."""
+    """Return the size of a batch for a process of `memory` bytes, which takes a twenty-fifth of them."""
     return min(max(memory // 128, _LEAST), LARGEST_RECORD)
 
 
 def work_bytes(batch: int, record: int) -> int:
-    """Return the most that a busy process takes beside its originals, with batches and records of these sizes."""
+    """Return the most memory that a busy process takes besides its originals, with batches and records of these
+    sizes."""
     return BUSY_BYTES + BATCHES * batch + COPIES * record
 
 

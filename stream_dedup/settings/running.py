@@ -1,14 +1,15 @@
-"""The tables of a worker in operation: [kafka], [topics], [registry], [worker] and [observe]."""
+"""The tables of programs that run for long: [kafka], [topics], [registry], [worker], [observe] and [feeds]."""
 
 import re
 from datetime import timedelta
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from stream_dedup.settings.base import Duration, SecretTable, Size, Table
 from stream_dedup.settings.memory import available, batch_bytes, record_bytes, sized, work_bytes
-from stream_dedup.settings.values import Duration, SecretTable, Size, Table
 
 _OAUTH = "OAUTHBEARER"
 # An IPv6 address stands in brackets.
@@ -21,48 +22,35 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 class KafkaSettings(SecretTable):
     """The connection to the cluster, and the consumer group."""
 
-    bootstrap_servers: str = Field("127.0.0.1:9092", description="Comma-separated HOST:PORT list.")
-    group_id: str = Field(
-        "stream-dedup",
-        min_length=1,
-        description="Consumer group, and prefix of the transactional ids: the members of a group form one "
-        "deduplicator.",
-    )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="How to connect, as in every Kafka client."
-    )
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = Field(
-        None, description="SASL mechanism. Required with SASL_PLAINTEXT and SASL_SSL."
-    )
-    sasl_username: str | None = Field(None, description="SASL user. Not with OAUTHBEARER, whose token names it.")
-    sasl_password: SecretStr | None = Field(
-        None, description="SASL password. Set it in the environment rather than in the file."
-    )
-    sasl_password_file: Path | None = Field(
-        None,
-        description="File with the SASL password, as Docker and Kubernetes mount secrets. Read again for each new "
-        "client.",
-    )
-    sasl_oauth_token: SecretStr | None = Field(
-        None, description="Bearer token for OAUTHBEARER. It expires; a file can be replaced while the worker runs."
-    )
-    sasl_oauth_token_file: Path | None = Field(
-        None,
-        description="File with the bearer token, such as a projected service account token. Read again at each login "
-        "and each renewal of a login.",
-    )
-    ssl_cafile: Path | None = Field(
-        None,
-        description="PEM file of the CAs that sign the brokers' certificates. Unset: those of the operating system.",
-    )
-    ssl_certfile: Path | None = Field(
-        None, description="PEM file of the client's certificate, and of its chain; for mutual TLS."
-    )
-    ssl_keyfile: Path | None = Field(
-        None, description="PEM file of the client's private key. Unset: it is in ssl_certfile."
-    )
-    ssl_key_password: SecretStr | None = Field(None, description="Password of an encrypted private key.")
-    ssl_key_password_file: Path | None = Field(None, description="File with the password of the private key.")
+    bootstrap_servers: str = "127.0.0.1:9092"
+    """Comma-separated HOST:PORT list."""
+    group_id: str = Field("stream-dedup", min_length=1)
+    """Consumer group, and prefix of the transactional ids: the members of a group form one deduplicator."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """How to connect, as in every Kafka client."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    """SASL mechanism. Required with SASL_PLAINTEXT and SASL_SSL."""
+    sasl_username: str | None = None
+    """SASL user. Not with OAUTHBEARER, whose token names it."""
+    sasl_password: SecretStr | None = None
+    """SASL password. Set it in the environment rather than in the file."""
+    sasl_password_file: Path | None = None
+    """File with the SASL password, as Docker and Kubernetes mount secrets. Read again for each new client."""
+    sasl_oauth_token: SecretStr | None = None
+    """Bearer token for OAUTHBEARER. It expires; a file can be replaced while the worker runs."""
+    sasl_oauth_token_file: Path | None = None
+    """File with the bearer token, such as a projected service account token. Read again at each login and each renewal
+    of a login."""
+    ssl_cafile: Path | None = None
+    """PEM file of the CAs that sign the brokers' certificates. Unset: those of the operating system."""
+    ssl_certfile: Path | None = None
+    """PEM file of the client's certificate, and of its chain; for mutual TLS."""
+    ssl_keyfile: Path | None = None
+    """PEM file of the client's private key. Unset: it is in ssl_certfile."""
+    ssl_key_password: SecretStr | None = None
+    """Password of an encrypted private key."""
+    ssl_key_password_file: Path | None = None
+    """File with the password of the private key."""
 
     @property
     def uses_sasl(self) -> bool:
@@ -77,7 +65,7 @@ class KafkaSettings(SecretTable):
     @field_validator("bootstrap_servers", mode="before")
     @classmethod
     def _only_addresses(cls, value: Any) -> Any:
-        """Refuse what may hold a password; addresses are shown in messages, logs and pages."""
+        """Refuse a value that may contain a password; messages, logs and pages show addresses."""
         if isinstance(value, list):
             raise ValueError("must be one text with commas, not a list: bootstrap_servers = 'HOST:PORT,HOST:PORT'")
         if not isinstance(value, str):
@@ -135,28 +123,25 @@ class KafkaSettings(SecretTable):
         return self
 
     def _refuse(self, names: list[str], cause: str) -> None:
-        given = [name for name in names if getattr(self, name)]
-        if given:
-            raise ValueError(f"{', '.join(given)} would not be used: {cause}")
+        unused = [name for name in names if getattr(self, name)]
+        if unused:
+            raise ValueError(f"{', '.join(unused)} would not be used: {cause}")
 
 
 class TopicSettings(Table):
     """The names of the five topics."""
 
-    input: str = Field("news.raw", min_length=1, description="The worker reads items from this topic.")
-    output: str = Field("news.unique", min_length=1, description="Items let through, byte for byte as they came.")
-    duplicates: str = Field(
-        "news.duplicates", min_length=1, description="Items held back, with the evidence in headers."
-    )
-    dead_letters: str = Field(
-        "news.dead-letters", min_length=1, description="Records that cannot be judged, with the reason in headers."
-    )
-    changelog: str = Field(
-        "news.dedup-changelog",
-        min_length=1,
-        description="Log from which a member restores the index. Cleanup policy delete, retention at least window + "
-        "the input's retention + a day.",
-    )
+    input: str = Field("news.raw", min_length=1)
+    """The worker reads items from this topic."""
+    output: str = Field("news.unique", min_length=1)
+    """Items let through, byte for byte as they came."""
+    duplicates: str = Field("news.duplicates", min_length=1)
+    """Items held back, with the evidence in headers."""
+    dead_letters: str = Field("news.dead-letters", min_length=1)
+    """Records that cannot be judged, with the reason in headers."""
+    changelog: str = Field("news.dedup-changelog", min_length=1)
+    """Log from which a member restores the index. Cleanup policy delete, retention at least window + the input's
+    retention + a day."""
 
     @field_validator("*")
     @classmethod
@@ -177,28 +162,29 @@ class TopicSettings(Table):
         return self
 
 
-# A host, a port and a path: what is shown in messages must not hold a password.
+# A host, a port and a path: messages show it, so it must not contain a password.
 _URL = re.compile(r"https?://([\w.-]+|\[[0-9A-Fa-f:.%\w]+\])(:\d+)?(/[\w./~%-]*)?")
 
 
 class RegistrySettings(SecretTable):
     """The schema registry of the input's producers, if they write Avro or Protobuf."""
 
-    url: str = Field(
-        "",
-        description="Address of the registry's REST API, as Confluent has it: http://HOST:8081. Apicurio's is "
-        "http://HOST:8080/apis/ccompat/v7. Install the extra `registry`. Unset: values of a registry's serializers are "
-        "read if they are JSON; others become dead letters.",
-    )
-    user: str | None = Field(None, description="User of a login by password.")
-    password: SecretStr | None = Field(None, description="Its password. Set it in the environment.")
-    password_file: Path | None = Field(None, description="File with the password. Read again for each request.")
-    token: SecretStr | None = Field(None, description="Bearer token of a login without a user.")
-    token_file: Path | None = Field(None, description="File with the token. Read again for each request.")
-    ca_file: Path | None = Field(
-        None,
-        description="PEM file of the CAs that sign the registry's certificate. Unset: those of the operating system.",
-    )
+    url: str = ""
+    """Address of the registry's REST API, as Confluent has it: http://HOST:8081. Apicurio's is
+    http://HOST:8080/apis/ccompat/v7. Install the extra `registry`. Unset: values of a registry's serializers are read
+    if they are JSON; others become dead letters."""
+    user: str | None = None
+    """User of a login by password."""
+    password: SecretStr | None = None
+    """Its password. Set it in the environment."""
+    password_file: Path | None = None
+    """File with the password. Read again for each request."""
+    token: SecretStr | None = None
+    """Bearer token of a login without a user."""
+    token_file: Path | None = None
+    """File with the token. Read again for each request."""
+    ca_file: Path | None = None
+    """PEM file of the CAs that sign the registry's certificate. Unset: those of the operating system."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "RegistrySettings":
@@ -208,9 +194,9 @@ class RegistrySettings(SecretTable):
                 "else (it is not shown here, because it may hold a password); user and password are settings of their"
                 " own"
             )
-        given = [name for name in type(self).model_fields if name != "url" and getattr(self, name)]
-        if given and not self.url:
-            raise ValueError(f"{', '.join(given)} would not be used: there is no registry; set url")
+        unused = [name for name in type(self).model_fields if name != "url" and getattr(self, name)]
+        if unused and not self.url:
+            raise ValueError(f"{', '.join(unused)} would not be used: there is no registry; set url")
         if bool(self.user) != self.has_secret("password"):
             raise ValueError("user and password belong together; set both or neither")
         if self.user and self.has_secret("token"):
@@ -223,50 +209,29 @@ class RegistrySettings(SecretTable):
 class WorkerSettings(Table):
     """The worker's loop on Kafka."""
 
-    scope: Literal["global", "partition"] = Field(
-        "global",
-        description="global: one index for all partitions; one member is active and the others stand by. "
-        "partition: one index for each partition; the members share the partitions.",
-    )
+    scope: Literal["global", "partition"] = "global"
+    """global: one index for all partitions; one member is active and the others stand by. partition: one index for each
+    partition; the members share the partitions."""
     # The records of a transaction share its cost, some 45 ms of round trips. A backlog of 40,000 articles took, in µs
     # an item: 119 with 1,000, 96 with 2,000, 101 with 3,000.
-    batch_items: int = Field(
-        2000,
-        ge=1,
-        le=20_000,
-        description="Most records in a transaction. A slow stream "
-        "makes smaller transactions. Lower it where a reader of the output cannot wait for 2,000 items of a backlog.",
-    )
-    memory: Size = Field(
-        default_factory=available,
-        ge=2**20,
-        description="Memory of this process in bytes, such as 1536M. batch_bytes, max_record_bytes and [window] "
-        "max_originals follow from it, and are refused where they do not fit into it. Unset: the container's limit, "
-        "or the machine's memory. Give all members of a group the same.",
-    )
-    batch_bytes: Size = Field(
-        default_factory=lambda data: batch_bytes(data.get("memory", 0)),
-        ge=2**16,
-        description="Most bytes in a transaction. Unset: a 128th of memory, from 1M to 32M.",
-    )
-    transaction_timeout: Duration = Field(
-        timedelta(seconds=30),
-        ge=timedelta(seconds=5),
-        description="After this time the broker aborts the transaction of a dead member. Also the time limit of a "
-        "commit. Raise it for slow brokers that need more than half of it.",
-    )
-    session_timeout: Duration = Field(
-        timedelta(seconds=10),
-        ge=timedelta(seconds=1),
-        description="A member that is silent for this long loses its partitions, and another one takes over. Raise it "
-        "where machines stand still for seconds.",
-    )
-    max_record_bytes: Size = Field(
-        default_factory=lambda data: record_bytes(data.get("memory", 0)),
-        ge=2**16,
-        description="Largest record, unpacked, and largest line or row of a file. A larger record becomes a dead "
-        "letter without its value. Unset: a 256th of memory, from 1M to 32M.",
-    )
+    batch_items: int = Field(2000, ge=1, le=20_000)
+    """Most records in a transaction. A slow stream makes smaller transactions. Lower it where a reader of the output
+    cannot wait for 2,000 items of a backlog."""
+    memory: Size = Field(default_factory=available, ge=2**20)
+    """Memory of this process in bytes, such as 1536M. batch_bytes, max_record_bytes and [window] max_originals follow
+    from it, and are refused where they do not fit into it. Unset: the container's limit, or the machine's memory. Give
+    all members of a group the same."""
+    batch_bytes: Size = Field(default_factory=lambda data: batch_bytes(data.get("memory", 0)), ge=2**16)
+    """Most bytes in a transaction. Unset: a 128th of memory, from 1M to 32M."""
+    transaction_timeout: Duration = Field(timedelta(seconds=30), ge=timedelta(seconds=5))
+    """After this time the broker aborts the transaction of a dead member. Also the time limit of a commit. Raise it for
+    slow brokers that need more than half of it."""
+    session_timeout: Duration = Field(timedelta(seconds=10), ge=timedelta(seconds=1))
+    """A member that is silent for this long loses its partitions, and another one takes over. Raise it where machines
+    stand still for seconds."""
+    max_record_bytes: Size = Field(default_factory=lambda data: record_bytes(data.get("memory", 0)), ge=2**16)
+    """Largest record, unpacked, and largest line or row of a file. A larger record becomes a dead letter without its
+    value. Unset: a 256th of memory, from 1M to 32M."""
 
     @property
     def is_global(self) -> bool:
@@ -275,7 +240,7 @@ class WorkerSettings(Table):
 
     @model_validator(mode="after")
     def _records_fit_into_memory(self) -> "WorkerSettings":
-        """Check what is set by hand; `most_originals` (index/footprint.py) checks that originals fit, too."""
+        """Check explicit values; `most_originals` (index/footprint.py) checks that originals fit, too."""
         takes = work_bytes(self.batch_bytes, self.max_record_bytes)
         if takes > self.memory and self.model_fields_set & {"memory", "batch_bytes", "max_record_bytes"}:
             raise ValueError(
@@ -286,55 +251,43 @@ class WorkerSettings(Table):
         return self
 
 
-# Of random characters, more than anyone can try out over a network.
+# In random characters: more than anyone can try out over a network.
 _SHORTEST_TOKEN = 16
 
 
 class ObserveSettings(SecretTable):
     """Status page, metrics and health over HTTP, and the log."""
 
-    enabled: bool = Field(True, description="Serve the status page, /metrics, /healthz and /livez.")
-    host: str = Field("127.0.0.1", description="Address to listen on. In a container: 0.0.0.0.")
-    port: int = Field(9464, ge=0, le=65535, description="Port. 0 takes a free one and logs it.")
-    health_port: int | None = Field(
-        None,
-        ge=0,
-        le=65535,
-        description="Port of /healthz and /livez alone, for probes: they are answered however many connections the "
-        "other port has. 0 takes a free one. Unset: the one after `port`; a free one if `port` is 0.",
-    )
-    allowed_hosts: str = Field(
-        "",
-        description="Names, separated by commas, under which the status page may be opened besides addresses, "
-        "localhost and `host`, such as that of a reverse proxy. Other names are refused, since any website could point "
-        "its own name here and read the page. With a token every name is served. /metrics, /healthz and /livez have no "
-        "texts, and are served under every name.",
-    )
-    token: SecretStr | None = Field(
-        None,
-        description="Token that the status page and /metrics require: `Authorization: Bearer TOKEN`, or the token as "
-        "the password of any user, which browsers ask for. /healthz and /livez stay open, and without the token name "
-        "no reason.",
-    )
-    token_file: Path | None = Field(None, description="File with the token. Read again for each request.")
-    tls_certfile: Path | None = Field(
-        None,
-        description="PEM file of the server's certificate and its chain: serve HTTPS instead of HTTP. A replaced file "
-        "is used from the next connection on.",
-    )
-    tls_keyfile: Path | None = Field(None, description="PEM file of its private key. Unset: it is in tls_certfile.")
-    recent_items: int = Field(
-        10_000,
-        ge=0,
-        le=1_000_000,
-        description="Items that the status page keeps for search and for copies beside their originals: verdict, "
-        "headline and the first 1,500 characters, at most 2.7 kB each. 0: keep none and show no text.",
-    )
-    log_format: Literal["auto", "json", "text"] = Field(
-        "auto",
-        description="Format of `run`'s log on stderr. json: a JSON object per line; text: for people; auto: text on a "
-        "terminal, json elsewhere.",
-    )
+    enabled: bool = True
+    """Serve the status page, /metrics, /healthz and /livez."""
+    host: str = "127.0.0.1"
+    """Address to listen on. In a container: 0.0.0.0."""
+    port: int = Field(9464, ge=0, le=65535)
+    """Port. 0 takes a free one and logs it."""
+    health_port: int | None = Field(None, ge=0, le=65535)
+    """Port of /healthz and /livez alone, for probes: they are answered however many connections the other port has. 0
+    takes a free one. Unset: the one after `port`; a free one if `port` is 0."""
+    allowed_hosts: str = ""
+    """Names, separated by commas, under which the status page may be opened besides addresses, localhost and `host`,
+    such as that of a reverse proxy. Other names are refused, since any website could point its own name here and read
+    the page. With a token every name is served. /metrics, /healthz and /livez have no texts, and are served under every
+    name."""
+    token: SecretStr | None = None
+    """Token that the status page and /metrics require: `Authorization: Bearer TOKEN`, or the token as the password of
+    any user, which browsers ask for. /healthz and /livez stay open, and without the token name no reason."""
+    token_file: Path | None = None
+    """File with the token. Read again for each request."""
+    tls_certfile: Path | None = None
+    """PEM file of the server's certificate and its chain: serve HTTPS instead of HTTP. A replaced file is used from the
+    next connection on."""
+    tls_keyfile: Path | None = None
+    """PEM file of its private key. Unset: it is in tls_certfile."""
+    recent_items: int = Field(10_000, ge=0, le=1_000_000)
+    """Items that the status page keeps for search and for copies beside their originals: verdict, headline and the
+    first 1,500 characters, at most 2.7 kB each. 0: keep none and show no text."""
+    log_format: Literal["auto", "json", "text"] = "auto"
+    """Format of `run`'s log on stderr. json: a JSON object per line; text: for people; auto: text on a terminal, json
+    elsewhere."""
 
     @property
     def probed_port(self) -> int:
@@ -354,3 +307,52 @@ class ObserveSettings(SecretTable):
         if len(self.secret("token") or " " * _SHORTEST_TOKEN) < _SHORTEST_TOKEN:
             raise ValueError(f"token has fewer than {_SHORTEST_TOKEN} characters; make one with: openssl rand -hex 32")
         return self
+
+
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+
+
+class FeedsSettings(Table):
+    """What `stream-dedup feeds` may ask."""
+
+    internal: str = ""
+    """Hosts and networks, separated by commas, that may be asked on any port although they are not public, such as
+    news.intern, 10.1.0.0/16. Others are asked at public addresses on ports 80 and 443 only, whatever a feed, a page or
+    a redirect says. A listed feed needs no entry, unless it is redirected to another host, or --pages shall read its
+    host."""
+
+    @field_validator("internal")
+    @classmethod
+    def _names_hosts(cls, value: str) -> str:
+        for one in _listed(value):
+            if _network(one) is None and not _HOST_NAME.fullmatch(one):
+                raise ValueError(
+                    f"{one[:40]!r} is neither a host nor a network; write names, addresses and networks such as "
+                    "news.intern, 10.1.0.0/16, without scheme and port"
+                )
+        return value
+
+    def is_internal(self, host: str, *addresses: IPv4Address | IPv6Address) -> bool:
+        """Return whether the operator named this host, or networks that contain all its addresses.
+
+        >>> from ipaddress import ip_address
+        >>> settings = FeedsSettings(internal="news.intern, 10.1.0.0/16")
+        >>> [settings.is_internal(host, ip_address("10.1.2.3")) for host in ("news.intern", "a.example")]
+        [True, True]
+        >>> settings.is_internal("a.example", ip_address("10.2.2.3"))
+        False
+        """
+        named = _listed(self.internal)
+        networks = [network for one in named if (network := _network(one))]
+        return host in named or (bool(addresses) and all(any(one in each for each in networks) for one in addresses))
+
+
+def _listed(text: str) -> list[str]:
+    return [one.strip().lower() for one in text.split(",") if one.strip()]
+
+
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text.strip("[]"), strict=False)
+    except ValueError:
+        return None

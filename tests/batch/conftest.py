@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from stream_dedup.batch.filter import FilterResult, FilterStep, filter_files
-from stream_dedup.cli.files import filter_command, pairs_command
+from stream_dedup.cli.corpora import filter_command, pairs_command
 from stream_dedup.settings import load_settings
 from tests.batch.feed import rows
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stream_dedup.cli import files
+from stream_dedup.batch import pairs
 from stream_dedup.kafka.topics import Topic
 
 REACHED = "reached.txt"
@@ -162,7 +162,7 @@ def _run(patch: pytest.MonkeyPatch) -> None:
 
     _answer(patch, "observe.watch.Watch", end)
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
-    patch.setattr("stream_dedup.cli.operate.stop_on_signals", Event)
+    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
 
 def _demo(patch: pytest.MonkeyPatch) -> None:
@@ -173,12 +173,12 @@ def _demo(patch: pytest.MonkeyPatch) -> None:
         reach(settings.kafka.bootstrap_servers, topic, settings.worker, rate, once, next(iter(records)).value)
         return DemoResult(*[1] * 12)
 
-    patch.setattr("stream_dedup.cli.demo.run_demo", run_demo)
+    patch.setattr("stream_dedup.demo.run.run_demo", run_demo)
     broker, page = SimpleNamespace(bootstrap="127.0.0.1:2"), SimpleNamespace(url="")
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", lambda **_: nullcontext(broker))
-    patch.setattr("stream_dedup.cli.demo.Watch", lambda *_: nullcontext(page))
-    patch.setattr("stream_dedup.cli.demo.BrokerWatch", lambda *_: nullcontext())
-    patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
+    patch.setattr("stream_dedup.observe.watch.Watch", lambda *_: nullcontext(page))
+    patch.setattr("stream_dedup.worker.cluster_watch.BrokerWatch", lambda *_: nullcontext())
+    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
     # As on a terminal, where `--once` and `--json` are not implied.
     patch.setattr("stream_dedup.cli.demo.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: True)))
 
@@ -189,36 +189,29 @@ def _kafka(patch: pytest.MonkeyPatch) -> None:
         return nullcontext(SimpleNamespace(bootstrap=f"127.0.0.1:{port}"))
 
     patch.setattr("stream_dedup.demo.embedded.EmbeddedKafka", broker)
-    patch.setattr("stream_dedup.cli.demo.stop_on_signals", lambda: SimpleNamespace(wait=lambda _: True))
+    patch.setattr("stream_dedup.cli.common.stop_on_signals", lambda: SimpleNamespace(wait=lambda _: True))
 
 
 def _feed(patch: pytest.MonkeyPatch) -> None:
-    _answer(patch, "cli.demo.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
-    patch.setattr("stream_dedup.cli.demo.stop_on_signals", Event)
+    _answer(patch, "demo.run.Feed", lambda: SimpleNamespace(run=lambda: None, sent=1))
+    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
 
 def _feeds(patch: pytest.MonkeyPatch) -> None:
-    class Poller:
-        polls = 0
+    async def run(_: object) -> None:
+        pass
 
-        def __init__(
-            self, feeds: Any, state: Any, output: Any, *_: object, every: float, once: bool, pages: object
-        ) -> None:
-            reach(list(feeds), state.owner and len(state.owner), type(output).__name__, every, once, pages)
+    def poller(feeds: Any, state: Any, output: Any, *_: object, **options: object) -> Any:
+        reach(list(feeds), state.owner and len(state.owner), type(output).__name__, *options.values())
+        return SimpleNamespace(polls=0, run=run)
 
-        async def run(self, _: object) -> None:
-            pass
+    def kafka(settings: Any, *_: object) -> Any:
+        reach(settings.kafka.bootstrap_servers)
+        return SimpleNamespace(close=lambda: None)
 
-    class Kafka:
-        def __init__(self, settings: Any, *_: object) -> None:
-            reach(settings.kafka.bootstrap_servers)
-
-        def close(self) -> None:
-            pass
-
-    patch.setattr("stream_dedup.cli.feeds.Poller", Poller)
-    patch.setattr("stream_dedup.cli.feeds.Fetcher", lambda _, settings: reach(settings.internal))
-    patch.setattr("stream_dedup.cli.feeds.KafkaDelivery", Kafka)
+    patch.setattr("stream_dedup.feeds.outputs.KafkaDelivery", kafka)
+    patch.setattr("stream_dedup.feeds.poller.Poller", poller)
+    patch.setattr("stream_dedup.feeds.fetch.Fetcher", lambda _, settings: reach(settings.internal))
     patch.setattr("stream_dedup.observe.logs.set_up", lambda *_, **__: None)
 
 
@@ -238,9 +231,9 @@ def _trial(patch: pytest.MonkeyPatch) -> None:
         trial.judge([Record("t", 0, 0, 1, None, FILES["a.json"].encode(), [])])
         return Ended.CAUGHT_UP, None
 
-    patch.setattr("stream_dedup.cli.preview.LiveReader", Reader)
-    patch.setattr("stream_dedup.cli.preview.run_trial", run_trial)
-    patch.setattr("stream_dedup.cli.preview.stop_on_signals", Event)
+    patch.setattr("stream_dedup.kafka.reader.LiveReader", Reader)
+    patch.setattr("stream_dedup.worker.trial.run_trial", run_trial)
+    patch.setattr("stream_dedup.cli.common.stop_on_signals", Event)
 
 
 def _give_back(patch: pytest.MonkeyPatch) -> None:
@@ -262,8 +255,7 @@ class _NoTopic(_Context):
 
 
 def _topic(patch: pytest.MonkeyPatch) -> None:
-    for module in ("kafka.reader", "cli.preview"):
-        patch.setattr(f"stream_dedup.{module}.TopicReader", _NoTopic)
+    patch.setattr("stream_dedup.kafka.reader.TopicReader", _NoTopic)
 
 
 def _changelog(patch: pytest.MonkeyPatch) -> None:
@@ -295,7 +287,7 @@ def _health(patch: pytest.MonkeyPatch) -> None:
 def _sample(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.evaluate.sample import Found
 
-    patch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
+    patch.setattr("stream_dedup.cli.measure._has_terminal", lambda: True)
     for name in ("from_files", "from_kafka"):
         _answer(patch, f"evaluate.sample.{name}", lambda: Found([], [], 1, 1))
 
@@ -309,14 +301,14 @@ def _drawn_sample(patch: pytest.MonkeyPatch) -> None:
 
 
 def _local_pairs(patch: pytest.MonkeyPatch) -> None:
-    find = files.find_pairs
+    find = pairs.find_pairs
 
     def find_pairs(**options: Any) -> Any:
         # They do not change the pairs of a small corpus.
         reach(options["threads"], options["memory"], options["bucket_limit"])
         return find(**options)
 
-    patch.setattr(files, "find_pairs", find_pairs)
+    patch.setattr(pairs, "find_pairs", find_pairs)
 
 
 def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
@@ -383,8 +375,7 @@ TABLE: dict[str, dict[str, Mode]] = {
     "filter": _modes(
         "--output o.jsonl; --duplicates d.jsonl; --verdicts v.jsonl; --report report.html; --format csv; --json",
         files=Mode(
-            "corpus.jsonl --output u.jsonl",
-            "--state dir; --force + --duplicates labels.jsonl; --config shadow.toml",
+            "corpus.jsonl --output u.jsonl", "--state dir; --force + --duplicates labels.jsonl; --config shadow.toml"
         ),
         continued=Mode(
             "corpus.jsonl --output u.jsonl --state dir",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.cli import sample
+from stream_dedup.cli import measure
 from stream_dedup.kafka import client
 from tests.cli.commands import COMMANDS, exit_of
 
@@ -65,8 +65,7 @@ def test_an_unknown_option_exits_with_2(
 
 
 @pytest.mark.parametrize(
-    "words",
-    [words for words, command in COMMANDS.items() if any("--config" in one.opts for one in command.params)],
+    "words", [words for words, command in COMMANDS.items() if any("--config" in one.opts for one in command.params)]
 )
 def test_an_unknown_setting_exits_with_2_and_names_the_one_that_was_meant(
     words: str, tmp_path: Path, nothing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -86,7 +85,7 @@ def test_work_that_fails_exits_with_1_and_says_where(
     words: str, tmp_path: Path, nothing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(client, "_BOOTSTRAP_MS", 300)
-    monkeypatch.setattr(sample, "_has_terminal", lambda: True)
+    monkeypatch.setattr(measure, "_has_terminal", lambda: True)
     monkeypatch.setenv("STREAM_DEDUP_KAFKA__BOOTSTRAP_SERVERS", f"127.0.0.1:{nothing}")
     case = FAILING[words]
     assert case is not None

@@ -9,12 +9,12 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from stream_dedup.cli import operate
+from stream_dedup.cli import common, operate
 from stream_dedup.kafka import topics
 from stream_dedup.observe import logs, watch
 from stream_dedup.settings import Settings
 from stream_dedup.worker import cluster_watch, migration, worker
-from tests.cli.commands import done, run
+from tests.cli.commands import done
 
 
 @pytest.mark.parametrize("shadow", [True, False])
@@ -23,7 +23,7 @@ def test_shadow_mode_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
     monkeypatch.setattr(worker, "Worker", MagicMock())
     monkeypatch.setattr(watch, "Watch", MagicMock())
     monkeypatch.setattr(cluster_watch, "BrokerWatch", lambda *_: nullcontext())
-    monkeypatch.setattr(operate, "stop_on_signals", threading.Event)
+    monkeypatch.setattr(common, "stop_on_signals", threading.Event)
     monkeypatch.setattr(logs, "set_up", lambda *_, **__: None)
     monkeypatch.setattr(operate, "_exit", lambda: None)
     monkeypatch.setenv("STREAM_DEDUP_POLICY__SHADOW", str(shadow).lower())
@@ -58,12 +58,6 @@ def test_create_names_new_topics_and_unused_options(
     assert result.stdout == printed
     assert remark in result.stderr
     assert bool(result.stderr) == bool(remark)
-
-
-def test_check_names_each_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"news.raw": topics.Topic(1, {}), "news.unique": topics.Topic(3, {})}
-    monkeypatch.setattr(topics, "check_topics", lambda *_, **__: found)
-    assert run("topics", "check") == "news.raw: 1 partition, ok\nnews.unique: 3 partitions, ok\n"
 
 
 def test_without_a_terminal_each_phase_is_a_line_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:

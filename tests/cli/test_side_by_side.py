@@ -3,8 +3,7 @@
 import pytest
 from rich.console import Console
 
-from stream_dedup.cli.common import one_line
-from stream_dedup.cli.explain import side_by_side
+from stream_dedup.cli.compare import side_by_side
 from stream_dedup.dedup.passages import compare_texts
 
 LONG = " ".join(f"word{n}" for n in range(200))
@@ -42,8 +41,3 @@ def test_differences_are_coloured_and_common_passages_dim() -> None:
     assert "\x1b[1;31m14" in text
     assert "\x1b[1;32m17" in text
     assert "\x1b[2mIt cost" in text
-
-
-def test_scripts_and_joined_emoji_stay_as_they_are() -> None:
-    for text in ("新闻 ข่าว خبر", "क्‍ष", "👩‍🚒"):
-        assert one_line(text) == text

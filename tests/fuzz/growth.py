@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from stream_dedup.cli.explain import side_by_side
+from stream_dedup.cli.compare import side_by_side
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import compare_texts, word_key, word_spans
 from stream_dedup.news.clean import Cleaner

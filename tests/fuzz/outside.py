@@ -15,7 +15,6 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.cli.common import begin_ms, parse_count, parse_size
-from stream_dedup.cli.config import effective
 from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.evaluate.labels import read_labels
 from stream_dedup.evaluate.rates import agreement
@@ -26,6 +25,7 @@ from stream_dedup.observe.http import Routes
 from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import PREFIX, load_settings
+from stream_dedup.settings.reference import effective
 from stream_dedup.worker.records import EVIDENCE
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW

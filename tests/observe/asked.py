@@ -48,3 +48,4 @@ class Served(ObserveServer):
             load_settings(observe={"port": 0, **settings}).observe, self.registry, lambda: self.state,
             lambda path, query: page if path == "/" else None,
         )  # fmt: skip
+        self.port = int(self.url.rpartition(":")[2])

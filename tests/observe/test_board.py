@@ -1,11 +1,23 @@
-"""The numbers of the status page: charts of the last half hour, tasks, lag and errors."""
+"""What the status page shows of the recent past: numbers and charts, and items by id and beside their originals."""
+
+import tracemalloc
 
 import pytest
 
-from stream_dedup.dedup.verdict import Kind, Stage, Verdict
+from stream_dedup.dedup.verdict import Evidence, Kind, Original, Stage, Verdict
 from stream_dedup.errors import BadItem, Stalled, TransactionFailed
-from stream_dedup.news.item import Item
-from stream_dedup.observe.recent import SLICE_SECONDS, TIME_SLICES, Board, charts
+from stream_dedup.news.item import Item, Tombstone
+from stream_dedup.observe.board import (
+    DEAD_LETTERS,
+    PAIRS,
+    SLICE_SECONDS,
+    TEXT_CHARS,
+    TIME_SLICES,
+    Board,
+    Recent,
+    charts,
+)
+from stream_dedup.observe.retained import ITEM_BYTES, TITLE_CHARS
 from tests.observe.watched import Clock, bad, report, unique
 
 ITEM = Item("1", "A headline", "A text.", "post.example", 1000)
@@ -69,3 +81,106 @@ def test_the_last_errors_are_listed_newest_first(board: Board) -> None:
     errors = board.snapshot().errors
     assert len(errors) == 10
     assert [error[1:] for error in errors][:2] == [("Stalled", "the end", None), ("TransactionFailed", "try 19", 0.5)]
+
+
+# -- items ----------------------------------------------------------------------------------------------
+
+
+def item(name: str, text: str = "A text.", title: str = "A headline") -> Item:
+    return Item(name, title, text, "post.example", 1000, 0, 7)
+
+
+def duplicate(name: str, of: str) -> Verdict:
+    return Verdict(name, Kind.DUPLICATE, Stage.BODY, False, Original(of, 1000, 0, 7), Evidence(body=0.9))
+
+
+def test_an_item_held_back_is_paired_with_its_original_of_the_same_or_an_earlier_batch() -> None:
+    recent = Recent(100)
+    recent.batch(report([item("1", "First.")], [unique("1")]))
+    recent.batch(
+        report([item("2"), item("3"), item("4")], [unique("2"), duplicate("3", of="2"), duplicate("4", of="1")])
+    )
+    pairs = recent.latest("held back")
+    assert [(pair.number, pair.item.verdict.id, pair.original and pair.original.verdict.id) for pair in pairs] == [
+        (2, "4", "1"), (1, "3", "2"),
+    ]  # fmt: skip
+    assert recent.latest("held back")[0].original is recent.find("1")
+
+
+def test_an_update_is_paired_with_its_original() -> None:
+    recent = Recent(100)
+    update = Verdict("2", Kind.UPDATE, Stage.BODY, True, Original("1", 1000, 0, 7), Evidence(novelty=0.8))
+    version = Verdict("1", Kind.UPDATE, Stage.POLICY, True, Original("1", 1000, 0, 7), Evidence())
+    dropped = Verdict("3", Kind.UPDATE, Stage.BODY, False, Original("1", 1000, 0, 7), Evidence())
+    recent.batch(report([item("1", "First."), item("2")], [unique("1"), update]))
+    recent.batch(report([item("1", "Second."), item("3")], [version, dropped]))
+    updates = recent.latest("updates")
+    assert [(pair.number, pair.item.verdict.id) for pair in updates] == [(2, "1"), (1, "2")]
+    assert [pair.original and pair.original.text for pair in updates] == ["First."] * 2
+    assert [(pair.number, pair.item.verdict.id) for pair in recent.latest("held back")] == [(3, "3")]
+
+
+def test_a_forgotten_original_is_missing_in_new_pairs_and_kept_in_earlier_ones() -> None:
+    recent = Recent(2)
+    recent.batch(report([item("1")], [unique("1")]))
+    recent.batch(report([item("2")], [duplicate("2", of="1")]))
+    recent.batch(report([item(n) for n in "345"], [unique("3"), unique("4"), duplicate("5", of="1")]))
+    (later, first) = recent.latest("held back")
+    assert later.original is None
+    assert first.original is not None, "kept in the pair, though forgotten by id"
+    assert recent.find("1") is None
+
+
+def test_a_redelivery_does_not_hide_what_was_let_through() -> None:
+    recent = Recent(10)
+    for verdict, text in ((unique("1"), "First."), (duplicate("1", of="1"), "First again."), (unique("2"), "x")):
+        recent.batch(report([item(verdict.id, text)], [verdict]))
+    recent.batch(report([item("3", "Copy.")], [duplicate("3", of="1")]))
+    copy, redelivery = recent.latest("held back")
+    assert redelivery.original is not None
+    assert copy.original is not None
+    assert redelivery.original.text == copy.original.text == "First."
+    found = recent.find("1")
+    assert found is not None
+    assert found.verdict.kind is Kind.DUPLICATE
+    assert found.let_through is copy.original
+
+
+def test_tombstones_are_found_and_bad_items_listed() -> None:
+    recent = Recent(100)
+    dead = bad("json: cut", "k" * 2**20)
+    recent.batch(report([Tombstone("1", 5)], [Verdict("1", Kind.TOMBSTONE, Stage.NONE, True)]))
+    recent.batch(report([BadItem("json", "cut")] * (DEAD_LETTERS + 3), [dead] * (DEAD_LETTERS + 3)))
+    assert len(recent.latest("dead letters")) == DEAD_LETTERS
+    assert len(recent.latest("dead letters")[0].item.verdict.id) == TITLE_CHARS
+    assert not recent.latest("held back")
+    found = recent.find("1")
+    assert found is not None
+    assert found.verdict.kind is Kind.TOMBSTONE
+
+
+@pytest.mark.parametrize("letter", ["x", "文", "🗞"])
+def test_its_memory_is_bounded_for_every_script(letter: str) -> None:
+    limit = 400
+    recent = Recent(limit)
+    tracemalloc.start()
+    try:
+        for n in range(3 * limit):
+            verdict = duplicate(f"id-{n}-" + letter * 40, of=f"id-{n - 1}-" + letter * 40)
+            text, title = letter * 10_000, letter * 1000
+            recent.batch(report([item(verdict.id, text + str(n), title + str(n))], [verdict]))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert recent.nbytes <= limit * ITEM_BYTES
+    assert taken <= (limit + 2 * PAIRS) * ITEM_BYTES * 1.05
+    assert len(recent.latest("held back")) == PAIRS
+    assert len(recent) == limit or recent.nbytes > (limit - 4) * ITEM_BYTES
+    last = recent.latest("held back")[0].item
+    assert (len(last.text), len(last.title), last.truncated) == (TEXT_CHARS, TITLE_CHARS, True)
+
+
+def test_a_capacity_of_zero_retains_nothing() -> None:
+    recent = Recent(0)
+    recent.batch(report([item("1"), item("2")], [unique("1"), duplicate("2", of="1")]))
+    assert (len(recent), recent.latest("held back"), recent.find("1"), recent.since()) == (0, [], None, None)

@@ -15,15 +15,7 @@ import yaml
 from deploy.grafana import build
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.catalogue import CATALOGUE, Spec
-from tests.operate.prometheus import (
-    DASHBOARD,
-    DEPLOY,
-    RULES,
-    Prometheus,
-    panel_queries,
-    promtool,
-    shortened,
-)
+from tests.operate.prometheus import DASHBOARD, DEPLOY, RULES, Prometheus, panel_queries, promtool, shortened
 from tests.operate.prometheus import prometheus_there as prometheus_there
 from tests.operate.stage import PATIENCE, Load, Member
 from tests.worker.support import make_settings, ready

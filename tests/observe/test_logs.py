@@ -127,34 +127,6 @@ def test_the_error_that_ends_the_command_is_logged_in_one_line(
 PASSWORD = "correct-horse-battery-staple"  # noqa: S105 - of a broker that lives for a minute
 
 
-def run(variables: dict[str, str]) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "stream_dedup", "--verbose", "run"],
-        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        env=os.environ | {f"STREAM_DEDUP_{name}": value for name, value in variables.items()},
-    )  # fmt: skip
-
-
-def with_sasl(bootstrap: str, password: str, port: int) -> dict[str, str]:
-    return {
-        "KAFKA__BOOTSTRAP_SERVERS": bootstrap,
-        "KAFKA__SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-        "KAFKA__SASL_MECHANISM": "PLAIN",
-        "KAFKA__SASL_USERNAME": "ann",
-        "KAFKA__SASL_PASSWORD": password,
-        "OBSERVE__PORT": str(port),
-        "OBSERVE__HEALTH_PORT": "0",
-    }
-
-
-def test_refused_settings_do_not_show_the_password() -> None:
-    with run(with_sasl("127.0.0.1:1", PASSWORD, 0) | {"OBSERVE__LOG_FORMAT": "xml"}) as process:
-        _, output = process.communicate(timeout=120)
-    assert process.returncode == 2
-    assert "log_format" in output
-    assert PASSWORD not in output
-
-
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(900)
@@ -166,9 +138,19 @@ def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, top
     ) as kafka:
         [page_port] = free_ports(1)
         settings = ready(make_settings(kafka.bootstrap, topic_name))
-        topics = {f"TOPICS__{name}".upper(): value for name, value in settings.topics.model_dump().items()}
-        variables = with_sasl(kafka.addresses["LOGIN"], PASSWORD, page_port) | topics
-        with run(variables | {"KAFKA__GROUP_ID": settings.kafka.group_id}) as process:
+        connection = {"bootstrap_servers": kafka.addresses["LOGIN"], "group_id": settings.kafka.group_id}
+        sasl = {"sasl_mechanism": "PLAIN", "sasl_username": "ann", "sasl_password": PASSWORD}
+        variables = {
+            f"STREAM_DEDUP_{table}__{name}".upper(): str(value)
+            for table, values in (
+                ("kafka", connection | {"security_protocol": "SASL_PLAINTEXT"} | sasl),
+                ("observe", {"port": page_port, "health_port": 0}),
+                ("topics", settings.topics.model_dump()),
+            )
+            for name, value in values.items()
+        }
+        command = [sys.executable, "-m", "stream_dedup", "--verbose", "run"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | variables) as process:
             try:
                 health = f"http://127.0.0.1:{page_port}/healthz"
                 wait_until(lambda: probe(health)[0], "it is healthy", 240)
@@ -181,18 +163,10 @@ def test_no_output_of_the_worker_contains_the_password(kafka_prepared: None, top
             finally:
                 process.terminate()
                 _, output = process.communicate(timeout=120)
-        kafka.restart()
-        with run(with_sasl(kafka.addresses["LOGIN"], f"not-{PASSWORD}", 0) | topics) as process:
-            try:
-                _, refused = process.communicate(timeout=240)  # it ends by itself, even if the broker is starting
-            finally:
-                process.kill()
     assert "stream_dedup_role" in shown[0]
-    assert process.returncode == 1
-    assert "Invalid username or password; check [kafka] sasl_mechanism, sasl_username" in refused
-    for line in [*output.splitlines(), *refused.splitlines()]:
+    for line in output.splitlines():
         assert json.loads(line)["event"], "every line is an object"
-    assert not [one for one in [*shown, output, refused] if PASSWORD in one]
+    assert not [one for one in [*shown, output] if PASSWORD in one]
 
 
 _CHATTY = """

@@ -319,13 +319,3 @@ def test_exported_metrics_match_the_catalogue(world: World) -> None:
     exposition = text_string_to_metric_families(generate_latest(world.registry).decode())
     [info] = {family.name: family for family in exposition}["stream_dedup_build_info"].samples
     assert (info.value, info.labels["version"]) == (1, "1.2.3")
-
-
-@pytest.mark.parametrize("spec", CATALOGUE, ids=lambda spec: spec.name)
-def test_names_follow_the_conventions(spec: Spec) -> None:
-    assert re.fullmatch(r"stream_dedup_[a-z_]+", spec.name)
-    assert spec.name.endswith("_total") == (spec.kind == "counter")
-    assert not re.search(r"_(ms|millis|milliseconds|minutes|kb|mb|count|sum|bucket)(_total)?$", spec.name)
-    assert bool(spec.buckets) == (spec.kind == "histogram")
-    assert list(spec.buckets) == sorted(set(spec.buckets))
-    assert spec.help.endswith(".")

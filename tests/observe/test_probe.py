@@ -36,15 +36,6 @@ def foreign_server(answer: bytes) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("status", Status)
-def test_ok_standby_and_degraded_are_healthy(status: Status) -> None:
-    with Served(HealthState(status, SINCE)) as server:
-        assert probe(f"{server.url}/healthz") == (
-            status in (Status.OK, Status.STANDBY, Status.DEGRADED),
-            f"{status} since 2023-11-14T22:13:20Z",
-        )
-
-
 def test_without_a_listener_the_settings_to_check_are_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/healthz"
@@ -60,11 +51,6 @@ def test_another_program_is_not_healthy(answer: bytes) -> None:
         healthy, output = probe(url)
         assert not healthy
         assert url in output
-
-
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://127.0.0.1/", "nonsense", ""])
-def test_only_http_urls_are_accepted(url: str) -> None:
-    assert not probe(url)[0]
 
 
 def test_a_silent_server_times_out() -> None:
@@ -105,13 +91,13 @@ def test_settings_without_an_address_are_refused(tmp_path: Path, setting: str, c
     assert cure in str(refused.exception)
 
 
-@pytest.mark.parametrize("status", [Status.OK, Status.STALLED])
-def test_the_exit_code_reports_it_too(status: Status, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("status", Status)
+def test_ok_standby_and_degraded_are_healthy(status: Status, capsys: pytest.CaptureFixture[str]) -> None:
     with Served(HealthState(status, SINCE)) as server:
-        url, code = f"{server.url}/healthz", int(status is Status.STALLED)
+        url, code = f"{server.url}/healthz", int(status in (Status.STARTING, Status.STALLED))
         assert (main([url]), CliRunner().invoke(app, ["health", "--url", url]).exit_code) == (code, code)
     printed = capsys.readouterr()
-    assert f"{status} since" in (printed.err if code else printed.out)
+    assert f"{status} since 2023-11-14T22:13:20Z\n" in (printed.err if code else printed.out)
 
 
 def test_it_imports_only_the_standard_library() -> None:
@@ -135,9 +121,10 @@ def test_what_answers_cannot_steer_the_terminal(
 
 
 @pytest.mark.parametrize(
-    "url", ["http://u:p4ss@127.0.0.1:1/healthz?token=p4ss", "ftp://u:p4ss@a.example", "http://u:p4ss/@x"]
+    "url",
+    ["http://u:p4ss@127.0.0.1:1/healthz?token=p4ss", "ftp://u:p4ss@a.example", "http://u:p4ss/@x", "file:///x", ""],
 )
-def test_no_secret_of_the_url_is_shown(url: str) -> None:
+def test_no_other_url_is_asked_and_no_secret_of_one_is_shown(url: str) -> None:
     healthy, text = probe(url)
     assert not healthy
     assert "p4ss" not in text

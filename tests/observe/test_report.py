@@ -55,26 +55,6 @@ def shown(page: str, name: str) -> list[str]:
     return re.findall(r'<h4>This item</h4>(?s:.*?)id <bdi class="id">(.*?)</bdi>', section)
 
 
-def test_what_was_held_back_stands_beside_its_original_with_differences_and_reason() -> None:
-    page = made(
-        [(item("1"), unique("1")), (item("2", TEXT + " More soon.", "Elm bridge opens at last"), held("2", "1"))]
-    )
-    text = words(page)
-    assert re.findall(r"<mark>(.*?)</mark>", page) == ["at last", "More soon."]
-    assert "Held back: hardly anything new." in text
-    assert "post.example , 2023-11-14 22:13:20 UTC, id 1 , in-0:1" in text
-    assert "id 2 , in-0:2" in text
-    assert "novelty: how likely it has something new 0.1 0.4 " in text
-
-
-def test_an_update_stands_beside_its_original_with_what_is_new() -> None:
-    page = made([(item("1"), unique("1")), (item("2", TEXT + " Nine are hurt."), update("2", "1", 0.9, "9 hurt"))])
-    assert shown(page, "updates") == ["2"]
-    assert "Held back None. Updates let through 1 of 1, doubtful ones first" in words(page)
-    assert "It adds: 9 hurt" in words(page)
-    assert re.findall(r"<mark>(.*?)</mark>", page) == ["Nine are hurt."]
-
-
 def test_everything_is_counted_by_verdict_reason_and_source() -> None:
     judged: Judged = [
         (item("1"), unique("1")),
@@ -156,15 +136,6 @@ def test_its_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "(other sources) 2,950 1,475" in words(page.html())
 
 
-def test_it_loads_nothing_from_elsewhere_and_its_policy_runs_only_its_script() -> None:
-    page = made([(item("1"), unique("1")), (item("2"), held("2", "1"))])
-    assert re.findall(r"""(?:src|href|action)="([^"]*)""", page) == ["#main"]
-    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="(.*?)"', page)
-    assert policy.startswith("default-src &#39;none&#39;;")
-    assert "unsafe" not in policy
-    assert not re.search(r"\sstyle=|\son[a-z]+=|@import|url\(", page)
-
-
 def test_shadow_mode_and_a_resumed_run_are_said() -> None:
     judged = [(item("1"), unique("1"))]
     text = words(made(judged, load_settings(policy={"shadow": True}), 1234))
@@ -172,10 +143,6 @@ def test_shadow_mode_and_a_resumed_run_are_said() -> None:
     assert "1,234 items were judged before this run was resumed. They are not on this page." in text
     assert "Shadow mode" not in words(made(judged))
     assert "resumed" not in words(made(judged))
-
-
-def test_a_run_without_items_makes_a_page() -> None:
-    assert "nothing was held back, and there are no updates" in words(made([]))
 
 
 def test_long_passages_in_common_are_shortened_and_new_ones_are_shown_whole() -> None:

@@ -22,7 +22,7 @@ TEXT = "The bridge over the Elm opened on Monday after two years of work, the ma
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test runner's keys count as a terminal's."""
-    monkeypatch.setattr("stream_dedup.cli.sample._has_terminal", lambda: True)
+    monkeypatch.setattr("stream_dedup.cli.measure._has_terminal", lambda: True)
 
 
 def run(*args: str, keys: str = "", **env: str) -> str:

@@ -1,9 +1,9 @@
-"""What the status page shows of the recent past: numbers of the last half hour, and items with their originals.
+"""What the status page shows of the recent past: numbers (`Board`), charts of them, and items (`Recent`).
 
-In: the worker's events. Out: `Board.snapshot`, a copy of the numbers, `charts`, SVG paths of them, and what `Recent`
-retains: items by id, and the last held-back items and updates with their originals (retained.py). Prometheus keeps a
-longer history, but a person on call may have only this page. What `Recent` returns is never changed, so it is safe to
-read on any thread. It ends with the process; older items are in the topics.
+`Board` counts the worker's events, and `charts` draws SVG paths of the last half hour. `Recent` retains items by id,
+and the last held-back items and updates with their originals (retained.py). Prometheus keeps a longer history, but a
+person on call may have only this page. Returned values never change, so any thread may read them. All ends with the
+process; older items are in the topics.
 """
 
 import threading
@@ -32,7 +32,7 @@ _MARGIN = 4  # above the highest bar
 
 @dataclass(slots=True)
 class TimeSlice:
-    """Twenty seconds: items committed and held back, the slowest transaction (s), and the lag at the end."""
+    """Twenty seconds: items committed, items held back, the slowest transaction (s), and the lag at the end."""
 
     items: int = 0
     held_back: int = 0
@@ -91,7 +91,7 @@ class Board(Observer):
         self._lock = threading.Lock()
 
     def snapshot(self) -> Numbers:
-        """Copy everything."""
+        """Return a copy of all numbers."""
         with self._lock:
             self._turn_to_now()
             return deepcopy(self._numbers)
@@ -161,7 +161,7 @@ class Board(Observer):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A bar chart. `bars`: name and SVG path of each series, the lowest first. They hold no text from items."""
+    """A bar chart. `bars`: name and SVG path of each series, from the bottom. They contain no text from items."""
 
     title: str
     now: str
@@ -170,7 +170,7 @@ class Chart:
 
 
 def charts(numbers: Numbers) -> list[Chart]:
-    """Draw the last half hour; the current value is that of the last complete slice."""
+    """Draw the last half hour. The current value is that of the last complete slice."""
     slices = numbers.slices
     through = [(one.items - one.held_back) / SLICE_SECONDS for one in slices]
     held_back = [one.held_back / SLICE_SECONDS for one in slices]
@@ -203,11 +203,11 @@ DEAD_LETTERS = 10
 """Dead letters retained."""
 _MOST = {"held back": PAIRS, "updates": PAIRS, "dead letters": DEAD_LETTERS}
 TEXT_CHARS = 1500
-"""Characters retained of a text: a reader recognises an article by its first paragraphs."""
+"""Characters retained of a text: its first paragraphs are enough to recognise an article."""
 
 
 class Recent(Observer):
-    """The last `limit` items (0: none) by id, in at most `limit` times ITEM_BYTES."""
+    """The last `limit` items (0: none) by id, in at most `limit` times ITEM_BYTES bytes."""
 
     def __init__(self, limit: int, *, clock: Callable[[], float] = time.time) -> None:
         self.limit = limit
@@ -221,7 +221,7 @@ class Recent(Observer):
 
     @property
     def nbytes(self) -> int:
-        """Estimate of the bytes in use, on which the bound acts."""
+        """The estimate of the bytes in use that the bound applies to."""
         return self._retained.nbytes
 
     def find(self, item_id: str) -> JudgedItem | None:
@@ -230,7 +230,7 @@ class Recent(Observer):
             return self._retained.find(item_id)
 
     def latest(self, name: str) -> list[ItemPair]:
-        """Return what is named "held back", "updates" (those that were let through) or "dead letters", newest first."""
+        """Return the last items "held back", "updates" (let through) or "dead letters", newest first."""
         with self._lock:
             return list(reversed(self._latest[name]))
 
@@ -243,7 +243,7 @@ class Recent(Observer):
         if not self.limit:
             return
         now = self._clock()
-        with self._lock:  # once for the batch: a page waits a millisecond for a large one
+        with self._lock:  # once for the batch: a page waits a millisecond for a large batch
             for item, verdict in zip(report.items, report.verdicts, strict=True):
                 if pair := self._retained.add(item, verdict, now):
                     is_bad, is_update = verdict.kind is Kind.BAD, verdict.forward

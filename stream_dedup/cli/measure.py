@@ -1,9 +1,12 @@
-"""`stream-dedup sample DIRECTORY`: a person labels a sample of decisions, which gives settings for this feed.
+"""`evaluate CORPUS` and `sample DIRECTORY`: measure the decision on labels, and label a sample of decisions.
 
-Draws pairs from the worker's topics or the files of `filter`, and keeps pairs, labels and records in a directory
-(evaluate/sample.py). Two questions a pair: are they the same article, and if so, is anything new? A different article
-is always new. The program does not show its verdict before the label, because it would bias the person.
+`sample` draws pairs from the worker's topics or the files of `filter`, and keeps pairs, labels and records in a
+directory (evaluate/sample.py). A person answers two questions for each pair: is it the same article, and if so, is
+anything new? A different article is always new. The program hides its own verdict until the pair is labelled, because
+the verdict would bias the person.
 """
+
+from __future__ import annotations
 
 import math
 import sys
@@ -12,23 +15,92 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.rule import Rule
 from rich.segment import Segment, Segments
 from rich.text import Text
 
-from stream_dedup.cli.common import CleanConsole, ConfigOption, number, one_line, progress_bars
-from stream_dedup.dedup.verdict import Kind
+from stream_dedup.cli import common
+from stream_dedup.cli.common import CleanConsole, argument, number, one_line, option
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.phrases import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console, RenderableType
-
+    from stream_dedup.evaluate.evaluation import Section
     from stream_dedup.evaluate.sample import Found, Pair, Sample
     from stream_dedup.settings import Settings
+
+# -- evaluate --------------------------------------------------------------------------------------------
+
+
+def evaluate_command(
+    corpus: Annotated[Path, argument("CORPUS", "JSON Lines (.gz, .zst), in order of arrival; - for standard input.")],
+    labels: Annotated[
+        Path | None, option("Labelled pairs, as JSON Lines: earlier, later, label, new, weight, unsure.")
+    ] = None,
+    of_corpus: Annotated[str | None, option("Use the labels whose `corpus` is NAME.", "NAME", "--corpus")] = None,
+    threshold: Annotated[float, number("Jaccard threshold of the comparison with exact sets.", min=0.1, max=1.0)] = 0.8,
+    report: Annotated[
+        Path | None,
+        option("A page for a browser (HTML): the figures, and the pairs where decision and label disagree."),
+    ] = None,
+    force: common.ForceOption = False,
+    config: common.ConfigOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Measure the decision on your own corpus and labels.
+
+    Compares the decision with readers' labels, with exact sets and with the theoretical S-curve of banding.
+
+    A label is a line such as {"earlier": "id 1", "later": "id 2", "label": "copy", "new": "no"}. `label` says whether
+    the two are the same article: copy, cut, update; or another: template, furniture, different. Also accepted: same,
+    duplicate, dup, distinct, boilerplate, yes, no, true, false, 1, 0. Any other word is an error.
+
+    `new` says whether a reader of the earlier item would miss something of the later one: yes, no, little. With it the
+    command also prints the shares missed and repeated, those of a simpler rule, the trade-off between the two, and the
+    name of decision.novelty that fits your labels.
+    """
+    from stream_dedup.batch.lines import LineReader
+    from stream_dedup.evaluate.evaluation import evaluate, figures, page, require_matplotlib, sections
+    from stream_dedup.evaluate.labels import read_labels
+
+    settings = common.settings_of(config)
+    if of_corpus is not None and labels is None:
+        raise UsageError("--corpus selects labels: name their file with --labels")
+    if report:
+        require_matplotlib()  # fail now, not after minutes of work
+    pairs = read_labels(labels, of_corpus) if labels else []
+    if labels and not pairs:
+        raise InputError(f"{labels} holds no labels; a label is a line with earlier, later and label")
+    with common.report_output(report, force, str(corpus)) as write:
+        lines = list(LineReader([str(corpus)], None))
+        with common.progress_bars() as bars:
+            evaluation = evaluate(lines, settings, pairs, threshold=threshold, progress=bars)
+        if report:
+            title, drawn = f"stream-dedup on {corpus.name}", figures(evaluation, settings.fingerprint)
+            write(page(evaluation, title, drawn, settings))
+    console = common.result_console(report)
+    if as_json:
+        common.print_json(evaluation.as_json(), err=console.stderr)
+        return
+    for remark in evaluation.remarks:
+        common.warn(remark, console)
+    for section in sections(evaluation):
+        _print_section(console, section)
+
+
+def _print_section(console: Console, section: Section) -> None:
+    """Print a part of the report."""
+    console.print(f"\n{section.title}", style="bold")
+    for text in section.text:
+        console.print(text)
+    if section.rows:
+        common.print_table(console, section.columns, section.rows)
+
+
+# -- sample ----------------------------------------------------------------------------------------------
 
 _SAME_QUESTION = "s the same article (copy, cut or update)   d different articles   u unsure   q quit"
 _NEW_QUESTION = "A reader of the earlier one:   n finds nothing new   m would miss something   u unsure   q quit"
@@ -38,50 +110,41 @@ _COUNT, _SEED = 60, 1
 
 
 def sample_command(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="Directory of the sample; the next run continues it.")
-    ],
+    directory: Annotated[Path, argument("DIRECTORY", "Directory of the sample; the next run continues it.")],
     count: Annotated[int | None, number("Pairs to draw. Default: 60.", min=1)] = None,
     seed: Annotated[int | None, number("The same seed draws the same pairs from the same records. Default: 1.")] = None,
-    duplicates: Annotated[
-        Path | None, typer.Option(help="Duplicates file of `filter` to draw from, instead of Kafka.")
-    ] = None,
+    duplicates: Annotated[Path | None, option("Duplicates file of `filter` to draw from, instead of Kafka.")] = None,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--input",
-            metavar="FILE",
-            help="With --duplicates: an input of that run. Repeat it for each input, in order.",
-        ),
+        option("With --duplicates: an input of that run. Repeat it for each input, in order.", "FILE", "--input"),
     ] = None,
-    config: ConfigOption = None,
+    config: common.ConfigOption = None,
 ) -> None:
     """Label borderline decisions; find the threshold for your feed.
 
     Measures on your feed the precision of the items held back, and how much readers would miss. From 40 labels on it
-    recommends one of the names of decision.novelty, and says what it promises.
+    recommends a name for decision.novelty, and says what the name promises.
 
     Needs a terminal. One pair a screen; space turns the pages of a long one. Two questions, answered with a key: s the
     same article, or d different articles; then n nothing new, or m a reader would miss something. The answers are in
     DIRECTORY/labels.jsonl: `label` is copy (s) or different (d), `new` is no (n) or yes (m).
 
     Draws from the duplicates topic (or a file). Decisions near a threshold are drawn more often, and weights correct
-    for it. Run the command again to continue; the pairs are drawn once, so other options are refused then. To try other
-    settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl --config
-    FILE`.
+    for it. Run the command again to continue. The pairs are drawn once, so later runs refuse other options. To try
+    other settings on the same labels: `stream-dedup evaluate DIRECTORY/corpus.jsonl --labels DIRECTORY/labels.jsonl
+    --config FILE`.
     """
     from stream_dedup.evaluate.sample import Sample
-    from stream_dedup.settings import load_settings
 
-    settings = load_settings(config)
-    given = {
+    settings = common.settings_of(config)
+    requested = {
         "--count": count,
         "--seed": seed,
         "--duplicates": duplicates and str(duplicates.resolve()),
         "--input": [str(path.resolve()) for path in inputs] if inputs else None,
         "--config": config and str(config.resolve()),
     }
-    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    options: dict[str, Any] = {option: value for option, value in requested.items() if value is not None}
     exists = Sample.exists(directory)
     if exists:
         if not options.items() <= (drawn_with := Sample.drawn_with(directory)).items():
@@ -127,17 +190,17 @@ def _has_terminal() -> bool:
         return False
 
 
-def _draw(settings: "Settings", count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> "Found":
+def _draw(settings: Settings, count: int, seed: int, duplicates: Path | None, inputs: list[Path]) -> Found:
     from stream_dedup.evaluate.sample import from_files, from_kafka
 
-    with progress_bars() as bars:
+    with common.progress_bars() as bars:
         report = partial(bars, "records")
         if duplicates is None:
             return from_kafka(settings, count, seed, report)
         return from_files(inputs, duplicates, settings, count, seed, report)
 
 
-def _label(sample: "Sample", console: "Console") -> None:
+def _label(sample: Sample, console: Console) -> None:
     for pair in sample.open_pairs():
         screen = _Screen(_shown(pair, len(sample.labels) + 1, len(sample.pairs), console.width), console)
         article, unsure = _ask(_SAME_QUESTION, "sd", screen)
@@ -148,9 +211,9 @@ def _label(sample: "Sample", console: "Console") -> None:
 
 
 class _Screen:
-    """One pair on the terminal, in pages if it is longer; all of it at once where the output is no terminal."""
+    """One pair on the terminal, in pages if it is long; without a terminal, all of it at once."""
 
-    def __init__(self, shown: "RenderableType", console: "Console") -> None:
+    def __init__(self, shown: RenderableType, console: Console) -> None:
         self._console, self._page = console, 0
         lines = console.render_lines(shown, pad=False)
         height = max(console.height - _LINES_OF_A_QUESTION, 5) if console.is_terminal else len(lines)
@@ -180,7 +243,7 @@ def _ask(question: str, keys: str, screen: _Screen) -> tuple[str, bool]:
     return screen.ask(f"unsure: {keys[0]} or {keys[1]}, which is more likely?", f"{keys}q"), True
 
 
-def _read_key(keys: "Sequence[str]", console: "Console") -> str:
+def _read_key(keys: Sequence[str], console: Console) -> str:
     while True:
         key = typer.getchar().lower()
         if key in ("\x03", "\x04"):  # Ctrl-C and Ctrl-D, if the terminal passes them on
@@ -192,8 +255,8 @@ def _read_key(keys: "Sequence[str]", console: "Console") -> str:
         console.print(f"keys: {', '.join('space' if key == ' ' else key for key in keys)}")
 
 
-def _shown(pair: "Pair", number: int, total: int, width: int) -> "RenderableType":
-    from stream_dedup.cli.explain import side_by_side
+def _shown(pair: Pair, number: int, total: int, width: int) -> RenderableType:
+    from stream_dedup.cli.compare import side_by_side
     from stream_dedup.dedup.passages import compare_texts
 
     sides = [
@@ -208,26 +271,26 @@ def _shown(pair: "Pair", number: int, total: int, width: int) -> "RenderableType
     return Group(heading, *sides, Text(f"{'apart':9}{apart}"), side_by_side(headline, text, width))
 
 
-def _report(sample: "Sample", directory: Path, settings: "Settings", console: "Console") -> None:
-    from stream_dedup.cli.evaluate import print_section
+def _report(sample: Sample, directory: Path, settings: Settings, console: Console) -> None:
+    from stream_dedup.dedup.verdict import Kind
     from stream_dedup.evaluate.evaluation import advice_section, with_interval
     from stream_dedup.evaluate.rates import DECISION, agreement, novelty_report
 
-    pairs, left = sample.judged(), len(sample.open_pairs())
+    pairs = sample.judged()
     console.print(f"{len(sample.labels)} of {len(sample.pairs)} pairs are labelled.")
-    if left:
+    if sample.open_pairs():
         console.print("Run the same command again to continue.")
     if not pairs:
         return
-    found = agreement(pairs)
-    if math.isnan(found.precision):
+    agreed = agreement(pairs)
+    if math.isnan(agreed.precision):
         console.print("No labelled pair was held back, so there is no precision yet.")
         return
     updates = any(pair.forward and pair.decision["verdict"] == Kind.UPDATE for pair in sample.pairs)
     population = "items held back or named updates" if updates else "items held back"
     console.print(
         f"precision of all {population}, estimated with weights: "
-        f"{with_interval(found.precision, found.precision_interval)}"
+        f"{with_interval(agreed.precision, agreed.precision_interval)}"
     )
     present = settings.decision.threshold
     novelty, advice = novelty_report(pairs, {}, present) or (None, None)
@@ -236,11 +299,11 @@ def _report(sample: "Sample", directory: Path, settings: "Settings", console: "C
             "missed, the share of the items held back that have something new or are another article: "
             f"{with_interval(rates.missed, rates.missed_interval)}, of {counted(rates.held, 'pair')}"
         )
-    if found.another_article:
+    if agreed.another_article:
         why = f"stream-dedup explain ID ID --in {directory}/corpus.jsonl"
         console.print(Text(f"Held back or named an update, but another article (why: {why}):"), soft_wrap=True)
-    for label in sorted(found.another_article, key=lambda label: -label.weight):
+    for label in sorted(agreed.another_article, key=lambda label: -label.weight):
         text = f"  {label.earlier} {label.later} (stands for {label.weight:.3g} decisions)"
         console.print(Text(one_line(text)), soft_wrap=True)
     if advice and advice.pairs:
-        print_section(console, advice_section(advice, present))
+        _print_section(console, advice_section(advice, present))

@@ -1,9 +1,9 @@
-"""The value types of settings, `Table`, the base of every table, and secrets.
+"""What every table of settings builds on: value types (duration, size, share), the base class `Table`, and secrets.
 
-In: what a file or variable says. Out: a duration, a size, a share. A secret `x` of a table has two settings: `x` for
-the environment, and `x_file` for a file, as Docker and Kubernetes mount secrets. The file is read again for each use,
-so a replaced file takes effect without a restart. The log and the status page replace the secrets of the settings
-(`secrets_of`), and all that files have had (phrases.SECRETS_READ), by stars.
+A secret `x` of a table has two settings: `x` for the environment, and `x_file` for a file, as Docker and Kubernetes
+mount secrets. The file is read again for each use, so a replaced file takes effect without a restart. The log and the
+status page show stars in place of the secrets of the settings (`secrets_of`) and of all secrets that were read from
+files (phrases.SECRETS_READ).
 """
 
 import logging
@@ -43,6 +43,19 @@ def parse_duration(value: Any) -> Any:
     return value
 
 
+def duration(value: timedelta) -> str:
+    """Write a duration exactly, with the largest unit that gives a whole number.
+
+    >>> duration(timedelta(days=7)), duration(timedelta(seconds=90)), duration(timedelta(0))
+    ('7d', '90s', '0s')
+    """
+    milliseconds = round(value.total_seconds() * 1000)
+    if milliseconds == 0:
+        return "0s"
+    sizes = ((unit, round(1000 * seconds)) for unit, seconds in reversed(UNITS.items()))
+    return next(f"{milliseconds // size}{unit}" for unit, size in sizes if milliseconds % size == 0)
+
+
 def parse_size(value: Any) -> Any:
     """Parse a size such as '1.5G'; K, M, G and T are powers of 1024. Return anything but text as it is.
 
@@ -69,12 +82,12 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other values, validated like those of a file; pydantic's takes any name and value.
+        """Return a copy with other values, validated like those of a file; pydantic's copy takes any name and value.
 
-        Only what was set is copied: a default that follows from another setting is derived again.
+        Only explicit values are copied: a default that follows from another setting is derived again.
         """
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        copy = type(self).model_validate(given | dict(update or {}))
+        explicit = {name: getattr(self, name) for name in self.model_fields_set}
+        copy = type(self).model_validate(explicit | dict(update or {}))
         copy.__pydantic_private__ = self.__pydantic_private__
         return copy
 
@@ -82,7 +95,7 @@ class Table(BaseModel):
 # -- secrets ----------------------------------------------------------------------------------------------
 
 _FILE = "_file"
-# A text may show a secret that has been replaced since. Each line of the log is searched for all of them, and tokens
+# A text may show a secret that has been replaced since. Each line of the log is searched for every secret, and tokens
 # are replaced every few minutes, so only the last ones are kept: those of some hours at least.
 _MOST = 100
 _last_read: dict[Path, str] = {}
@@ -134,10 +147,10 @@ class SecretTable(Table):
 
 def secrets_of(tables: Any) -> list[str]:
     """Read every secret of these tables (a `Settings`)."""
-    found = [
+    secrets = [
         table.secret(name) for _, table in tables if isinstance(table, SecretTable) for name in table.secret_names()
     ]
-    return [line for secret in found if secret for line in dict.fromkeys([secret, *secret.splitlines()])]
+    return [line for secret in secrets if secret for line in dict.fromkeys([secret, *secret.splitlines()])]
 
 
 def _read(path: Path, setting: str) -> str:

@@ -1,33 +1,45 @@
 """`stream-dedup explain A B`: whether the later of two items has something new, and why.
 
-Takes two items (JSON, files, ids); prints the numbers behind the verdict and the items side by side, or JSON.
-evaluate/explain.py computes the explanation.
+The command takes two items (JSON, files or ids), and prints the numbers behind the verdict and the items side by side,
+or JSON. evaluate/explain.py computes the explanation.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated
+from __future__ import annotations
 
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from stream_dedup.batch.lines import LineReader, item_of
-from stream_dedup.batch.outputs import check_inputs, files_of
-from stream_dedup.cli.common import CleanConsole, ConfigOption, JsonOption, one_line, print_json, print_table, warn
-from stream_dedup.dedup.passages import Comparison, Passage, Side, word_spans
+from stream_dedup.cli import common
+from stream_dedup.cli.common import (
+    CleanConsole,
+    ConfigOption,
+    JsonOption,
+    argument,
+    one_line,
+    option,
+    print_json,
+    print_table,
+    warn,
+)
 from stream_dedup.errors import BadItem, InputError, UsageError
-from stream_dedup.evaluate.explain import Answer, Explanation, explain
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stream_dedup.dedup.passages import Comparison, Passage
+    from stream_dedup.evaluate.explain import Answer, Explanation
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item, Tombstone
 
 # A feature that adds less to the log-odds changes the probability by .01 at most.
 _LEAST_LOG_ODDS = 0.05
-# Ids for items that have none; two, because with the same id the later item would be a new version.
+# Ids for items without one. They differ, because an item with the same id would be a new version.
 _DEFAULT_IDS = (b"(earlier, without id)", b"(later, without id)")
-# Words of a common passage that stay beside a difference, to show where it is.
+# Words of a common passage that stay beside a difference, to show its place.
 _CONTEXT = 6
 # Words from each end of a long difference: a paragraph. `--json` has the whole text.
 _DIFFERENCE = 60
@@ -38,34 +50,31 @@ _MOST_ROWS = 40
 
 
 def explain_command(
-    first: Annotated[
-        str, typer.Argument(metavar="EARLIER", help="The earlier item: JSON, a file with one JSON item, or an id.")
-    ],
-    second: Annotated[str, typer.Argument(metavar="LATER", help="The later item, in the same form.")],
+    first: Annotated[str, argument("EARLIER", "The earlier item: JSON, a file with one JSON item, or an id.")],
+    second: Annotated[str, argument("LATER", "The later item, in the same form.")],
     corpus: Annotated[
         list[str] | None,
-        typer.Option(
-            "--in",
-            metavar="FILE",
-            help="File or directory of items in which to look up the ids, as `filter` reads it. Repeat it for more.",
-        ),
+        option("File or directory that has the items with these ids, as for `filter`. Repeatable.", "FILE", "--in"),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain one decision: two items, the numbers, and why.
 
-    Shows how alike headlines and bodies are, the keys that find the one for the other, the verdict, and the items side
-    by side.
+    Shows how similar headlines and bodies are, the keys by which the index finds one item for the other, the verdict,
+    and the items side by side.
 
-    What is new in the later item is given in words, sentences and numbers, and as novelty: the probability that a
-    reader of the earlier one would miss something, with what speaks for and against it.
+    It counts the new words, sentences and numbers of the later item. Novelty is the probability that a reader of the
+    earlier item would miss something, with the reasons for and against it.
     """
+    from stream_dedup.evaluate.explain import explain
+    from stream_dedup.news.decode import Decoder
+
     if corpus and all(_is_json(name) for name in (first, second)):
         raise UsageError(
             "--in names the file in which ids are looked up, but both items are given as JSON; leave it out"
         )
-    settings = load_settings(config)
+    settings = common.settings_of(config)
     decode = Decoder(settings.item)
     items = _items([first, second], corpus or [], decode, settings.item.list)
     explanation = explain(items[0], items[1], settings)
@@ -76,20 +85,23 @@ def explain_command(
 
 
 def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | None) -> list[Item]:
+    from stream_dedup.batch.lines import LineReader, item_of
+    from stream_dedup.batch.outputs import check_inputs, files_of
+    from stream_dedup.news.item import Item
+
     inputs = files_of(corpus)
     check_inputs(inputs)
     items: dict[str, Item] = {}
     last: Item | Tombstone | BadItem | None = None
     for line in LineReader(inputs, path=path):
-        # A place stands for an item without an id, or with one that names no article, as in the output of `filter`.
+        # The place stands for a missing id, or for one that names no article, as in the output of `filter`.
         last, at = item_of(decode, line), f"{line.input}:{line.number}"
         if isinstance(last, Item):
             for name in {last.id, at}.intersection(names):
                 if items.setdefault(name, last) != last:
                     warn(
-                        CleanConsole(stderr=True),
                         f"the id {name[:60]!r} occurs again at {inputs[line.input]}:{line.number}; the first item is "
-                        f"taken. Its place {at} names this one",
+                        f"taken. Its place {at} names this one"
                     )
         if len(items) == len(set(names)):
             break
@@ -105,6 +117,8 @@ def _items(names: list[str], corpus: list[str], decode: Decoder, path: str | Non
 
 
 def _item(name: str, place: str, decode: Decoder, default_id: bytes, *, is_id: bool) -> Item:
+    from stream_dedup.news.item import Item
+
     is_file = not _is_json(name) and not is_id and Path(name).is_file()
     if not (is_file or _is_json(name)):
         raise InputError(f"no item {name!r} {place}")
@@ -118,7 +132,7 @@ def _item(name: str, place: str, decode: Decoder, default_id: bytes, *, is_id: b
 
 
 def _is_json(name: str) -> bool:
-    """Return whether an argument is an item itself, and neither a file nor an id."""
+    """Return whether an argument is an item itself, not a file or an id."""
     return name.lstrip().startswith("{")
 
 
@@ -217,6 +231,8 @@ def side_by_side(headline: Comparison, text: Comparison, width: int) -> Table:
 
 def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
     """Yield a row for each difference with its context; a long common passage ends the row."""
+    from stream_dedup.dedup.passages import Side
+
     row = Text(), Text()
     for place, passage in enumerate(passages):
         if passage.where != Side.BOTH:
@@ -240,13 +256,15 @@ def _rows(passages: list[Passage]) -> Iterator[tuple[Text, Text]]:
 
 
 def _shorten(text: str, words: int, first: int, last: int) -> tuple[str, str]:
-    """Return the first and the last words of a text, the first with the number of words that are left out.
+    """Return the first words of a text, with the number of words left out, and its last words.
 
-    If too few would be left out, return the whole text and an empty one.
+    If too few words would be left out, return the whole text and an empty one.
     """
     left_out = words - first - last
     if left_out < _LEAST_LEFT_OUT:
         return one_line(text), ""
+    from stream_dedup.dedup.passages import word_spans
+
     starts = word_spans(text)[:, 0].tolist()
     start, end = text[: starts[first]] if first else "", text[starts[-last] :] if last else ""
     return f"{one_line(start)}… ({left_out} words) …", one_line(end)

@@ -1,30 +1,27 @@
 """Commands on files and pipes: `filter` (batch/filter.py), `pairs` (batch/pairs.py, spark/) and `weights build`."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from stream_dedup.batch.filter import FilterProgress, FilterResult, filter_files
-from stream_dedup.batch.lines import read_lines
-from stream_dedup.batch.outputs import check_free, target
-from stream_dedup.batch.pair_search import BadLine
-from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, PairsProgress, PairsResult, find_pairs
-from stream_dedup.changelog.journal import replace_file
 from stream_dedup.cli import common
-from stream_dedup.cli.common import number, print_table, progress_bars
+from stream_dedup.cli.common import argument, number, option, print_table, progress_bars
 from stream_dedup.errors import InputError, UsageError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.fingerprint.simhash import build_weights
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
 from stream_dedup.phrases import counted
-from stream_dedup.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stream_dedup.batch.filter import FilterProgress, FilterResult
+    from stream_dedup.batch.pair_search import BadLine
+    from stream_dedup.batch.pairs import PairsProgress, PairsResult
+    from stream_dedup.settings import Settings
 
 # -- filter ----------------------------------------------------------------------------------------------
 
@@ -43,31 +40,22 @@ def filter_command(
     inputs: common.InputsArgument,
     output: Annotated[
         Path,
-        typer.Option(
-            help="Lines of new items and updates, unchanged; - is standard output. JSON Lines; or by suffix .csv or "
-            ".tsv or .parquet (the rows of such inputs). Packed if it ends in .gz or .zst."
+        option(
+            "New items and updates, unchanged: JSON Lines, or by suffix .csv, .tsv or .parquet (the rows of such "
+            "inputs). Packed if it ends in .gz or .zst; - is standard output."
         ),
     ],
     duplicates: Annotated[
         Path | None,
-        typer.Option(
-            help="The items held back and why, one JSON row each; - is standard output. Without it they "
-            "are only counted."
-        ),
+        option("Held-back items and why, one JSON row each; - is standard output. Default: only count them."),
     ] = None,
     verdicts: Annotated[
-        Path | None,
-        typer.Option(
-            help="The verdict on every item, new ones and updates too: rows like those of --duplicates; - is standard "
-            "output."
-        ),
+        Path | None, option("The verdict on every item, in rows like those of --duplicates; - is standard output.")
     ] = None,
     report: common.ReportOption = None,
     state: Annotated[
         Path | None,
-        typer.Option(
-            help="Directory for what is remembered: the next run continues with it, a killed run where it stopped."
-        ),
+        option("Directory for what is remembered: the next run continues with it, a killed run where it stopped."),
     ] = None,
     file_format: common.FormatOption = None,
     force: common.ForceOption = False,
@@ -80,7 +68,9 @@ def filter_command(
     the result is printed on standard error. The result says how the input was understood. Exit code 1 if every item is
     bad.
     """
-    settings = load_settings(config)
+    from stream_dedup.batch.filter import filter_files
+
+    settings = common.settings_of(config)
     console = common.result_console(output, duplicates, verdicts, report)
     more = f" and {counted(len(inputs) - 1, 'more input')}" if len(inputs) > 1 else ""
     page = common.report_of(settings, report, ("standard input" if inputs[0] == "-" else inputs[0]) + more)
@@ -94,7 +84,7 @@ def filter_command(
 
             result = filter_files(
                 inputs, output, duplicates, settings=settings, verdicts=verdicts, state=state,
-                file_format=file_format, force=force, report=page, progress=show,
+                file_format=common.file_format_of(file_format), force=force, report=page, progress=show,
             )  # fmt: skip
         if as_json:
             _print_json(console, result)
@@ -155,33 +145,25 @@ def pairs_command(
     inputs: common.InputsArgument,
     output: Annotated[
         str,
-        typer.Option(
-            metavar="PATH",
-            help="The pairs, one row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.",
-        ),
+        option("The pairs, one row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.", "PATH"),
     ],
     clusters: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATH",
-            help="The cluster of each item, one row each, in the same formats. Without it clusters are only counted.",
-        ),
+        option("The cluster of each item, one row each, in the same formats. Default: only count clusters.", "PATH"),
     ] = None,
     keep: Annotated[
         str | None,
-        typer.Option(
-            metavar="CHOICE",
-            help="Name the representative of each cluster in the rows of --clusters: earliest (by date), first (in the "
-            "input), longest (body), or source:NAME,NAME,... (the first of these sites that has it). Of equal ones the "
-            "earliest, then the first.",
+        option(
+            "Name the representative of each cluster in the rows of --clusters: earliest (by date), first (in the "
+            "input), longest (body), or source:NAME,NAME,... (of the first of these sites that has it). Ties go to the "
+            "earliest, then to the first.",
+            "CHOICE",
         ),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Memory to use, such as 512M or 4G (default 1G); the rest goes to disk. With a local Spark: "
-            "the heap of its JVM (default 2G).",
+        option(
+            "Memory, such as 512M (default 1G), beyond which disk is used. Local Spark: its heap (default 2G).", "SIZE"
         ),
     ] = None,
     threads: Annotated[int | None, number("Default: all processors.", min=1)] = None,
@@ -195,13 +177,12 @@ def pairs_command(
         ),
     ] = None,
     engine: Annotated[
-        Engine, typer.Option(help="local: this process. spark: Apache Spark, for archives (extra `spark`).")
+        Engine, option("local: this process. spark: Apache Spark, for archives (extra `spark`).")
     ] = Engine.LOCAL,
     master: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="With --engine spark: local[*] is this machine, else the URL of a cluster. spark-submit sets it, too.",
+        option(
+            "With --engine spark: local[*] (this machine) or the URL of a cluster; spark-submit sets it, too.", "URL"
         ),
     ] = None,
     file_format: common.FormatOption = None,
@@ -211,11 +192,12 @@ def pairs_command(
 ) -> None:
     """Find all near-duplicate pairs and clusters of a corpus.
 
-    Bad lines are counted and left out; standard error
-    names the first ones. If an output is standard output, the result is printed on standard error. Exit code 1 if every
-    item is bad.
+    Bad lines are counted and left out; standard error names the first ones. If an output is standard output, the result
+    is printed on standard error. Exit code 1 if every item is bad.
     """
-    settings = load_settings(config)
+    from stream_dedup.batch.pairs import BUCKET_LIMIT, DEFAULT_MEMORY, find_pairs
+
+    settings = common.settings_of(config)
     memory_bytes = None if memory is None else common.parse_size(memory)
     if memory_bytes is not None and memory_bytes < _LEAST_MEMORY:
         raise typer.BadParameter(f"{memory} is too little to work in; give 64M or more")
@@ -224,7 +206,8 @@ def pairs_command(
     with common.exit_on_broken_pipe():
         arguments: dict[str, Any] = {
             "inputs": inputs, "pairs": output, "clusters": clusters, "settings": settings, "keep": keep,
-            "bucket_limit": bucket_limit or BUCKET_LIMIT, "file_format": file_format, "force": force,
+            "bucket_limit": bucket_limit or BUCKET_LIMIT, "force": force,
+            "file_format": common.file_format_of(file_format),
         }  # fmt: skip
         if engine is Engine.SPARK:
             result = _find_on_spark(arguments, memory_bytes or _SPARK_MEMORY, master)
@@ -239,8 +222,7 @@ def pairs_command(
                     bad_line=_bad_lines(bars),
                 )  # fmt: skip
         for name in result.absent_sources:
-            text = f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources"
-            common.warn(common.CleanConsole(stderr=True), text)
+            common.warn(f"no item has the source {name!r} of --keep; `stream-dedup check` lists the sources")
         if as_json:
             _print_json(console, result)
         else:
@@ -252,16 +234,14 @@ def pairs_command(
 def _check_engine(engine: Engine, master: str | None, memory: str | None, threads: int | None) -> None:
     """Raise UsageError for options of the other engine, or that come too late."""
     on_spark = engine is Engine.SPARK
-    wrong = {
-        "--master is for --engine spark": master is not None and not on_spark,
-        f"--threads is for --engine local; Spark takes its number from --master local[{threads}]": (
-            threads is not None and on_spark
-        ),
-        "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit": (
-            memory is not None and on_spark and not (master or "").startswith("local")
-        ),
-    }
-    common.refuse_all(wrong)
+    is_local = (master or "").startswith("local")
+    threads_of_spark = f"--threads is for --engine local; Spark takes its number from --master local[{threads}]"
+    cluster = "--memory is for this machine; for a cluster say --conf spark.executor.memory=... to spark-submit"
+    common.refuse(
+        (master is not None and not on_spark, "--master is for --engine spark"),
+        (threads is not None and on_spark, threads_of_spark),
+        (memory is not None and on_spark and not is_local, cluster),
+    )
     if memory is not None and on_spark:
         from stream_dedup.spark.files import is_submitted
 
@@ -318,9 +298,7 @@ def _print_pairs(console: Console, result: PairsResult, output: str, clusters: s
 
 # -- weights ---------------------------------------------------------------------------------------------
 
-weights_app = typer.Typer(
-    help="Build tables of feature rarity for SimHash.", no_args_is_help=True, rich_markup_mode=None
-)
+weights_app = common.command_group()
 
 
 @weights_app.callback()
@@ -330,7 +308,7 @@ def _group() -> None:
 
 @weights_app.command("build")
 def build_command(
-    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="JSON Lines (.gz, .zst) with typical items.")],
+    corpus: Annotated[Path, argument("CORPUS", "JSON Lines (.gz, .zst) with typical items.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; name it in [fingerprint] idf.")],
     force: common.ForceOption = False,
     config: common.ConfigOption = None,
@@ -341,11 +319,20 @@ def build_command(
 
     The table is part of the fingerprint scheme: another table is another scheme.
     """
+    from stream_dedup.batch.lines import read_lines
+    from stream_dedup.batch.outputs import check_free, target
+    from stream_dedup.changelog.journal import replace_file
+    from stream_dedup.fingerprint.fingerprint import Fingerprinter
+    from stream_dedup.fingerprint.scheme import Scheme
+    from stream_dedup.fingerprint.simhash import build_weights
+    from stream_dedup.news.decode import Decoder
+    from stream_dedup.news.item import Item
+
     to = target(output)
     if not force:
         check_free({"--output": to})
     # The settings may name the table that this command is about to write; "tf" needs none.
-    settings = load_settings(config, fingerprint={"family": "simhash", "weights": "tf"})
+    settings = common.settings_of(config, fingerprint={"family": "simhash", "weights": "tf"})
     fingerprinter = Fingerprinter(Scheme(settings.fingerprint))
     decode = Decoder(settings.item)
     items = (item for line in read_lines(corpus) if isinstance(item := decode(line, None, None), Item))
