@@ -53,6 +53,15 @@ def _load() -> ctypes.CDLL:
 _LIBRARY = _load()
 
 
+def fields(kind: Any, names: str) -> list[tuple[str, Any]]:
+    """Fields of one type, for a `Struct` or a `record`.
+
+    >>> fields("<i8", "begin end")
+    [('begin', '<i8'), ('end', '<i8')]
+    """
+    return [(name, kind) for name in names.split()]
+
+
 class Struct(ctypes.Structure):
     """A struct of core.h with the same fields. Its arrays stay alive as long as it does.
 

@@ -5,7 +5,6 @@ The known item is only a filter of its words. For the decision, core/novelty.c c
 written, and the sentence with the most new words.
 """
 
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +62,12 @@ def news_of(
     """`News` of new items. The arguments are those of `compare`."""
     n = len(new.signatures)
     marks = np.zeros(n, np.int8) if corrects is None else corrects
-    of_all: dict[str, Any] = {"count": n, "words": new.words, "corrects": marks, "hamming": new.hamming}
-    if boilerplate is None or new.texts is None:
-        return News(**of_all)
-    table, horizons = boilerplate
-    texts, starts = core_texts(new.texts), in_seconds(horizons)
-    return News(**of_all, asks_novelty=1, texts=texts, boilerplate=table.table, starts=starts)
+    news = News(count=n, words=new.words, corrects=marks, hamming=new.hamming)
+    if boilerplate is not None and new.texts is not None:
+        table, horizons = boilerplate
+        texts, starts = core_texts(new.texts), in_seconds(horizons)
+        news.set(asks_novelty=1, texts=texts, boilerplate=table.table, starts=starts)
+    return news
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------

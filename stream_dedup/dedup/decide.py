@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup import core
+from stream_dedup.core import BOOL, INT64, POINTER, fields
 from stream_dedup.dedup.additions import CoreTexts, news_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
@@ -47,10 +48,8 @@ has no candidate; PREFERRED: it would be held back, but for its source."""
 SUBJECT = core.record(
     "subject",
     [
-        *((name, "<u8") for name in ("row_id", "version")),
-        *((name, "<i8") for name in ("time", "stated", "elapsed", "step", "index_time")),
-        ("window", "<i8", (5,)),
-        *((name, "<i8") for name in ("first_word", "last_word", "limit")),
+        *(*fields("<u8", "row_id version"), *fields("<i8", "time stated elapsed step index_time")),
+        *(("window", "<i8", (5,)), *fields("<i8", "first_word last_word limit")),
         *(("seen_at", "<u4"), ("kind", "u1"), ("is_preferred", "?")),
     ],
 )
@@ -63,7 +62,7 @@ by a rule for sources."""
 OUTCOME = core.record(
     "outcome",
     [
-        *(("row", "<i8"), ("row_number", "<i8"), ("similar", SIMILARITY), ("logit", "<f4"), ("candidates", "<i4")),
+        *(*fields("<i8", "row row_number"), ("similar", SIMILARITY), ("logit", "<f4"), ("candidates", "<i4")),
         *(("finding", "u1"), ("is_added", "?")),
     ],
 )
@@ -80,15 +79,13 @@ class _Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
     _fields_ = (
-        *(("subjects", core.POINTER), ("outcomes", core.POINTER), ("items", Signatures), ("settled", core.INT64)),
-        *((name, core.POINTER) for name in ("keys", "links", "dont_care_bits")),
-        *((name, core.INT64) for name in ("columns", "max_hamming", "bucket_limit")),
-        *(("words", core.POINTER), ("word_count", core.INT64), ("first_row", core.INT64), ("segments", core.POINTER)),
-        *((name, core.INT64) for name in ("first_stored", "next_row", "first_kept_row")),
-        *(("arrival_rows", core.POINTER), ("arrival_times", core.POINTER)),
-        *((name, core.INT64) for name in ("arrival_count", "step_length", "window")),
-        *(("deletions", core.POINTER), ("deletion_room", core.INT64), ("added", core.INT64), ("deleted", core.INT64)),
-        *(("preferred", core.POINTER), ("preferred_count", core.INT64), ("forwards", core.BOOL), ("drops", core.BOOL)),
+        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("settled", INT64)),
+        *(*fields(POINTER, "keys links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit")),
+        *(("words", POINTER), *fields(INT64, "word_count first_row"), ("segments", POINTER)),
+        *(*fields(INT64, "first_stored next_row first_kept_row"), *fields(POINTER, "arrival_rows arrival_times")),
+        *(*fields(INT64, "arrival_count step_length window"), ("deletions", POINTER)),
+        *(*fields(INT64, "deletion_room added deleted"), ("preferred", POINTER), ("preferred_count", INT64)),
+        *fields(BOOL, "forwards drops"),
     )
 
 
@@ -119,21 +116,21 @@ class Decided(NamedTuple):
 
 
 def decide(
-    ready: Prepared,
+    prepared: Prepared,
     times: BatchTimes,
     memory: Memory,
-    most: int,
+    max_originals: int,
     settings: Settings,
     rule: Thresholds,
     preferred: NDArray[np.uint64],
 ) -> Decided:
-    """Judge a batch; the memory is as before when this returns. most: originals that the index holds; rule: of the
+    """Judge a batch; the memory is as before when this returns. max_originals: that the index holds; rule: of the
     settings; preferred: see `SourceRules.preferred`.
 
     O(candidates), and a lookup for each item whose candidates were forgotten in this batch.
     """
     index, rows, arrivals, earlier = memory.index, memory.rows, memory.arrivals, memory.earlier
-    prints, limit, updates = ready.prints, settings.index.bucket_limit, settings.policy.updates
+    prints, limit, updates = prepared.prints, settings.index.bucket_limit, settings.policy.updates
     settled = sum(map(len, earlier))
     signatures = np.empty(settled + len(prints.signatures), prints.signatures.dtype)
     parts = [delta.signatures for delta in earlier]
@@ -141,30 +138,30 @@ def decide(
     signatures["time"][settled:] = times.times
     keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     scope = scope_of(times, arrivals)
-    subjects = _subjects(ready, times, scope, signatures, memory)
+    subjects = _subjects(prepared, times, scope, signatures, memory)
     # One lookup for all items. Which items of the batch will be remembered shows as they are judged.
     found, links = index.find(keys[settled:], scope.windows), links_of(keys, index.nearness)
-    bounds, words = bounds_of(found.words, len(ready.subjects)), found.words
+    bounds, words = bounds_of(found.words, len(prepared.subjects)), found.words
     subjects["first_word"][settled:], subjects["last_word"][settled:] = bounds[:-1], bounds[1:]
     subjects["limit"] = limit
     is_compared = (bounds[1:] > bounds[:-1]) | (links[settled:] >= 0).any(axis=1)
     outcomes, deletions = np.zeros(len(subjects), OUTCOME), _deletions(earlier, len(subjects))
     outcomes["row_number"][:settled], outcomes["is_added"][:settled] = rows.next_row + np.arange(settled), True
     arrival_rows, arrival_times = arrivals.table()
-    forgets = sum(len(delta.forgotten) for delta in earlier)
+    deleted = sum(len(delta.forgotten) for delta in earlier)
     bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
     batch = _Batch(
         subjects=subjects, outcomes=outcomes, items=signatures_of(signatures, bodies), settled=settled,
         keys=keys, links=links, dont_care_bits=index.nearness.dont_care_bits, columns=keys.shape[1],
         max_hamming=index.nearness.max_hamming, bucket_limit=limit,
         words=words, word_count=len(words), first_row=found.first, segments=rows.segments(),
-        first_stored=rows.first_row, next_row=rows.next_row, first_kept_row=rows.next_row - most,
+        first_stored=rows.first_row, next_row=rows.next_row, first_kept_row=rows.next_row - max_originals,
         arrival_rows=arrival_rows, arrival_times=arrival_times, arrival_count=len(arrival_rows),
         step_length=arrivals.step, window=arrivals.window,
-        deletions=deletions, deletion_room=len(deletions), added=settled, deleted=forgets,
+        deletions=deletions, deletion_room=len(deletions), added=settled, deleted=deleted,
         preferred=preferred, preferred_count=len(preferred), forwards=updates == "forward", drops=updates == "drop",
     )  # fmt: skip
-    news = news_of(prints, _marked(ready, is_compared), (memory.boilerplate, scope.begins))
+    news = news_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), settled
     try:
@@ -184,11 +181,11 @@ def decide(
     judged = outcomes[settled:]
     texts = news.texts if news.asks_novelty else None
     originals = _originals(judged, signatures, rows)
-    return Decided(judged, signatures[settled:], originals, deletions[forgets : batch.deleted], texts)
+    return Decided(judged, signatures[settled:], originals, deletions[deleted : batch.deleted], texts)
 
 
 def _subjects(
-    ready: Prepared, times: BatchTimes, scope: Scope, signatures: NDArray[np.void], memory: Memory
+    prepared: Prepared, times: BatchTimes, scope: Scope, signatures: NDArray[np.void], memory: Memory
 ) -> NDArray[np.void]:
     """The SUBJECT records, (m,), but for what the index finds; the items of earlier batches come first."""
     arrivals, earlier = memory.arrivals, memory.earlier
@@ -197,9 +194,10 @@ def _subjects(
     doubted = [np.where(delta.arrivals["doubted"], ANY_TIME, delta.signatures["time"]) for delta in earlier]
     subjects["index_time"] = np.concatenate([*doubted, scope.times])
     subjects["step"] = np.concatenate([*(arrivals.steps(delta.arrivals["elapsed"]) for delta in earlier), scope.steps])
-    new = subjects[len(signatures) - len(ready.subjects) :]
+    new = subjects[len(signatures) - len(prepared.subjects) :]
     new["time"], new["stated"], new["elapsed"] = times.times, times.stated, times.elapsed
-    new["window"], new["kind"], new["is_preferred"] = scope.windows, ready.kinds, [r == PREFER for r in ready.rules]
+    new["window"], new["kind"] = scope.windows, prepared.kinds
+    new["is_preferred"] = [rule == PREFER for rule in prepared.rules]
     new["seen_at"] = in_seconds(sightings(times.times, times.watermarks, arrivals.window))
     return subjects
 
@@ -214,11 +212,11 @@ def _deletions(earlier: Sequence[Delta], items: int) -> NDArray[np.void]:
     return deletions
 
 
-def _marked(ready: Prepared, is_compared: NDArray[np.bool_]) -> NDArray[np.int8]:
+def _marked(prepared: Prepared, is_compared: NDArray[np.bool_]) -> NDArray[np.int8]:
     """(n,) `corrections` of the items that are compared with another: one in five."""
-    marked = np.zeros(len(ready.subjects), np.int8)
+    marked = np.zeros(len(prepared.subjects), np.int8)
     compared = np.flatnonzero(is_compared)
-    marked[compared] = corrections([ready.subjects[j] for j in compared.tolist()])
+    marked[compared] = corrections([prepared.subjects[j] for j in compared.tolist()])
     return marked
 
 

@@ -41,7 +41,7 @@ class Ruling(NamedTuple):
     reason: str = ""
 
 
-# The ruling on an item that a candidate settles.
+# The ruling on an item, by what the decision found.
 _RULINGS = {
     SAME_ID: Ruling(Kind.DUPLICATE, Stage.ID, False, "same id, same words"),
     SAME_TEXT: Ruling(Kind.DUPLICATE, Stage.EXACT, False),
@@ -80,15 +80,12 @@ def verdicts_of(
     for j, (item, kind, rule, finding) in enumerate(rows):
         story = "" if kind == TOMBSTONE else item.id
         names.append((item.id, story))
-        if finding == SKIPPED and rule == IGNORE:
-            verdicts.append(Verdict(item.id, unique, Stage.POLICY, True, reason=REASONS[IGNORE], story=story))
-            continue
         if finding == SKIPPED:
-            verdicts.append(None)
+            ignored = Verdict(item.id, unique, Stage.POLICY, True, reason=REASONS[IGNORE], story=story)
+            verdicts.append(ignored if rule == IGNORE else None)
             continue
         if finding == NEW:
-            kind_of_new = Kind.TOMBSTONE if kind == TOMBSTONE else unique
-            verdicts.append(Verdict(item.id, kind_of_new, none, True, story=story))
+            verdicts.append(Verdict(item.id, Kind.TOMBSTONE if kind == TOMBSTONE else unique, none, True, story=story))
             continue
         k, row, time, partition, offset, stage, evidence = next(parts)
         ruling = rulings[finding]
@@ -112,13 +109,13 @@ def verdicts_of(
 
 
 def _verdict_parts(decided: Decided) -> Iterator[Any]:
-    """For each item that a candidate settled: its number among these; row, time, partition and offset of the candidate;
+    """For each item that a candidate decided: its number among these; row, time, partition and offset of the candidate;
     stage and evidence.
 
     Built column by column, because an element of an array costs ten times as much as one of a list.
     """
-    is_settled, originals = decided.outcomes["finding"] > NEW, decided.originals
-    outcomes, size = decided.outcomes[is_settled], decided.signatures["body_size"][is_settled]
+    has_decided, originals = decided.outcomes["finding"] > NEW, decided.originals
+    outcomes, size = decided.outcomes[has_decided], decided.signatures["body_size"][has_decided]
     pairs, of_original = outcomes["similar"], originals["body_size"]
     is_cut = pairs["containment"] >= _CUT
     is_cut &= np.maximum(size, of_original) >= _CUT_RATIO * np.minimum(size, of_original)
@@ -128,10 +125,7 @@ def _verdict_parts(decided: Decided) -> Iterator[Any]:
         share = new_words / np.maximum(pairs["words"], 1)
     evidence = map(
         Evidence,
-        _or_none(pairs["body"]),
-        _or_none(pairs["containment"]),
-        _or_none(pairs["headline"]),
-        _or_none(pairs["covered"]),
+        *(_or_none(pairs[name]) for name in ("body", "containment", "headline", "covered")),
         pairs["same_source"].tolist(),
         map(_CUTS.__getitem__, cuts.tolist()),
         outcomes["candidates"].tolist(),

@@ -103,7 +103,7 @@ NOVELTY = {
     "tokens": "words of its article",
     "article_share": "share of its page that is article",
 }
-"""The features of novelty that the trees ask for, and the meaning of each."""
+"""The features of novelty that the trees use, and the meaning of each."""
 MONOTONE = (
     ("new_sentences", "new_share", "new_words", "new_numbers", "lost_numbers", "headline_gains", "headline_losses",
      "headline_figures", "new_headline", "larger"),
@@ -116,7 +116,7 @@ FIXED = {
     "reordered": Feature(8.0, "names that have changed places in headline and text"),
     "version": Feature(3.0, "a new version of its id, with a new sentence or a few new words"),
 }
-"""Features with fixed weights, which the trees do not ask for. Labelled pairs hardly show them.
+"""Features with fixed weights, which the trees do not use. Labelled pairs hardly show them.
 
 - `bulletin`: a list of another day is news to those who need it, although readers call many such pairs the same.
 - `corrects`: readers of a wrong number must see the right one. No labelled pair is a correction, and two articles that
@@ -164,7 +164,7 @@ def _check_names() -> None:
         found = buffer[: call("feature_names", of, buffer, len(buffer))].tobytes().decode().split(",")[:-1]
         if found != names:
             raise ConfigError(
-                f"the compiled core asks for the features {found}, rule.py for {names}; compile it again: "
+                f"the compiled core has the features {found}, rule.py has {names}; compile it again: "
                 "python stream_dedup/core/build.py"
             )
 

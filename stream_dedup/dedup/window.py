@@ -1,6 +1,6 @@
 """The one place that says where the window ends: for lookup, for passages, for memory and for the changelog.
 
-Each end has its own clock, and each later one must hold all that the earlier ones ask for. W is `window.length`.
+Each end has its own clock, and each later one must hold all that the earlier ones need. W is `window.length`.
 
 - A **lookup** goes by the item's own time t. It sees the originals with a time within W of t, on both sides. If one of
   the two times is doubted (clocks.py), it sees what arrived at most W ago in elapsed event time. So a wrong date hides

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, arena, call, copied, pointers
+from stream_dedup.core import INT64, POINTER, Struct, arena, call, copied, fields, pointers
 from stream_dedup.index.runs import Keys, Rows, Run
 from stream_dedup.index.times import Windows
 
@@ -85,10 +85,7 @@ class Lookup(NamedTuple):
 class CoreNearness(Struct, name="nearness"):
     """`Nearness` as the core takes it."""
 
-    _fields_ = (
-        *[(name, POINTER) for name in ("first_columns", "dont_care_bits")],
-        *[(name, INT64) for name in ("columns", "tables", "max_hamming")],
-    )
+    _fields_ = (*fields(POINTER, "first_columns dont_care_bits"), *fields(INT64, "columns tables max_hamming"))
 
     @classmethod
     def of(cls, near: Nearness) -> "CoreNearness":
@@ -98,10 +95,7 @@ class CoreNearness(Struct, name="nearness"):
 
 
 class _CoreLookup(Struct, name="lookup"):
-    _fields_ = (
-        *[(name, POINTER) for name in ("queries", "windows", "times", "budgets", "words")],
-        *[(name, INT64) for name in ("items", "rows", "first", "count", "room")],
-    )
+    _fields_ = (*fields(POINTER, "queries windows times budgets words"), *fields(INT64, "items rows first count room"))
 
 
 def probe(runs: Sequence[Run], near: CoreNearness, lookup: Lookup) -> Rows:

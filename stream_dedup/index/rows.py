@@ -92,7 +92,7 @@ class _Segment:
         self.length = end
 
 
-SEGMENT = core.record("segment", [("signatures", "<u8"), ("bodies", "<u8"), ("ends", "<u8"), ("end_bytes", "<i8")])
+SEGMENT = core.record("segment", [*core.fields("<u8", "signatures bodies ends"), ("end_bytes", "<i8")])
 """Where a segment is in memory. ends: those of the bodies, with a 0 in front; end_bytes: of one of them, or 0."""
 
 

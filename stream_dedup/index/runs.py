@@ -36,7 +36,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core import INT64, POINTER, Struct, arena, call
+from stream_dedup.core import INT64, POINTER, Struct, arena, call, fields
 from stream_dedup.errors import MergeFailed
 from stream_dedup.index.times import AliveMask
 
@@ -65,10 +65,7 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 class PackedRun(Struct, name="run"):
     """What the core reads of a run."""
 
-    _fields_ = (
-        *[(name, INT64) for name in ("base", "end", "tables")],
-        *[(name, POINTER) for name in ("starts", "keys", "offsets", "directory")],
-    )
+    _fields_ = (*fields(INT64, "base end tables"), *fields(POINTER, "starts keys offsets directory"))
 
 
 @dataclass(frozen=True, eq=False)

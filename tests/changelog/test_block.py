@@ -16,7 +16,6 @@ from stream_dedup.changelog.block import decode, encode, merge_deltas, size_of, 
 from stream_dedup.dedup.batch import ARRIVAL, FORGOTTEN, Delta
 from stream_dedup.dedup.clocks import CLOCK
 from stream_dedup.errors import CorruptBlock, SchemeMismatch
-from stream_dedup.kafka.record_batch import ENTRY_BYTES
 
 SCHEME = 0xFEDC_BA98_7654_3210
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8"), ("size", "<u2"), ("sketch", "u1", 5)])
@@ -128,14 +127,3 @@ def test_parts_add_up_and_fit(whole: Delta, limit: int) -> None:
     assert all(len(part) == 1 or size_of(part) <= limit for part in parts[:-1])
     merged = merge_deltas([decode(encode(part, SCHEME), SCHEME, RECORD) for part in parts])
     assert encode(dataclasses.replace(merged, elapsed=whole.elapsed), SCHEME) == encode(whole, SCHEME)
-
-
-def test_a_batch_of_twenty_thousand_fits_a_topic_with_the_default_limit() -> None:
-    dtype = np.dtype([("row_id", "<u8"), ("sketch", "V284")])
-    random = np.random.default_rng(1)
-    records = np.frombuffer(random.bytes(20_000 * dtype.itemsize), dtype)
-    keys = random.integers(0, 2**32, (20_000, 30), np.uint32)
-    delta = Delta(records, keys, [f"id-{i}" for i in range(20_000)], np.zeros(0, FORGOTTEN), 0)
-    sizes = [len(encode(part, SCHEME)) for part in split_delta(delta)]
-    assert len(sizes) > 5
-    assert max(sizes) < ENTRY_BYTES + 10_000 < 2**20

@@ -117,6 +117,8 @@ def test_final_changes_are_refused_while_batches_are_pending(dedup: Deduplicator
         dedup.apply(batch)
     with pytest.raises(UsageError, match="forget: 1 pending"):
         dedup.forget("1")
+    with pytest.raises(UsageError, match="export: 1 pending"):
+        next(dedup.export(10))
     dedup.rollback()
     assert original_of(dedup.judge([item("1")]).verdicts[0]) is None
 

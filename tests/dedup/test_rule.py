@@ -134,7 +134,7 @@ def test_plain_similarity_decides_alone(why: str, values: dict[str, Any], has_wo
 
 
 @pytest.mark.parametrize("of", ["novelty", "kinship", "fixed"])
-def test_a_core_that_asks_for_other_features_is_refused(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_with_other_features_is_refused(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(rule._FEATURES, of, ["moon"])
-    with pytest.raises(ConfigError, match=r"asks for the features .*, rule\.py for .*moon.*compile it again"):
+    with pytest.raises(ConfigError, match=r"core has the features .*, rule\.py has .*moon.*compile it again"):
         rule._check_names()

@@ -85,9 +85,3 @@ def test_a_text_shares_a_key_with_a_part_of_it(script: str, part: float, least: 
         excerpt = space.join([*words(9, random), *whole[first : first + int(part * len(whole))], *words(9, random)])
         shared += bool(set(anchors(space.join(whole))) & set(anchors(excerpt)) - {0})
     assert least <= shared / texts
-
-
-def test_unlike_texts_share_no_key() -> None:
-    random = np.random.default_rng(5)
-    keys = [set(anchors(" ".join(words(300, random)))) for _ in range(100)]
-    assert len(set.union(*keys)) == 16 * 100

@@ -74,19 +74,6 @@ def test_short_sentences_and_lines_without_a_sentence_mark_are_not_prose(text: s
 
 
 @pytest.mark.parametrize(
-    ("text", "counts"),
-    [
-        ("Bridge " * 7 + ".", False),
-        ("Bridge " * 8 + ".", True),
-        (CHINESE[:14] + "。", False),
-        (CHINESE[:15] + "。", True),
-    ],
-)
-def test_eight_words_or_fifteen_characters_are_a_sentence(text: str, counts: bool) -> None:
-    assert (tokens_of_prose(text) > 0) == counts
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "On Monday evening old Mr. Miller opened a small bridge.",

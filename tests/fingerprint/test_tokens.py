@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import word_key, word_spans
+from stream_dedup.fingerprint.characters import same_letters
 from stream_dedup.fingerprint.fingerprint import cut_label, cut_site_suffix
-from stream_dedup.fingerprint.letters import same_letters
 from stream_dedup.fingerprint.scheme import FILTER_BITS
 from stream_dedup.news.item import Item
 from tests.fingerprint.built import texts_of, tokens_of
@@ -108,11 +108,6 @@ def test_a_letter_stands_for_itself() -> None:
 )
 def test_every_script_has_its_tokens(text: str, count: int) -> None:
     assert len(tokens_of(text).hashes) == count
-
-
-def test_a_character_differs_from_the_word_whose_bytes_are_its_code_point() -> None:
-    assert b"te"[::-1] == ord("整").to_bytes(2, "big")
-    assert tokens_of("整").hashes != tokens_of("te").hashes
 
 
 # -- words and numbers -------------------------------------------------------------------------------------------------

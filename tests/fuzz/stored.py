@@ -183,9 +183,9 @@ def _filter(data: bytes) -> None:
 def stored_targets() -> list[Target]:
     """Everything that reads what this project has stored."""
     note = [Note("465bf025", "11ecd0ea", NOW, "news.unique").text().encode()]
-    standing = TaskSummary("news.raw", "465bf025", 7).header()[1]
+    summary = TaskSummary("news.raw", "465bf025", 7).header()[1]
     migration = MigrationCheckpoint([("news.unique", 0, 7)], False).header()[1]
-    headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], standing, migration])]
+    headers = [b"\0".join([offsets_header({0: 7, 1: 9})[1], summary, migration])]
     table = simhash.build_weights(7, [np.array([5, 5, 9], np.uint64), np.array([5], np.uint64)]).to_bytes()
     plain = [table[:32] + table[48:]]
     damaged = (CorruptBlock, SchemeMismatch)
