@@ -5,7 +5,6 @@ The known item is only a filter of its words. For the decision, core/novelty.c c
 written, and the sentence with the most new words.
 """
 
-
 import numpy as np
 from numpy.typing import NDArray
 

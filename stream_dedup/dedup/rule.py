@@ -56,8 +56,8 @@ _CONSTANTS = {
     # A forecast of another day has no figures, but it is worded differently, although all its words are known. Of the
     # labelled pairs beyond both limits, 62 have something new and 15 do not.
     **{"same_wording": 0.75, "form_tokens": 300},
-    # Words that a new version adds. An added sentence of known words has 4.5 or more in 100 updates of the made-up feed
-    # (demo/newsroom.py); "Read more here", a changed figure, and "twenty" for "20" have three.
+    # Words that a new version adds. An added sentence of known words has 4.5 or more in 100 updates of the feed of the
+    # demo; "Read more here", a changed figure, and "twenty" for "20" have three.
     "new_to_version": 4,
     # "A beats B" and "B beats A": headline and text have the same words in another order. A copy under a headline that
     # is reworded in its own words has the same text: .92 or more of it is covered.
@@ -124,8 +124,7 @@ FIXED = {
 - `reordered`: in four of five real pairs of articles whose two names change places, this is news. No labelled pair is
   one.
 - `version`: an editor who adds a sentence to a published article does so for its readers. No labelled pair has one id,
-  and without this nine of ten updates of the made-up feed (demo/newsroom.py), each of one added sentence, would be held
-  back."""
+  and without this nine of ten updates of the feed of the demo, each of one added sentence, would be held back."""
 FACT = "fact"
 """What raises the novelty to that of `cautious` where `has_fact` holds: `cautious` holds back no new fact."""
 KINSHIP_MONOTONE = (
