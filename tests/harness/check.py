@@ -125,9 +125,11 @@ def from_scratch(
     every = list(records)
     for start in range(0, len(every), 100):
         some = every[start : start + 100]
-        batch = dedup.judge([decode(one.value, one.key, one.timestamp, one.partition, one.offset) for one in some])
+        batch = dedup.judge(
+            [decode(record.value, record.key, record.timestamp, record.partition, record.offset) for record in some]
+        )
         dedup.apply(batch)
-        verdicts |= zip((one.key for one in some), map(in_headers, batch.verdicts), strict=True)
+        verdicts |= zip((record.key for record in some), map(in_headers, batch.verdicts), strict=True)
     if index is None:
         dedup.close()
     return verdicts

@@ -135,15 +135,17 @@ def elect(settings: Settings, topic: str) -> bool:
     with administrator(settings) as admin:
 
         def described() -> dict[int, Any]:
-            return {one["partition_index"]: one for one in admin.describe_topics([topic])[0]["partitions"]}
+            return {
+                partition["partition_index"]: partition for partition in admin.describe_topics([topic])[0]["partitions"]
+            }
 
         before = described()
-        replicas = {number: one["replica_nodes"] for number, one in before.items()}
+        replicas = {number: partition["replica_nodes"] for number, partition in before.items()}
         admin.alter_partition_reassignments(
             {TopicPartition(topic, number): [*nodes[1:], nodes[0]] for number, nodes in replicas.items()}
         )
         admin.elect_leaders(_PREFERRED, {topic: list(before)}, raise_errors=False)
-        return any(one["leader_id"] != before[number]["leader_id"] for number, one in described().items())
+        return any(partition["leader_id"] != before[number]["leader_id"] for number, partition in described().items())
 
 
 def copy_while_stopped(broker: EmbeddedKafka, source: Path, target: Path) -> None:

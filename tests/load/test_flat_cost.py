@@ -125,7 +125,7 @@ def test_a_million_items_of_one_source() -> None:
                 for n, (value, time_ms) in enumerate(islice(made, AT_ONCE))
             ]
             began = time.process_time()
-            items = [decode(one.value, one.key, one.timestamp, 0, one.offset) for one in some]
+            items = [decode(record.value, record.key, record.timestamp, 0, record.offset) for record in some]
             batch = dedup.judge(items)
             dedup.apply(batch)
             watch.batch(report(items, batch, some, len(dedup)))

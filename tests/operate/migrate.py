@@ -61,7 +61,7 @@ def agreement(settings: Settings) -> tuple[int, float]:
     """The number of records judged under these settings, and the share with the verdict of a run from scratch."""
     scheme, came = f"{Scheme(settings.fingerprint).id:016x}", outcome(settings)
     records = [*came.output, *came.duplicates, *came.dead_letters]
-    after = {one.key for one in records if header(one, SCHEME) == scheme}
+    after = {record.key for record in records if header(record, SCHEME) == scheme}
     expected = from_scratch(settings, read_all(settings, settings.topics.input))
     verdicts = came.verdicts()
     return len(after), sum(verdicts[key] == expected[key] for key in after) / len(after)

@@ -177,7 +177,7 @@ class Prometheus:
     def firing(self, pending: bool = False) -> set[str]:
         """Names of the alerts that fire now; with `pending` also of the pending ones."""
         alerts = self.ask("alerts")["alerts"]
-        return {one["labels"]["alertname"] for one in alerts if pending or one["state"] == "firing"}
+        return {alert["labels"]["alertname"] for alert in alerts if pending or alert["state"] == "firing"}
 
     def value(self, query: str) -> float | None:
         """The first value of an instant query."""

@@ -109,8 +109,8 @@ def overload(stage: Stage) -> Iterator[None]:
 
 
 def start(*members: Command) -> None:
-    for one in members:
-        one.start().wait_until("ok", "standby")
+    for member in members:
+        member.start().wait_until("ok", "standby")
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def killed(stage: Stage) -> Iterator[None]:
 def all_stopped(stage: Stage) -> Iterator[None]:
     """All members are stopped."""
     members = stage.active()
-    for one in members:
-        one.stop()
+    for member in members:
+        member.stop()
     yield
     start(*members)
 
@@ -171,8 +171,8 @@ def no_broker(stage: Stage) -> Iterator[None]:
 def frozen_restore(stage: Stage) -> Iterator[None]:
     """All members are killed, and the broker freezes while the first one back reads the changelog."""
     first, second = stage.active()
-    for one in (first, second):
-        one.kill()
+    for member in (first, second):
+        member.kill()
     order = first.faults / "freeze-broker"
     order.write_text(str(stage.kafka.pid))
     first.start()
@@ -225,7 +225,7 @@ class Fault:
     @contextmanager
     def lasting(self, stage: Stage) -> Iterator[None]:
         """Let it last as long as the `with` block."""
-        files = [one.faults / self.file for one in (stage.a, stage.b) if self.file]
+        files = [member.faults / self.file for member in (stage.a, stage.b) if self.file]
         for name, value in self.load.items():
             setattr(stage.load, name, value)
         for file in files:
@@ -314,20 +314,20 @@ def _queries(stage: Stage) -> dict[str, float | int]:
 def _cause(stage: Stage, fault: Fault, fired: dict[str, float], resolved: dict[str, float]) -> None:
     """Cause one fault: its alerts must fire while it lasts, and resolve afterwards."""
     # The rates still show the previous fault; wait until they do not, so that each alert has one cause.
-    own = {f"{_ALERT}{one}" for one in fault.alerts}
+    own = {f"{_ALERT}{alert}" for alert in fault.alerts}
     holds(lambda: not stage.prometheus.firing(pending=True) & own, _RESOLVE_SECONDS)
     began = time.monotonic()
     with fault.lasting(stage):
-        for one in fault.alerts:
-            if holds(lambda one=one: f"{_ALERT}{one}" in stage.prometheus.firing(), _FIRE_SECONDS):
-                fired[one] = time.monotonic() - began
+        for alert in fault.alerts:
+            if holds(lambda alert=alert: f"{_ALERT}{alert}" in stage.prometheus.firing(), _FIRE_SECONDS):
+                fired[alert] = time.monotonic() - began
     began = time.monotonic()
-    for one in fault.alerts:
-        over = holds(lambda one=one: f"{_ALERT}{one}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
-        if over and one in fired:
-            resolved[one] = time.monotonic() - began
-        up, down = (f"{times[one]:.0f} s" if one in times else "NEVER" for times in (fired, resolved))
-        print(f"{fault.name}: {one} fired after {up}, resolved after {down}", flush=True)
+    for alert in fault.alerts:
+        over = holds(lambda alert=alert: f"{_ALERT}{alert}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
+        if over and alert in fired:
+            resolved[alert] = time.monotonic() - began
+        up, down = (f"{times[alert]:.0f} s" if alert in times else "NEVER" for times in (fired, resolved))
+        print(f"{fault.name}: {alert} fired after {up}, resolved after {down}", flush=True)
 
 
 def _settled(stage: Stage) -> dict[str, float | int]:

@@ -108,10 +108,10 @@ class Team:
 
     def longest_pause(self, since: float) -> float:
         commits = sorted(
-            one["at"]
+            event["at"]
             for member in self.everybody
-            for one in member.drain()
-            if one["event"] == "batch" and one["at"] >= since
+            for event in member.drain()
+            if event["event"] == "batch" and event["at"] >= since
         )
         return max(after - before for before, after in pairwise(commits))
 

@@ -105,7 +105,7 @@ class Node(EmbeddedKafka):
 
     def _server_properties(self) -> str:
         port, controller, inner, outer = self._ports[self._number]
-        voters = ",".join(f"{node + 1}@{HOST}:{one[1]}" for node, one in enumerate(self._ports))
+        voters = ",".join(f"{node + 1}@{HOST}:{ports[1]}" for node, ports in enumerate(self._ports))
         listeners = {"PLAINTEXT": (port, Listener()), _PROXIED: (inner, Listener(advertised_port=outer))}
         text = _PROPERTIES.format(
             node=self._number + 1, voters=voters, data=self._data, port=port, controller_port=controller
@@ -144,7 +144,7 @@ class Cluster:
     @property
     def proxied(self) -> str:
         """Bootstrap addresses for workers."""
-        return ",".join(f"{HOST}:{one.port}" for one in self.proxies)
+        return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -152,7 +152,7 @@ class Cluster:
                 tempfile.TemporaryDirectory(prefix="stream-dedup-soak-", ignore_cleanup_errors=True)
             )
             disks = (Disk(Path(name) / f"data-{node + 1}") for node in range(self._count))
-            self.disks = [stack.enter_context(one) for one in disks]
+            self.disks = [stack.enter_context(disk) for disk in disks]
             prepare()
             (self._start_one if self._count == 1 else self._start_all)(stack)
             self._stack = stack.pop_all()
@@ -172,7 +172,7 @@ class Cluster:
         """Start a KRaft cluster with as many replicas as nodes."""
         ports = free_ports(4 * self._count)
         self._ports = [ports[4 * node : 4 * node + 4] for node in range(self._count)]
-        self.direct = ",".join(f"{HOST}:{one[0]}" for one in self._ports)
+        self.direct = ",".join(f"{HOST}:{ports[0]}" for ports in self._ports)
         for number, (_, _, inner, outer) in enumerate(self._ports):
             node = Node(number, self._ports, self.disks[number].path, self._wait)
             self.nodes.append(stack.enter_context(node))

@@ -93,7 +93,7 @@ class Round:
             feeder = Feeder(direct, plan.seed, self._items, self._items_s, plan.partitions)
             self._feeder = stack.enter_context(feeder)
             # The faults come while it is fed, however long that takes.
-            pause = max(0.0, self._items / self._items_s - sum(one.delay for one in others)) / (len(others) + 1)
+            pause = max(0.0, self._items / self._items_s - sum(fault.delay for fault in others)) / (len(others) + 1)
             for fault in others:
                 team.run(pause + fault.delay)
                 if fault.kind in (*BROKER_FAULTS, *TOPIC_FAULTS):
@@ -132,7 +132,7 @@ class Round:
         topics, came = self._direct.topics, {}
         for topic in (topics.output, topics.duplicates, topics.dead_letters):
             came[topic] = read_all(self._direct, topic, start=self._next.setdefault(topic, {}))
-            self._next[topic] |= {one.partition: one.offset + 1 for one in came[topic]}
+            self._next[topic] |= {record.partition: record.offset + 1 for record in came[topic]}
         records = self._fed() if fed is None else fed
         self._spans.append(Span(records, came, self.changelog.end_span(), is_deleted=fed is not None))
 
@@ -144,7 +144,7 @@ class Round:
     def _ends(self) -> dict[int, int]:
         """The end of each partition of the input."""
         with reader_of(self._direct) as consumer:
-            return {one.partition: end for one, end in consumer.end_offsets(inputs(self._direct, consumer)).items()}
+            return {place.partition: end for place, end in consumer.end_offsets(inputs(self._direct, consumer)).items()}
 
     def _index(self, history: History, task: int) -> list[str]:
         """Restore an index from the changelog, and compare it with what went out."""
@@ -213,7 +213,7 @@ class Round:
         self.changelog.forget()
         self._former.append(topic)
         name = f"{self._name}-changelog-{len(self._former)}"
-        self._settings, self._direct = (_with_changelog(one, name) for one in (self._settings, self._direct))
+        self._settings, self._direct = (_with_changelog(settings, name) for settings in (self._settings, self._direct))
         create_topics(self._direct)
         self.changelog.follow(self._direct)
         set_offsets(self._direct)  # it confirms the new changelog, as the worker's message says
@@ -305,9 +305,9 @@ class Round:
         """Let the network fail, to all nodes or to one."""
         node = fault.target % (len(self._cluster.nodes) + 1)
         proxies = self._cluster.proxies[node : node + 1] or self._cluster.proxies
-        for one in proxies:
-            begin(one)
-        return self._until(fault, lambda: [one.heal() for one in proxies])
+        for proxy in proxies:
+            begin(proxy)
+        return self._until(fault, lambda: [proxy.heal() for proxy in proxies])
 
     def _until(self, fault: Fault, end: Callable[[], object]) -> bool:
         mark = object()

@@ -149,11 +149,11 @@ class Feeder:
 
     def _close(self) -> None:
         """Close the producers, once everything has been sent."""
-        for one in self._producers.values():
+        for producer in self._producers.values():
             with suppress(KafkaError):
-                one.flush(timeout=60)
+                producer.flush(timeout=60)
             with suppress(KafkaError):
-                one.close(timeout=5)
+                producer.close(timeout=5)
         self._producers.clear()
         self._pending.clear()
 
@@ -431,13 +431,13 @@ class Changelog:
     def read(self) -> None:
         for task, places in self._places.items():
             partitions = [place.partition for place in places]
-            for one in read_all(self._settings, self._topic, start=self._next, partitions=partitions):
-                self._next[one.partition] = one.offset + 1
-                if _DAMAGE in one.headers:
+            for record in read_all(self._settings, self._topic, start=self._next, partitions=partitions):
+                self._next[record.partition] = record.offset + 1
+                if _DAMAGE in record.headers:
                     continue
-                self.blocks[task].append(_block(one))
-                if task not in self._last or span_of(one).last >= span_of(self._last[task]).last:
-                    self._last[task] = one
+                self.blocks[task].append(_block(record))
+                if task not in self._last or span_of(record).last >= span_of(self._last[task]).last:
+                    self._last[task] = record
 
     def truncate(self, target: int, share: float) -> bool:
         """Delete the first share of a task's transactions, as retention does."""
@@ -448,10 +448,10 @@ class Changelog:
             return False
         limit, places = steps[int(len(steps) * share)], list(self._places[task])
         limits = {place: self._next[place.partition] for place in places}
-        for one in read_all(self._settings, self._topic, partitions=[place.partition for place in places]):
-            place = TopicPartition(self._topic, one.partition)
-            if _block(one).progress > limit:
-                limits[place] = min(limits[place], one.offset)
+        for record in read_all(self._settings, self._topic, partitions=[place.partition for place in places]):
+            place = TopicPartition(self._topic, record.partition)
+            if _block(record).progress > limit:
+                limits[place] = min(limits[place], record.offset)
         with administrator(self._settings) as admin:
             admin.delete_records(limits)
         self.cut[task] = max((self._span, limit), self.cut.get(task, (0, 0)))
