@@ -44,7 +44,7 @@ from stream_dedup.settings import Settings
 
 # Tolerance before a ceiling: a product such as .8 * 5 may exceed 4 by a rounding error.
 _ROUNDING = 1e-9
-# With so many pairs, the share in an interval that holds 1 % of them is known to .02.
+# With this number of pairs, the share in an interval that holds 1 % of them is known to .02.
 _PAIRS = 200_000
 # Comparisons before the search for pairs stops, after about ten seconds. Those found by then are a random sample.
 _COMPARISONS = 30_000_000
@@ -140,8 +140,8 @@ def alike_pairs(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Find pairs with Jaccard >= floor, and return (first, second, exact Jaccard); a random sample if there are many.
 
-    The search stops after `most` pairs or so many comparisons. The sets come in random order, and each is compared with
-    those before it, so an early stop yields all pairs among a random choice of the sets.
+    The search stops after `most` pairs or this many comparisons. The sets come in random order, and each is compared
+    with those before it, so an early stop yields all pairs among a random choice of the sets.
 
     >>> sets = shingle_sets([np.array(one, np.uint64) for one in ([1, 2, 3], [2, 3, 4], [8, 9])])
     >>> [one.tolist() for one in alike_pairs(sets, 0.2)]

@@ -261,14 +261,9 @@ def test_a_csv_of_nothing_but_a_header_is_one_again(run: Run, tmp_path: Path) ->
 
 
 def test_rows_of_parquet_stay_under_their_schema(run: Run, tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "id": pa.array(["1", "2", "3"], pa.large_string()),
-            "text": [TEXT, TEXT, "Forty thousand people came to the harbour fair this weekend."],
-            "published": pa.array([1, 2, 3], pa.timestamp("ns")),
-            "score": pa.array([1, None, 3], pa.int8()),
-        }
-    )
+    columns = {"id": pa.array(["1", "2", "3"], pa.large_string()), "text": [TEXT, TEXT, prose(1)]}
+    columns |= {"published": pa.array([1, 2, 3], pa.timestamp("ns")), "score": pa.array([1, None, 3], pa.int8())}
+    table = pa.table(columns)
     parquet.write_table(table, tmp_path / "in.parquet")
     done = run(tmp_path / "in.parquet", names=("u.parquet", "d.jsonl"))
     assert (done.result.unique, done.result.duplicate) == (2, 1)
@@ -278,15 +273,10 @@ def test_rows_of_parquet_stay_under_their_schema(run: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("names", "output"),
     [
-        (("1.jsonl",), "u.csv"),
-        (("1.tsv",), "u.csv"),
-        (("1.csv", "2.csv"), "u.csv"),
-        (("1.csv", "2.jsonl"), "u.csv"),
-        (("1.jsonl",), "u.parquet"),
-        (("1.parquet", "2.jsonl"), "u.parquet"),
-        (("1.parquet", "2.parquet"), "u.parquet"),
+        (("1.jsonl",), "u.csv"), (("1.tsv",), "u.csv"), (("1.csv", "2.csv"), "u.csv"), (("1.csv", "2.jsonl"), "u.csv"),
+        (("1.jsonl",), "u.parquet"), (("1.parquet", "2.jsonl"), "u.parquet"), (("1.parquet", "2.parquet"), "u.parquet"),
     ],
-)
+)  # fmt: skip
 def test_rows_that_an_output_cannot_hold_are_refused_and_nothing_is_left(
     run: Run, tmp_path: Path, names: tuple[str, ...], output: str
 ) -> None:

@@ -101,20 +101,21 @@ def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]
     return pairs
 
 
+JACCARD = {"decision": {"rule": "jaccard", "body": 0.8}}
+SIMHASH = {"fingerprint": {"family": "simhash"}}
+
+
 # -- results --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "tables",
     [
-        {},
-        {"decision": {"rule": "jaccard", "body": 0.8}},
-        {"decision": {"rule": "jaccard", "body": 0.8}, "fingerprint": {"verify": "exact"}},
-        {"fingerprint": {"family": "simhash"}},
+        {}, JACCARD, JACCARD | {"fingerprint": {"verify": "exact"}}, SIMHASH,
         {"decision": {"rule": "jaccard"}, "fingerprint": {"family": "simhash", "hamming": 6, "layout": "8 choose 2"}},
     ],
     ids=["novelty", "jaccard", "whole bodies", "simhash", "more bits"],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("corpus", [feed(300), one_site(300, 3)], ids=["feed", "three sites"])
 def test_it_finds_what_brute_force_finds(
     find: Find, tmp_path: Path, corpus: list[bytes], tables: dict[str, dict[str, Any]]
@@ -221,8 +222,7 @@ def test_a_run_that_ends_early_leaves_no_file(find: Find, inputs: list[Path], tm
 
 
 def test_parquet_has_the_same_rows(find: Find, inputs: list[Path]) -> None:
-    tables = {"fingerprint": {"family": "simhash"}}
-    lines, packed = find(*inputs, to="lines", **tables), find(*inputs, suffix=".parquet", **tables)
+    lines, packed = find(*inputs, to="lines", **SIMHASH), find(*inputs, suffix=".parquet", **SIMHASH)
     assert parquet.read_table(packed.output).to_pylist() == rows(lines.output)
     assert parquet.read_table(packed.second).to_pylist() == rows(lines.second)
     assert parquet.read_schema(packed.output).names == list(rows(lines.output)[0])

@@ -18,12 +18,10 @@ STRIPPED = 'case "$1" in --add-modules=*) exit 1;; esac; echo \'openjdk version 
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        (None, "there is none at"),
-        (OLD, "is older; install Java 17"),
+        (None, "there is none at"), (OLD, "is older; install Java 17"), ("echo what", "is older"),
         (STRIPPED, "is a Java without the module jdk.incubator.vector"),
-        ("echo what", "is older"),
     ],
-)
+)  # fmt: skip
 def test_a_java_that_spark_cannot_use_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, problem: str
 ) -> None:
