@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference docs wheel sbom clean
+.PHONY: env run test slow pythons lint soak operate observe failover bench figures no-corpora reference docs wheel sbom clean
 
 # pip compiles the core as it installs. This compiles again what has changed since: some seconds.
 COMPILE = @$(BIN)/python stream_dedup/core/build.py --changed
@@ -55,6 +55,15 @@ test: lint
 slow: env
 	$(BIN)/pytest -m 'slow and not soak and not operate' -n 2 --dist loadgroup $(ARGS)
 
+# The quick tests that need no Kafka, on other versions of CPython: of VERSIONS, such as "3.12 3.13 3.14". tests/deploy/pythons.py
+# fetches each. Its libraries are beside it.
+VERSIONS := 3.14
+pythons: env
+	for version in $(VERSIONS); do \
+	  python=$$($(BIN)/python -m tests.deploy.pythons $$version) && export LD_LIBRARY_PATH=$${python%/bin/*} && \
+	  $(MAKE) env PYTHON=$$python VENV=.venv-$$version && \
+	  .venv-$$version/bin/pytest -m 'not kafka and not slow and not soak and not operate' -n 2 --dist loadgroup $(ARGS) || exit 1; done
+
 # Includes 10,000 schedules in the model of the worker (tests/model); choose others with MODEL_SCHEDULES and
 # MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log
 # And faults on a real Kafka (tests/soak), for SOAK_MINUTES on one node and as long on three, from SOAK_SEED on; the counts
@@ -90,17 +99,13 @@ failover: env
 figures: $(if $(CORPORA),env,no-corpora)
 	$(BIN)/python -m tests.figures "$(CORPORA)" $(ARGS)
 	$(BIN)/python -m docs.build
-	$(BIN)/stream-dedup config reference > config/reference.md
 
 no-corpora:
 	@echo "Name the folder of corpora and labels: make figures CORPORA=DIR" >&2; exit 2
 
-# The generated pages: settings, metrics, the dashboard, and tables and figures in README.md, docs/ and deploy/.
+# Everything that is generated: settings, metrics, the dashboard, and the tables in the pages.
 reference: env
 	$(BIN)/python -m docs.build
-	$(BIN)/stream-dedup config reference > config/reference.md
-	$(BIN)/stream-dedup config metrics > config/metrics.md
-	$(BIN)/python deploy/grafana/build.py
 
 # dist/: the source archive, and the wheels, whose cores zig compiles here for all platforms. Equal sources give equal
 # bytes, whenever and wherever they are built.

@@ -88,7 +88,7 @@ def plan_command(
 
     Plans the number of anchors; without anchors bands and rows; for family = simhash or given the Hamming distance and
     the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of the pairs at --threshold
-    whose fingerprints are within the distance. docs/operating.md says how far measured recall is from the model.
+    whose fingerprints are within the distance. deploy/sizing.md says how far measured recall is from the model.
     """
     from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate
     from stream_dedup.evaluate.sizing import sizing
@@ -178,7 +178,7 @@ def _print_sizing(found: "Sizing", as_json: bool) -> None:
 
 
 def _gib(count: int) -> str:
-    """Format a memory as the table of deploy/README.md does.
+    """Format a memory as the table of deploy/sizing.md does.
 
     >>> _gib(2**33), _gib(700 * 2**20)
     ('8 GiB', '0.6836 GiB')

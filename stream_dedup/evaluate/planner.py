@@ -25,7 +25,7 @@ anchors find, in the mean of eight seeds, what `anchored` says of their true J, 
 **SimHash.** A layout finds every pair within k bits for certain. So the recall at a body Jaccard J is the share of such
 pairs whose fingerprints differ in at most k bits. Two binary vectors of equal size with Jaccard J have the cosine
 c = 2J / (1 + J), and each bit differs with probability q = arccos(c) / pi (Charikar 2002). The distance is then
-binomial. docs/operating.md says how far real pairs are from that.
+binomial. deploy/sizing.md says how far real pairs are from that.
 
 **Candidates.** Unrelated fingerprints are not uniform: few pairs share phrases, and they dominate the longer a key is.
 If the bits of a pair differ with probability q, it agrees in p selected bits with probability (1 - q)^p. `UNRELATED` is

@@ -1,7 +1,7 @@
 """What memory a feed needs, in its operator's words: items a day, window, share held back.
 
 In: settings and these numbers. Out: `Sizing`, which `stream-dedup plan --per-day` prints. Pure. The room that a memory
-has is that of the running worker (index/footprint.py), as in the table of deploy/README.md.
+has is that of the running worker (index/footprint.py), as in the table of deploy/sizing.md.
 """
 
 import math
@@ -81,7 +81,7 @@ def sizing(settings: Settings, per_day: int, share_held: float, memory: int | No
         if size > 3 * least and room(size) == room(2 * size):
             raise ConfigError(
                 f"{originals:,} originals are more than one process can hold ({room(size):,}): take a shorter window, "
-                "or divide the stream (deploy/README.md, When one worker is not enough)"
+                "or divide the stream (deploy/sizing.md, When one worker is not enough)"
             )
     if memory is None:
         return Sizing(originals, length, size)
