@@ -1,4 +1,4 @@
-"""README.md, CONTRIBUTING.md, docs/, deploy/: what they name exists, what is generated is up to date, no page is long."""
+"""README.md, CONTRIBUTING.md, docs/, deploy/: what they name exists, what is generated is current, no page is long."""
 
 import re
 import tomllib

@@ -85,8 +85,10 @@ USER, GROUP = re.findall(r"^USER (\d+):(\d+)$", dockerfile(), re.M)[0]
         ("NetworkPolicy", "spec.podSelector.matchLabels", LABEL),
         ("Service", "spec.selector", LABEL),
         # Only a stuck process is restarted, and only a member that works is ready.
-        ("Deployment", "spec.template.spec.containers.0.livenessProbe.httpGet", {"path": "/livez", "port": "health"}),
-        ("Deployment", "spec.template.spec.containers.0.readinessProbe.httpGet", {"path": "/healthz", "port": "health"}),
+        ("Deployment", "spec.template.spec.containers.0.livenessProbe.httpGet.path", "/livez"),
+        ("Deployment", "spec.template.spec.containers.0.livenessProbe.httpGet.port", "health"),
+        ("Deployment", "spec.template.spec.containers.0.readinessProbe.httpGet.path", "/healthz"),
+        ("Deployment", "spec.template.spec.containers.0.readinessProbe.httpGet.port", "health"),
     ],
 )  # fmt: skip
 def test_a_field_has_its_value(kind: str, path: str, expected: object) -> None:
