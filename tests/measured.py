@@ -1,6 +1,6 @@
 """tests/results/*.json: what long runs have measured; the pages take their figures from there.
 
-In: the name of a file and a change of its object. Out: the file, sorted, under a lock, as runs may go on side by side.
+A file is one sorted object. It is changed under a lock, because runs may go on side by side.
 """
 
 import fcntl

@@ -257,7 +257,7 @@ NOVELTY_PROMISES = {
     "eager": "as balanced, and what is doubtful is held back. "
     "Measured: eager holds back .24 of the edits with news; readers miss .04 and see .07 again.",
 }
-"""What each name promises. docs/build.py writes the figures, from tests/results/figures.json."""
+"""What each name promises. A test compares the figures with tests/results/figures.json."""
 
 
 def _parse_novelty(value: Any) -> Any:

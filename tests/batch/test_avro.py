@@ -17,8 +17,8 @@ from stream_dedup.batch.filter import filter_files
 from stream_dedup.batch.lines import LineReader, read_lines
 from stream_dedup.errors import InputError
 from stream_dedup.settings import load_settings
+from tests.harness.feed import made_up
 from tests.registry.server import AVRO
-from tests.worker.support import made_up
 
 MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}

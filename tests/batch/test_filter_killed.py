@@ -18,12 +18,12 @@ ITEMS = 400  # 80 batches of 5
 FILES = ("unique.jsonl", "duplicates.jsonl", "verdicts.jsonl")
 FORKS = multiprocessing.get_context("forkserver")
 # A process has one forkserver, so all tests preload the same; a kill then hits a run's work and not its start.
-FORKS.set_forkserver_preload(["tests.worker.preload"])
+FORKS.set_forkserver_preload(["tests.harness.preload"])
 pytestmark = pytest.mark.slow
 
 
 def filter_in(directory: Path, inputs: list[Path], kill: tuple[FilterStep, int] | None) -> None:
-    assert "tests.worker.preload" in sys.modules
+    assert "tests.harness.preload" in sys.modules
     announce = stop_at(*kill, end=lambda: os.kill(os.getpid(), signal.SIGKILL)) if kill else lambda _: None
     settings, state = load_settings(worker={"batch_items": 5}), directory.with_name("state")
     outputs, verdicts = (directory / "unique.jsonl", directory / "duplicates.jsonl"), directory / "verdicts.jsonl"

@@ -13,7 +13,7 @@ from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
 from stream_dedup.settings import load_settings
 from tests.batch.conftest import Outcome, Run, stop
 from tests.batch.feed import feed, rows, story, write
-from tests.worker.support import made_up
+from tests.harness.feed import made_up
 
 DAY = 24
 

@@ -1,8 +1,7 @@
 """Run peers whose dependencies conflict with ours, each in its own virtual environment and process.
 
-In: a peer's name with `apart/PEER.txt` (its requirements), and a script `apart/SCRIPT.py`. Out: the last line that the
-script prints, as JSON. The environment is created on first use, under .venv/apart. If a peer cannot be installed, its
-figures are missing.
+`apart/PEER.txt` has a peer's requirements; a script `apart/SCRIPT.py` prints its result as JSON in its last line. The
+environment is created on first use, under .venv/apart. If a peer cannot be installed, its figures are missing.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Compare the speed of fingerprinting UTF-8 texts with peers and with a floor, at four document sizes.
 
-Out: µs a document and MB a second. Ours computes everything that an item needs: keys, sketches, a filter of
-the words. `kernel` is the compiled part of that. The floor is the cost of reading the bytes: one xxh3 of each
-document. Ours gets batches, as in the worker; the peers' interfaces take one document at a time.
+The figures are µs a document and MB a second. Ours computes everything that an item needs: keys, sketches, a filter of
+the words. `kernel` is the compiled part of that. The floor is the cost of reading the bytes: one xxh3 of each document.
+Ours gets batches, as in the worker; the peers' interfaces take one document at a time.
 """
 
 import time

@@ -1,9 +1,8 @@
 """Measure the index alone on synthetic fingerprints: lookups, inserts, pauses during merges.
 
-In: the number of originals. Out: flat dicts of figures. Keys and fingerprints are random, as hashes are. In a batch of
-lookups half of the items are new, and half are copies of stored ones. The peers are FAISS's binary indexes of
-SimHashes: a flat one (compares with all) and the multi-hash (buckets of 16 bits, as our "4 choose 1"). All have the
-recall that the pigeonhole principle guarantees.
+Keys and fingerprints are random, as hashes are. In a batch of lookups half of the items are new, and half are copies of
+stored ones. The peers are FAISS's binary indexes of SimHashes: a flat one (compares with all) and the multi-hash
+(buckets of 16 bits, as our "4 choose 1"). All have the recall that the pigeonhole principle guarantees.
 """
 
 import statistics

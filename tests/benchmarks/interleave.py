@@ -1,8 +1,8 @@
 """Time functions in interleaved rounds, so that noise of the machine affects all of them alike.
 
-In: named functions, run whole or step by step (shorter steps spread the noise more evenly). Out: seconds by name, one
-value a round. `spread` and `speedup` turn these into figures: the median under the figure's own name, the lowest and
-highest round under `NAME_low` and `NAME_high`.
+Functions run whole or step by step; shorter steps spread the noise more evenly. `Times` has the seconds of each by
+name, one value a round. `spread` and `speedup` turn these into figures: the median under the figure's own name, the
+lowest and highest round under `NAME_low` and `NAME_high`.
 """
 
 import statistics

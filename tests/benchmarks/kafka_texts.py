@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import PREFIX, Settings, load_settings
-from tests.worker.support import variables_of
+from tests.harness.topics import variables_of
 
 _ROLES = ("input", "output", "duplicates", "dead_letters", "changelog")
 TIMESTAMP_MS = 1_700_000_000_000

@@ -30,7 +30,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "compact": {"fingerprint": {"family": "simhash", "layout": "4 choose 1", "hamming": 3}},
 }
 ID_BYTES = 40  # a SHA-1 in hexadecimal, the longest ids that feeds commonly have
-UPDATES = 20  # one original of so many is an update, with the id of its story: of real feeds 3 to 5 of 100 are
+UPDATES = 20  # one original in twenty is an update, with the id of its story: of real feeds 3 to 5 in 100 are
 _DAY = 86_400_000
 
 

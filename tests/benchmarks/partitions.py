@@ -1,10 +1,9 @@
 """Measure partitions keyed by language: one worker for both languages, then two workers with one each.
 
-In: the records of each language, which fill a partition each. Out: items a second while all partitions are being worked
-on (the second half of that time, when all workers have joined), the workers' processor time an item, and the resident
-memory of a worker. Each worker is a process of its own in
-scope "partition". Workers and broker share the machine's cores: with few of them, the processor time says more than the
-rate about what a worker adds.
+The records of each language fill a partition. Each worker is a process in scope "partition". Measured are: items a
+second while all partitions are being worked on (the second half of that time, when all workers have joined), the
+workers' processor time an item, and the resident memory of a worker. Workers and broker share the machine's cores: with
+few of them, the processor time says more than the rate about what a worker adds.
 """
 
 import time

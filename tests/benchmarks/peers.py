@@ -1,6 +1,6 @@
 """Run alternative libraries on the same texts and features, each used as its documentation recommends.
 
-In: texts. Out: the fingerprint of each text, or the number of texts of a stream that were held back. Features are
+FINGERPRINTS make the fingerprint of a text; STREAMS count how many texts of a stream they hold back. Features are
 shingles of three lower-case words. MinHash has 128 permutations and a Jaccard threshold of .8, SimHash 64 bits and a
 distance of 3. `apart.py` runs peers whose dependencies conflict with ours.
 """

@@ -1,7 +1,7 @@
 """Measure a restore from Kafka of two changelogs: a trickle (one original a transaction) and a flood (2,000).
 
-In: a broker. Out: the seconds until an empty index is restored and has judged its first item; and the seconds from a
-worker's start, without a standby, to its first commit (joining the group included, the start of Python not).
+Measured are the seconds until an empty index is restored and has judged its first item; and the seconds from a worker's
+start, without a standby, to its first commit (joining the group included, the start of Python not).
 
 The worker's own classes write the changelogs. The trickle's first hundred and last three thousand transactions are
 single ones, since a restore reads blocks only there. The transactions between are joined by the hundred to save time.

@@ -26,7 +26,7 @@ from stream_dedup.errors import CorruptBlock
 from stream_dedup.kafka.record_batch import ENTRY_BYTES
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
-from tests.worker.support import made_up
+from tests.harness.feed import made_up
 
 RECORD = np.dtype([("row_id", "<u8"), ("time", "<i8")])
 DAY = 86_400_000

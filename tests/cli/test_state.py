@@ -14,8 +14,10 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
 from tests.benchmarks.memory import deltas
 from tests.cli.commands import json_of, run, words
+from tests.harness.feed import article, feed, made_up
+from tests.harness.topics import make_settings, ready
 from tests.worker.remembered import Remembering
-from tests.worker.support import article, feed, made_up, make_settings, ready, run_until
+from tests.worker.support import run_until
 
 
 @pytest.fixture

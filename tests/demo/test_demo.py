@@ -32,8 +32,9 @@ from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.observer import BatchReport, Observer
 from tests.batch.feed import rows
 from tests.cli.commands import words
+from tests.harness.topics import make_settings
+from tests.harness.wait import wait_until
 from tests.observe.watched import report
-from tests.worker.support import make_settings, wait_until
 
 ITEMS = 400
 

@@ -19,7 +19,9 @@ from stream_dedup.demo import jars
 from stream_dedup.demo.jars import default_cache_dir, locked, ready_runtime
 from stream_dedup.errors import StreamError
 from tests.broker import EmbeddedKafka
-from tests.worker.support import feed, make_settings, read_all, ready
+from tests.harness.check import read_all
+from tests.harness.feed import feed
+from tests.harness.topics import make_settings, ready
 
 
 def on_kafka(test: Callable[..., None]) -> Callable[..., None]:

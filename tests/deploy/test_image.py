@@ -18,9 +18,10 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from tests.deploy import image as images
 from tests.deploy.image import Builder, Container, Image
 from tests.deploy.test_wheel import ROWS, VERDICT
+from tests.harness.check import assert_exactly_once
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import make_settings, variables_of, worked_off
 from tests.measured import record
-from tests.operate.stage import worked_off
-from tests.worker.support import assert_exactly_once, feed, made_up, make_settings, variables_of
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka, pytest.mark.timeout(2400)]
 

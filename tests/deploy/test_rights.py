@@ -30,7 +30,8 @@ from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.trial import Ended, Trial, run_trial
 from tests.broker import EmbeddedKafka, Listener
 from tests.deploy.files import DEPLOY
-from tests.worker.support import START, article, feed, run_until
+from tests.harness.feed import START, article, feed
+from tests.worker.support import run_until
 
 pytestmark = [pytest.mark.operate, pytest.mark.kafka]
 PASSWORD = "open sesame"  # noqa: S105 - of this test's broker

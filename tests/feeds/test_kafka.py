@@ -27,7 +27,7 @@ class KilledError(Exception):
 
 @pytest.fixture
 def settings(kafka: "EmbeddedKafka", topic_name: Callable[[str], str]) -> "Settings":
-    from tests.worker.support import make_settings, ready  # not above: kafka-python warns when it is imported
+    from tests.harness.topics import make_settings, ready  # not above: kafka-python warns when it is imported
 
     return ready(make_settings(kafka.bootstrap, topic_name), partitions=3)
 

@@ -1,7 +1,7 @@
 """Edits that leave an article what it is: a reader of the earlier one would miss nothing of any.
 
-In: a story, the pool that it comes from, a source of chance. Out: `Made`, or None where the edit does not apply. What a
-site puts round an article (phrases.toml) is of a site that the pool does not have, so that nothing of it is known.
+An edit that does not apply to a story is None. What a site puts round an article (phrases.toml) is of a site that the
+pool does not have, so that nothing of it is known.
 """
 
 import re

@@ -57,7 +57,7 @@ EDITED: dict[str, Tables] = {name: {"decision": {"novelty": name}} for name in N
 COUNT = 25
 """Edits of each kind, corpus and language that are measured: a share of a language is then known to .1."""
 _OTHER_SITE = "other.example"
-_POOL = 3_000  # items of a language: enough to know its common words and its sites' furniture, read in some seconds
+_POOL = 3_000  # items of a language: enough to know its common words and its sites' boilerplate
 _FEWEST = 12  # usable stories; with fewer, edits would repeat each other
 _BACKGROUND = 200
 _TRIES = 40  # stories for each edit: one in twenty headlines has a number that the text has, too
@@ -268,8 +268,8 @@ def names(of_readers: Mapping[str, Mapping[str, float]], counted: Mapping[str, C
         promise = NOVELTY_PROMISES[name].split(" Measured:")[0]
         sums = [_sum(c for kind in kinds for c in of_name.get(kind, {}).values()) for kinds in _SHOWN.values()]
         rates = [share(of_readers[name][rate]) for rate in ("missed", "repeated")]
-        rows.append([f"`{name}`", promise, *map(_share, sums), *rates])
-    return table(["name", "promise", *_SHOWN, "missed", "repeated"], rows)
+        rows.append([f"`{name}`", share(NOVELTY_NAMES[name], 2), promise, *map(_share, sums), *rates])
+    return table(["name", "`novelty`", "promise", *_SHOWN, "missed", "repeated"], rows)
 
 
 def quality(of_readers: Mapping[str, Mapping[str, float]], counted: Counted) -> str:

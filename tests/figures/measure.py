@@ -1,6 +1,6 @@
 """Measure the figures on corpora in a folder: one function a section, by the code of `stream-dedup evaluate`.
 
-In: a folder with corpora (NAME.jsonl.gz) and label files. Out: the figures of each section, plain values for JSON.
+The folder has corpora (NAME.jsonl.gz) and label files. A section's figures are plain values for JSON.
 """
 
 import json

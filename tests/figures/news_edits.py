@@ -1,7 +1,6 @@
 """Edits that put news into an article: a reader of the earlier one would miss something of each.
 
-In: a story, the pool that it comes from, a source of chance. Out: `Made`, or None where the edit does not apply: no
-number in the headline, no verb to negate.
+An edit that does not apply to a story is None: no number in the headline, no verb to negate.
 """
 
 import re

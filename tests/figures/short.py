@@ -1,7 +1,7 @@
 """Measure short items: are copies with typing errors found, and is what differs in a number let through?
 
-In: feeds of short items, drawn from the corpora. Out: for each feed and each row of SHORT the share of copies that are
-held back, by typing errors planted in them, and what is held back of the feed itself.
+Feeds of short items are drawn from the corpora. Measured are, for each feed and each row of SHORT, the share of copies
+with planted typing errors that is held back, and what is held back of the feed itself.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Articles of a corpus as edits need them: sentences of prose, names, numbers, rare words, and which are unlike.
 
-In: the records of one language of a corpus. Out: a `Pool` of `Story`s that an edit can be made of. A story speaks of
-its headline, has five sentences of prose or more, and no other item of the pool begins as it does.
+A `Pool` holds the `Story`s of one language of a corpus that an edit can be made of. A story speaks of its headline, has
+five sentences of prose or more, and no other item of the pool begins as it does.
 """
 
 import re
@@ -221,7 +221,7 @@ class Pool:
         return len(title & set(story.words)) >= 0.4 * len(title)
 
     def rest_of(self, count: int) -> list[Mapping[str, Any]]:
-        """Return so many of the records that are no stories, or all."""
+        """Return this number of the records that are no stories, or all."""
         return Random(1).sample(self.rest, min(count, len(self.rest)))
 
     def is_rare(self, word: str, most: float = _NAME) -> bool:

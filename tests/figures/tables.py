@@ -1,6 +1,6 @@
-"""Render the measured figures, and those that the code computes without data, as Markdown tables of the pages.
+"""Render the measured figures, and those that follow from the code alone, as Markdown tables.
 
-In: `results.load()` and the code of today. Out: Markdown. `docs/build.py` puts it between the markers of the pages.
+`docs/build.py` puts each table between its markers in a page.
 """
 
 import re
@@ -42,7 +42,8 @@ def families(section: Section) -> str:
     """Each family: bytes an original, recall and precision with the whole decision and with the body alone."""
     head = ["body", "bytes an original"]
     for column in LABELLED:
-        head += [column.name, "body alone"]
+        pairs = next(iter(section.figures.values()))[column.name]["pairs"]
+        head += [f"{column.name}, {pairs} pairs", "body alone"]
     rows = []
     for row, tables in FAMILIES.items():
         figures = section.figures[row]
@@ -122,7 +123,7 @@ def readers(section: Section) -> str:
         return [name, share(found["missed"]), share(found["repeated"])]
 
     return table(
-        ["rule", "missed", "repeated"],
+        [f"rule, on {figures['pairs']:,} pairs", "missed", "repeated"],
         [
             *(measured(f"`{name}`, the pair alone", found) for name, found in figures["cross-validated"].items()),
             *ALONE,

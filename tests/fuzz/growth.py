@@ -1,6 +1,6 @@
-"""Measure how the time of a text grows with its length, on each way that a text takes, for each pattern of hostile.py.
+"""Measure how the time of a text grows with its length, for each pattern of hostile.py, on each way of a text.
 
-A way is a function of one text. Those named after a field of a record lead from its bytes to a verdict (decode,
+A way is a function of one text. A way with the name of a field leads from the bytes of a record to a verdict (decode,
 fingerprint, judge, remember); `content` is the text of a record in NewsAPI's form, which is cut. The others lead from a
 text to what a person sees of it.
 """

@@ -1,9 +1,9 @@
 """A decoder as a `Target`, mutants of its inputs, and the loop that stops at the first that it does not handle.
 
-In: seeds, that is valid inputs of a decoder, and tokens, the words of its format. Mutants are almost valid, so that
-they get past the first check, and come some hundred times as fast as from a search by hypothesis. Equal seeds give
-equal mutants on every machine. A mutant that takes long is a hang in the making, so the slowest time is counted too. To
-repeat a failure: `python -m tests.fuzz TARGET SEED`; the failure names both, and the bytes.
+Mutants are made of seeds (valid inputs of the decoder) and tokens (the words of its format). They are almost valid, so
+that they get past the first check, and come some hundred times as fast as from a search by hypothesis. Equal seeds give
+equal mutants on every machine. The slowest time is counted too, because a mutant that takes long is a hang in the
+making. To repeat a failure: `python -m tests.fuzz TARGET SEED`; the failure names both, and the bytes.
 """
 
 import random

@@ -45,11 +45,7 @@ def _environment(data: bytes) -> None:
 
 def _argument(data: bytes) -> None:
     text = data[1:].decode("utf-8", "surrogateescape")
-    kinds: list[Callable[[], int]] = [
-        lambda: parse_count(text),
-        lambda: parse_size(text),
-        lambda: begin_ms(text),
-    ]
+    kinds: list[Callable[[], int]] = [lambda: parse_count(text), lambda: parse_size(text), lambda: begin_ms(text)]
     assert 0 <= kinds[data[0] % len(kinds) if data else 0]() < 2**62
 
 
@@ -209,5 +205,5 @@ def outside_targets() -> list[Target]:
         Target("request", requests, [b"\r\n", b" ", b"?", b"id=", b"&", b"%", b"%ff", b"Basic ", b"Bearer ", b"\xff",
                b"Accept: ", b"Expect: 100-continue\r\n", b"HTTP/9.9", b"HTTP/1.", b"\0"], _request, (), 0.1),
         Target("health check", [b"http://127.0.0.1:1/healthz\n" + healthy], [*JSON, b"http://", b"[", b"]", b":", b"@",
-               b"%", b"\n", b"[" * 3000], probed, (), 0.1),
+               b"%", b"\n", b":99999999", b"[" * 3000], probed, (), 0.1),
     ]  # fmt: skip

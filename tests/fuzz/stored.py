@@ -1,6 +1,6 @@
 """Targets for what a worker or a command stores and reads again: blocks, headers, journals, saved states, notes.
 
-Formats with a checksum are mutated below it and signed again, because whoever can write a record can sign it; the
+Formats with a checksum are mutated below it and signed again: a program that can write a record can sign it. The
 checksums guard against accidents only.
 """
 
@@ -201,7 +201,7 @@ def stored_targets() -> list[Target]:
         Target("state of filter", [_filter_lines()], [*JSON, b"\n"], _filter, (*damaged, InputError), 0.01),
         Target("headers", headers, [*JSON, b"\0"], _headers, (CorruptBlock,)),
         Target("sequence", [b"7-9"], [b"-", b"9" * 5000, "²".encode()], SequenceRange.parse, (CorruptBlock,)),
-        Target("note", note, [*JSON, b"Infinity", b"[" * 3000], _note),
+        Target("note", note, [*JSON, b"Infinity", b"[" * 3000, b"9" * 4000], _note),
         Target("claim", [_CLAIM.pack(1, 7, True)], [], _claim),
         Target("weights", plain, [b"SDW1"], _weights, (ConfigError,), 0.1),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Hostile inputs by name: each ends in an item, a bad item or one documented error, whatever its size."""
+"""Hostile inputs that are larger or rarer than a mutant: each ends in an item or in one documented error."""
 
 import dataclasses
 import gzip
@@ -23,26 +23,20 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.changelog import block, saved
 from stream_dedup.changelog.files import read_entries, write_entries
 from stream_dedup.changelog.records import RestoreResult, SequenceRange
-from stream_dedup.cli.common import begin_ms, parse_count, parse_size
+from stream_dedup.cli.common import parse_count, parse_size
 from stream_dedup.dedup.deduplicator import Deduplicator
-from stream_dedup.errors import BadItem, ConfigError, CorruptBlock, InputError, SchemeMismatch, UsageError
+from stream_dedup.errors import ConfigError, CorruptBlock, InputError, UsageError
 from stream_dedup.evaluate.labels import read_labels
-from stream_dedup.evaluate.sample import Sample, _decision, _row
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.record_batch import Outgoing, Record, pack
 from stream_dedup.news import decode as decoding
 from stream_dedup.news.clean import text_of_html
 from stream_dedup.news.decode import Decoder, site_of
 from stream_dedup.news.item import Item
-from stream_dedup.news.survey import Survey
 from stream_dedup.news.values import article
-from stream_dedup.observe.http import _given_token
-from stream_dedup.observe.probe import probe
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
-from stream_dedup.worker.records import EVIDENCE, place_of
-from stream_dedup.worker.resume import Note
-from tests.fuzz.outside import probed
+from stream_dedup.worker.records import place_of
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch
 from tests.fuzz.stored import plain_block, sign_block
 
@@ -51,48 +45,11 @@ MEGABYTE = 10**6
 decode = Decoder(ItemSettings())
 
 
-def judged(*items: Any) -> list[str]:
-    """The verdicts, one batch an item; all of them are remembered."""
-    with Deduplicator(load_settings()) as dedup:
-        kinds = []
-        for item in items:
-            batch = dedup.judge([item])
-            dedup.apply(batch)
-            kinds += [str(verdict.kind) for verdict in batch.verdicts]
-        return kinds
-
-
 def read(**fields: Any) -> Any:
     return decode(json.dumps(fields).encode(), None, NOW, 0, 7)
 
 
 # -- JSON ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"text":['])
-def test_deep_json_is_a_bad_item(opening: bytes) -> None:
-    for value in (opening * MEGABYTE, b'{"title": "T", "text": ' + opening * MEGABYTE):
-        bad = decode(value, b"k", NOW)
-        assert isinstance(bad, BadItem)
-        assert bad.reason in ("json", "type")
-
-
-@pytest.mark.parametrize(
-    "number", [b"9" * 400, b"9" * 5000, b"-" + b"9" * 25, b"1e400", b"1." + b"9" * MEGABYTE, b"NaN"]
-)
-@pytest.mark.parametrize("field", [b"id", b"published", b"text", b"other"])
-def test_a_huge_number_harms_its_record_only(field: bytes, number: bytes) -> None:
-    found = decode(b'{"title": "T", "%s": %s}' % (field, number), b"k", None)
-    assert isinstance(found, Item | BadItem)
-    if isinstance(found, Item):
-        assert found.time == -1
-
-
-def test_a_lone_surrogate_stays_in_an_id_and_is_judged() -> None:
-    item = decode(b'{"id": "\\ud800", "title": "Elm \\udfff bridge opens on Monday"}', None, NOW)
-    assert judged(item, item) == ["unique", "duplicate"]
-    item = Item("\ud800", "Elm \udfff bridge opens on Monday", "\ud800 text", "\udfff.example", NOW)
-    assert judged(item, item) == ["unique", "duplicate"]
 
 
 def test_a_hundred_thousand_members_are_skipped() -> None:
@@ -195,18 +152,6 @@ def test_hidden_text_and_long_values_are_no_bombs() -> None:
 # -- times, positions, headers --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("time", [-INT64, -INT64 + 1, -(2**62), -1, 0, 2**62 - 1, 2**62, INT64 - 1])
-def test_a_timestamp_at_the_end_of_int64_harms_no_other_item(time: int) -> None:
-    odd = decode(b'{"id": "1", "title": "Elm bridge opens on Monday"}', None, time, 0, 1)
-    kinds = judged(
-        read(id="2", title="Oak falls in a storm on Tuesday"),
-        odd,
-        odd,
-        read(id="3", title="Oak falls in a storm on Tuesday"),
-    )
-    assert kinds == ["unique", "unique", "duplicate", "duplicate"]
-
-
 def test_times_beyond_int64_wrap_as_in_java() -> None:
     data = bytearray(batch_bytes(0, [(NOW, b"k", b"v", [])] * 2))
     struct.pack_into(">qq", data, 27, INT64 - 1, INT64 - 1)  # first and highest timestamp
@@ -214,32 +159,6 @@ def test_times_beyond_int64_wrap_as_in_java() -> None:
     data[at + 1] = 2  # timestamp delta 1
     batch = MemoryRecords(sign_batch(bytes(data))).next_batch()
     assert [record.timestamp for record in unpack(batch, "t", 0)] == [-INT64, INT64 - 1]
-
-
-@pytest.mark.parametrize(
-    "value", [b"", b"news", b"a/b/c", b"news/raw/\xff/1", b"/-1/2", b"/9999999999/1", b"/1/" + b"9" * 5000]
-)
-def test_a_foreign_place_counts_as_none(value: bytes) -> None:
-    """A header of another program under our name ended `migrate` in a ValueError."""
-
-    class Foreign:
-        headers = (("dedup-source", value),)
-
-    assert place_of(Foreign) == (-1, -1)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 4000,
-        '{"input": ' * 900,
-        '{"input": "", "changelog": "", "at": Infinity}',
-        '{"input": "a", "changelog": "b", "at": ' + "9" * 4000 + "}",
-    ],
-)
-def test_a_foreign_note_counts_as_none(text: str) -> None:
-    """Whoever may commit offsets of the group could end every member with a RecursionError or OverflowError."""
-    assert Note.parse(text) is None
 
 
 # -- what is refused -----------------------------------------------------------------------------------
@@ -356,13 +275,6 @@ def test_a_block_of_other_tables_is_refused() -> None:
         assert len(dedup) == 1
 
 
-def test_unpacking_a_file_holds_one_chunk(tmp_path: Any) -> None:
-    """A bomb of 64 MB of line feeds, packed in 64 KB, is read chunk by chunk."""
-    path = tmp_path / "bomb.jsonl.gz"
-    path.write_bytes(gzip.compress(b"1\n" * 2**25))
-    assert sum(1 for _ in zip(range(1000), read_lines(path), strict=False)) == 1000
-
-
 def test_dates_that_python_does_not_hold_stop_a_parquet_file_with_a_line(tmp_path: Any) -> None:
     import pyarrow
     from pyarrow import parquet
@@ -390,76 +302,6 @@ def test_a_hundred_thousand_headers_are_read_and_written() -> None:
     assert place_of(record) == (-1, -1)
 
 
-def test_an_id_of_a_megabyte_is_stored_and_restored() -> None:
-    item = read(id="x" * MEGABYTE, title="Elm bridge opens on Monday")
-    with Deduplicator(load_settings()) as dedup, Deduplicator(load_settings()) as other:
-        batch = dedup.judge([item])
-        dedup.apply(batch)
-        encoded = block.encode(batch.delta, dedup.scheme_id)
-        other.restore(block.decode(encoded, other.scheme_id, other.scheme.signature_dtype))
-        [verdict] = other.judge([item]).verdicts
-        assert (str(verdict.kind), verdict.original and verdict.original.id) == ("duplicate", item.id)
-
-
-@pytest.mark.parametrize("time", [-INT64, -1, INT64 - 1])
-def test_a_timestamp_at_the_end_of_int64_is_written_and_surveyed(time: int) -> None:
-    [packed] = pack([Outgoing("t", 0, b"k", b"v", [], time), Outgoing("t", 0, b"k", b"v", [], -1 - time)], 2**20)
-    assert (packed.first_timestamp, packed.max_timestamp) == (time, max(time, -1 - time))
-    settings = load_settings()
-    survey = Survey(decode.read, settings, latest=NOW, is_record=True)
-    value = b'{"id": "1", "title": "Elm bridge opens on Monday"}'
-    for moment in (time, NOW, -1 - time):
-        survey.add(decode(value, None, moment, 0, 1), value, 0, 1)
-    assert survey.summary().items == 3
-
-
-# -- settings, arguments, requests, files of people ------------------------------------------------------
-
-
-def test_a_trial_from_before_1970_begins_with_the_first_record() -> None:
-    """The client refuses negative times with a ValueError, and Kafka takes -1 as a command for the end."""
-    assert begin_ms("99999d") == 0
-
-
-@pytest.mark.parametrize("url", ["http://[", "http://h:99999999/", "http://h:x/", "http://h\0:1/", "http://\udcff/"])
-def test_a_health_check_of_no_url_is_a_line(url: str) -> None:
-    """It was a ValueError or http.client.InvalidURL."""
-    healthy, text = probe(url)
-    assert not healthy
-    assert text.startswith(url)
-
-
-def test_a_deep_response_is_not_the_health_of_a_worker() -> None:
-    """The check ended in a RecursionError."""
-    healthy, text = probed(b"http://127.0.0.1:1/healthz\n" + b"[" * 4096)
-    assert (healthy, text.split(": ", 1)[1]) == (False, "this is not the worker's /healthz")
-
-
-@pytest.mark.parametrize("header", ["Basic é", "Basic \udcff", "Basic ===", "Bearer", ""])
-def test_a_password_that_is_no_base64_is_no_token(header: str) -> None:
-    """A letter that is not ASCII was a ValueError, which cut the connection instead of a response 401."""
-    assert _given_token(header) == b""
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"[" * 5000, b'{"a": ' + b"[" * 5000, b'{"a": "\xff"}', b'{"a": 1}', b'{"verdict": "x", "stage": "body"}',
-        b'{"verdict": "duplicate", "stage": "body", "original": 7}',
-        b'{"verdict": "duplicate", "stage": "body", "original": {"partition": [], "offset": 7}}',
-        b'{"verdict": "duplicate", "stage": "body", "original": null, "evidence": {"novelty": "x"}}',
-    ],
-)  # fmt: skip
-def test_a_foreign_decision_is_none(value: bytes, tmp_path: Path) -> None:
-    """A header or row of another program ended `sample` in a KeyError, TypeError, RecursionError or UnicodeError."""
-    assert _decision(Record("dup", 0, 1, NOW, b"k", b"v", [(EVIDENCE, value)])) is None
-    with pytest.raises(InputError, match="no row of a duplicates file"):
-        _row(value)
-    (tmp_path / "pairs.jsonl").write_bytes(value)
-    with pytest.raises(InputError, match="no sample"):
-        Sample(tmp_path)
-
-
 # -- saved states --------------------------------------------------------------------------------------
 
 
@@ -477,20 +319,6 @@ def test_passages_that_unpack_to_more_than_their_table_are_refused(tmp_path: Pat
     bomb = zstandard.ZstdCompressor().compress(bytes(2**27))
     write_entries(tmp_path / "saved", [opening, (name, bomb), *rest])
     with Deduplicator(load_settings()) as dedup, pytest.raises(CorruptBlock, match="claims another length"):
-        saved.restore(dedup, tmp_path / "saved")
-
-
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [({"settings": {"path": {}}}, CorruptBlock), ({"settings": {}, "scheme": "0"}, SchemeMismatch)],
-)
-def test_a_saved_state_with_foreign_settings_is_refused(
-    changes: dict[str, Any], error: type[Exception], tmp_path: Path
-) -> None:
-    """A table named `path` was a TypeError, and no table of fingerprints a KeyError."""
-    (opening, _), *rest = saved_entries(tmp_path / "saved")
-    write_entries(tmp_path / "saved", [(json.dumps(json.loads(opening) | changes).encode(), b""), *rest])
-    with Deduplicator(load_settings()) as dedup, pytest.raises(error):
         saved.restore(dedup, tmp_path / "saved")
 
 

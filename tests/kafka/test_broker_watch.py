@@ -17,8 +17,9 @@ from stream_dedup.worker import cluster_watch
 from stream_dedup.worker.cluster_watch import AWAY, BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer
 from tests.broker import EmbeddedKafka
-from tests.operate.stage import Member
-from tests.worker.support import make_settings, ready, wait_until
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready
+from tests.harness.wait import wait_until
 
 
 class Recorder(Observer):
@@ -160,7 +161,7 @@ def test_a_broker_with_a_wrong_certificate_is_reported_once_until_it_is_over(
 # -- the real thing ------------------------------------------------------------------------------------------
 
 
-def status_after(member: Member, word: str, seconds: float) -> None:
+def status_after(member: Command, word: str, seconds: float) -> None:
     """Wait until /healthz reports this status."""
     deadline = time.monotonic() + seconds
     while member.status != word:
@@ -176,7 +177,7 @@ def test_a_broker_that_dies_under_an_idle_worker(
     """An idle worker has nothing to commit, so nothing fails: only the watch can see the outage."""
     with EmbeddedKafka() as own:
         settings = ready(make_settings(own.bootstrap, topic_name))
-        with Member("idle", settings, tmp_path) as member:
+        with Command("idle", settings, tmp_path) as member:
             member.start().wait_until("ok")
             own.kill()
             # Ten on a machine that is not busy.
@@ -200,7 +201,7 @@ def test_a_wrong_address_is_reported(
     monkeypatch.setenv("STREAM_DEDUP_PORT", "tcp://10.0.0.1:80")  # as Kubernetes sets it
     [port] = free_ports(1)
     settings = make_settings(f"127.0.0.1:{port}", topic_name)
-    with Member("lost", settings, tmp_path) as member:
+    with Command("lost", settings, tmp_path) as member:
         member.start()
         status_after(member, "degraded", 60)
         assert f"no broker at 127.0.0.1:{port} has answered" in member.log()

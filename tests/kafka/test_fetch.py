@@ -16,9 +16,12 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from stream_dedup.kafka import fetch
 from stream_dedup.kafka.fetch import FastPartitionRecords
+from tests.harness.check import assert_exactly_once
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make
 from tests.model import log
 from tests.model.log import signed
-from tests.worker.support import Make, assert_exactly_once, feed, made_up, run_until
+from tests.worker.support import run_until
 
 PLACE = TopicPartition("news", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

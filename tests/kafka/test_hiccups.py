@@ -18,21 +18,12 @@ from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
 from tests.broker import EmbeddedKafka
-from tests.worker.support import (
-    Make,
-    Member,
-    Watching,
-    assert_exactly_once,
-    fails,
-    feed,
-    from_scratch,
-    made_up,
-    outcome,
-    read_all,
-    run_until,
-    run_worker,
-    wait_until,
-)
+from tests.harness.check import assert_exactly_once, from_scratch, outcome, read_all
+from tests.harness.feed import feed, made_up
+from tests.harness.member import Member
+from tests.harness.topics import Make
+from tests.harness.wait import wait_until
+from tests.worker.support import Watching, fails, run_until, run_worker
 
 pytestmark = pytest.mark.kafka
 

@@ -18,7 +18,10 @@ from stream_dedup.kafka.record_batch import Record, content_bytes
 from stream_dedup.settings import Settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.worker import Worker
-from tests.worker.support import Make, assert_exactly_once, feed, made_up, make_settings, run_until
+from tests.harness.check import assert_exactly_once
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make, make_settings
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 

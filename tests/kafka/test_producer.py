@@ -20,7 +20,8 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound
-from tests.worker.support import Make, read_all
+from tests.harness.check import read_all
+from tests.harness.topics import Make
 
 BATCH = 2000
 LZ4 = DefaultRecordBatchBuilder.CODEC_LZ4

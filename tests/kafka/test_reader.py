@@ -9,7 +9,9 @@ from stream_dedup.errors import StreamError
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
 from tests.broker import EmbeddedKafka
-from tests.worker.support import START, Make, administrator, article, feed, make_settings, ready, wait_until
+from tests.harness.feed import START, article, feed
+from tests.harness.topics import Make, administrator, make_settings, ready
+from tests.harness.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 

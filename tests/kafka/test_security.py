@@ -24,7 +24,10 @@ from stream_dedup.kafka.topics import check_topics
 from stream_dedup.settings import Settings, load_settings
 from tests.broker import VERSION, EmbeddedKafka, Listener
 from tests.certificates import Authority
-from tests.worker.support import article, feed, make_settings, ready, run_until, wait_until
+from tests.harness.feed import article, feed
+from tests.harness.topics import make_settings, ready
+from tests.harness.wait import wait_until
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 

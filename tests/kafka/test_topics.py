@@ -15,7 +15,10 @@ from stream_dedup.kafka import client
 from stream_dedup.kafka.topics import changelog_retention_ms, check_topics, create_topics
 from stream_dedup.settings import Settings, load_settings
 from tests.broker import VERSION
-from tests.worker.support import Make, administrator, assert_exactly_once, feed, made_up, run_until
+from tests.harness.check import assert_exactly_once
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make, administrator
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 

@@ -3,7 +3,6 @@
 The limits of a process: a control group, whose processes the kernel kills beyond its memory, and few descriptors.
 """
 
-import json
 import multiprocessing
 import os
 import re
@@ -88,11 +87,6 @@ def _send(bootstrap: str, topic: str, records: Callable[[], Iterator[bytes]], se
     producer.flush()
     sent.value += len(futures)
     producer.close()
-
-
-def as_json(name: str, title: str, text: str, source: str) -> bytes:
-    """A record with these fields."""
-    return json.dumps({"id": name, "title": title, "text": text, "source": source}).encode()
 
 
 # -- limits ---------------------------------------------------------------------------------------------------

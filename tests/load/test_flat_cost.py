@@ -29,8 +29,9 @@ from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport
-from tests.load.process import as_json, parts_of, resident
-from tests.load.texts import START, template, unlike
+from tests.harness.feed import START, article
+from tests.load.process import parts_of, resident
+from tests.load.texts import template, unlike
 from tests.measured import record
 
 COUNT, BATCH = 10_000, 500
@@ -75,22 +76,14 @@ def test_the_cost_of_a_template_does_not_grow_with_it(words: int, own_share: flo
     growth = hot.cost(3) / hot.cost(1)
     crowded = hot.dedup.index.stats().crowded
     sizes = [stream.dedup.index.stats().bytes / len(stream.dedup) for stream in (hot, usual)]
-    record(
-        "load",
-        {
-            f"hot bucket, {words} words, {own} of its own": {
-                "items": COUNT,
-                "us_an_item": hot.cost(3) * 1e6,
-                "us_an_unlike_item": usual.cost(3) * 1e6,
-                "cost_ratio_in_the_deduplicator": hot.cost(3) / usual.cost(3),
-                "cost_last_to_second_quarter": growth,
-                "crowded_keys_an_item": crowded / COUNT,
-                "crowded_keys_an_unlike_item": usual.dedup.index.stats().crowded / COUNT,
-                "originals": len(hot.dedup),
-                "index_bytes_ratio": sizes[0] / sizes[1],
-            }
-        },
-    )
+    figures = {
+        "items": COUNT, "us_an_item": hot.cost(3) * 1e6, "us_an_unlike_item": usual.cost(3) * 1e6,
+        "cost_ratio_in_the_deduplicator": hot.cost(3) / usual.cost(3), "cost_last_to_second_quarter": growth,
+        "crowded_keys_an_item": crowded / COUNT,
+        "crowded_keys_an_unlike_item": usual.dedup.index.stats().crowded / COUNT,
+        "originals": len(hot.dedup), "index_bytes_ratio": sizes[0] / sizes[1],
+    }  # fmt: skip
+    record("load", {f"hot bucket, {words} words, {own} of its own": figures})
     for stream in (hot, usual):
         stream.dedup.close()
     assert usual.kinds["unique"] > 0.95 * COUNT
@@ -114,7 +107,7 @@ def records() -> Iterator[tuple[bytes, int]]:
     for number, (hot, usual) in enumerate(zip(template(ITEMS, 80, 12), unlike(ITEMS, 80, seed=2), strict=True)):
         for item in (hot, usual):
             text = f"{item.text} This article was first published by the Evening Post, and all rights are reserved."
-            yield as_json(item.id, item.title, text, "https://www.post.example/news"), START + number
+            yield article(item.id, text, item.title, "https://www.post.example/news"), START + number
 
 
 @pytest.mark.soak
@@ -144,21 +137,13 @@ def test_a_million_items_of_one_source() -> None:
     costs = [median(part) / AT_ONCE * 1e6 for part in parts_of(seconds, PARTS)]
     memory = [max(part) / 2**20 for part in parts_of(sizes, PARTS)]
     series = sum(len(metric.samples) for metric in watch.registry.collect())
-    record(
-        "load",
-        {
-            "items of one source": {
-                "items": ITEMS,
-                "us_an_item_tenths": [round(cost, 1) for cost in costs],
-                "cost_last_to_third_tenth": costs[-1] / costs[2],
-                "resident_mib_tenths": [round(size) for size in memory],
-                "kinds": dict(sorted(kinds.items())),
-                "crowded_keys_an_item": crowded / ITEMS,
-                "evicted": evicted,
-                "series": series,
-            }
-        },
-    )
+    figures = {
+        "items": ITEMS, "us_an_item_tenths": [round(cost, 1) for cost in costs],
+        "cost_last_to_third_tenth": costs[-1] / costs[2], "resident_mib_tenths": [round(size) for size in memory],
+        "kinds": dict(sorted(kinds.items())), "crowded_keys_an_item": crowded / ITEMS, "evicted": evicted,
+        "series": series,
+    }  # fmt: skip
+    record("load", {"items of one source": figures})
     assert evicted > 0.7 * ITEMS
     assert costs[-1] < 1.3 * costs[2]
     assert max(memory[PARTS // 2 :]) < max(memory[: PARTS // 2]) + GROWTH_MIB
@@ -168,13 +153,6 @@ def test_a_million_items_of_one_source() -> None:
 def report(items: Sequence[Any], batch: Batch, some: Sequence[Record], held: int) -> BatchReport:
     """What the worker tells its observers about a batch."""
     return BatchReport(
-        task="global",
-        items=items,
-        verdicts=batch.verdicts,
-        counts=batch.counts(),
-        seconds=dict.fromkeys(CommitStep, 0.001),
-        remembered=held,
-        watermark=max(batch.delta.watermark, 0),
-        lag={0: 0},
-        records=some,
-    )
+        task="global", items=items, verdicts=batch.verdicts, counts=batch.counts(), remembered=held,
+        seconds=dict.fromkeys(CommitStep, 0.001), watermark=max(batch.delta.watermark, 0), lag={0: 0}, records=some,
+    )  # fmt: skip

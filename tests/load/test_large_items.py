@@ -12,14 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer
 
 from stream_dedup.demo.embedded import EmbeddedKafka
-from tests.load.process import as_json, highest, resident
+from tests.harness.check import outcome
+from tests.harness.feed import article, feed
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready, worked_off
+from tests.load.process import highest, resident
 from tests.load.texts import VOCABULARY
 from tests.measured import record
-from tests.operate.stage import Member, worked_off
-from tests.worker.support import make_settings, outcome, ready
 
 MEBIBYTES = 30
 # Bytes of memory for a byte of text: 14 for English, 26 for words of one letter, the worst case.
@@ -51,10 +52,10 @@ def measured(kind: str) -> dict[str, int]:
 
     settings, own = load_settings(), os.getpid()
     decode = Decoder(settings.item)
-    value = as_json("large", "A large item", text_of(kind, MEBIBYTES * 2**20), "post.example")
+    value = article("large", text_of(kind, MEBIBYTES * 2**20))
     found = {"value": len(value)}
     with Deduplicator(settings) as dedup:
-        small = as_json("small", "A small item", "Of some words.", "a.example")
+        small = article("small", "Of some words.")
         dedup.apply(dedup.judge([decode(small, None, 0, 0, 0)]))
         Path("/proc/self/clear_refs").write_text("5")  # the highest from here on
         before = resident(own)
@@ -89,16 +90,13 @@ def test_a_worker_holds_few_of_the_largest_items_at_a_time(
     """A batch ends at batch_bytes, so one item of 30 MiB is a batch of its own; ten of them wait in the topic."""
     worker = {"session_timeout": "10s", "memory": "8G"}  # with less such records are dead letters
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=worker))
-    value = as_json("large", "A large item", text_of("words", MEBIBYTES * 2**20), "post.example")
+    value = article("large", text_of("words", MEBIBYTES * 2**20))
 
     def send(first: int, count: int) -> None:
-        producer = KafkaProducer(bootstrap_servers=kafka.bootstrap, max_request_size=2**25)
-        for number in range(first, first + count):
-            own = value.replace(b'"large"', f'"large-{number}"'.encode())
-            producer.send(settings.topics.input, own, str(number).encode()).get(60)
-        producer.close()
+        names = range(first, first + count)
+        feed(settings, ((b"%d" % name, value.replace(b'"large"', b'"large-%d"' % name)) for name in names))
 
-    with Member("a", settings, tmp_path) as worker:
+    with Command("a", settings, tmp_path) as worker:
         worker.start().wait_until("ok")
         before = resident(worker.pid)
         most = []
@@ -108,20 +106,11 @@ def test_a_worker_holds_few_of_the_largest_items_at_a_time(
             most.append(highest(worker.pid) - before)
         kept = resident(worker.pid) - before
     came = outcome(settings)
-    record(
-        "load",
-        {
-            f"items of {MEBIBYTES} MiB through the worker": {
-                "items": len(came.fates),
-                "mib_before": round(before / 2**20),
-                "mib_more_for_one": round(most[0] / 2**20),
-                "mib_more_for_ten": round(most[1] / 2**20),
-                "mib_more_for_twenty": round(most[2] / 2**20),
-                "mib_kept": round(kept / 2**20),
-                "bytes_a_byte": most[2] / len(value),
-            }
-        },
-    )
+    sizes = dict(zip(("more_for_one", "more_for_ten", "more_for_twenty"), most, strict=True))
+    sizes |= {"before": before, "kept": kept}
+    figures = {f"mib_{name}": round(size / 2**20) for name, size in sizes.items()}
+    figures |= {"items": len(came.fates), "bytes_a_byte": most[2] / len(value)}
+    record("load", {f"items of {MEBIBYTES} MiB through the worker": figures})
     assert len(came.fates) == 1 + 2 * COUNT
     assert not came.dead_letters
     assert most[2] < MOST_IN_WORKER * len(value)

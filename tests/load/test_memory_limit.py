@@ -1,7 +1,7 @@
 """A worker within the memory of deploy/compose.yaml and 256 descriptors: nothing that comes in ends it.
 
-In: bombs, the largest records, a producer that does not wait, and a full window, all at once; LOAD_SECONDS (60 by
-default). Out: every record in exactly one place, and the most memory that the group ever took.
+Bombs, the largest records, a producer that does not wait and a full window come at once, for LOAD_SECONDS (60 by
+default). Every record must come out in exactly one place.
 """
 
 import os
@@ -16,11 +16,13 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.records import place_of
-from tests.load.process import as_json, entering, highest_of, limited, metric
+from tests.harness.check import lost_and_repeated, outcome, read_all
+from tests.harness.feed import article
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready, worked_off
+from tests.load.process import entering, highest_of, limited, metric
 from tests.load.test_overload import two_floods
 from tests.measured import record
-from tests.operate.stage import Member, lost_and_repeated, worked_off
-from tests.worker.support import make_settings, outcome, read_all, ready
 
 MEMORY = 2**30
 SECONDS = float(os.environ.get("LOAD_SECONDS", "60"))
@@ -34,12 +36,8 @@ def send_large(settings: Settings, size: int, count: int, codec: str | None) -> 
     )
     for number in range(count):
         name = f"{size}-{number}"
-        for own, title, text in (
-            (name, f"Number {name}", "a b " * ((size - 400) // 4)),
-            (f"small-{name}", f"Headline {name}", ""),
-        ):
-            value = as_json(own, title, text, "a.example")
-            producer.send(settings.topics.input, value, own.encode(), partition=0)
+        for key, text in ((name, "a b " * ((size - 400) // 4)), (f"small-{name}", "")):
+            producer.send(settings.topics.input, article(key, text, f"Number {key}"), key.encode(), partition=0)
     producer.close()
 
 
@@ -52,7 +50,7 @@ def test_records_that_compress_to_nothing_do_not_kill_a_worker_of_the_shipped_si
     """They took 1.4 GiB, so the kernel killed the worker, and its successor, and so on."""
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"session_timeout": "10s"}))
     largest = load_settings(worker={"memory": MEMORY}).worker.max_record_bytes
-    with limited(MEMORY) as group, Member("a", settings, tmp_path, within=entering(group)) as worker:
+    with limited(MEMORY) as group, Command("a", settings, tmp_path, within=entering(group)) as worker:
         worker.start().wait_until("ok")
         taken = {"mib_before": highest_of(group) >> 20}
         send_large(settings, BOMB_BYTES, BOMBS, "zstd")
@@ -81,7 +79,7 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
     with Deduplicator(own) as dedup:
         most = dedup.max_originals
     statuses = set()
-    with limited(memory) as group, Member("a", settings, tmp_path, within=entering(group)) as worker:
+    with limited(memory) as group, Command("a", settings, tmp_path, within=entering(group)) as worker:
         worker.start().wait_until("ok")
         with two_floods(settings, worker, 1.3 * most) as produced_so_far:
             until = time.monotonic() + SECONDS
@@ -104,6 +102,5 @@ def test_a_full_window_a_flood_and_bombs_together_do_not_kill_a_worker(
     assert evicted > 0, "the window was not full"
     assert produced > 1.2 * judged, "the producer was not faster"
     assert statuses == {"ok"}
-    places = [place_of(one) for some in (came.output, came.duplicates, came.dead_letters) for one in some]
-    sent = [(one.partition, one.offset) for one in read_all(settings, settings.topics.input)]
-    assert sorted(places) == sorted(sent), "records are lost or repeated"
+    sent = [(record.partition, record.offset) for record in read_all(settings, settings.topics.input)]
+    assert sorted(map(place_of, came.every)) == sorted(sent), "records are lost or repeated"

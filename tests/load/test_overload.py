@@ -21,11 +21,13 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import footprint, peak_bytes
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.settings.memory import work_bytes
-from tests.load.process import as_json, flood, metric, parts_of, processor, resident
+from tests.harness.feed import article
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready
+from tests.harness.wait import holds
+from tests.load.process import flood, metric, parts_of, processor, resident
 from tests.load.texts import VOCABULARY
 from tests.measured import record
-from tests.operate.stage import Member
-from tests.worker.support import make_settings, ready
 
 MINUTES = float(os.environ.get("LOAD_MINUTES", "3"))
 ORIGINALS = 20_000
@@ -42,7 +44,7 @@ def articles(seed: int) -> Iterator[bytes]:
     while True:
         at = rng.randrange(len(words) - _WORDS)
         title = " ".join(words[at // 2 : at // 2 + 8])
-        yield as_json(f"{seed}-{number}", title, " ".join(words[at : at + _WORDS]), f"site{number % 50}.example")
+        yield article(f"{seed}-{number}", " ".join(words[at : at + _WORDS]), title, f"site{number % 50}.example")
         number += 1
 
 
@@ -56,7 +58,7 @@ class Sample(NamedTuple):
     lag: float
 
 
-def sampled(worker: Member, seconds: float) -> list[Sample]:
+def sampled(worker: Command, seconds: float) -> list[Sample]:
     """Look at a worker every second."""
     samples, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
@@ -68,15 +70,13 @@ def sampled(worker: Member, seconds: float) -> list[Sample]:
 
 
 @contextmanager
-def two_floods(settings: Settings, worker: Member, warm: float) -> Iterator[Callable[[], int]]:
+def two_floods(settings: Settings, worker: Command, warm: float) -> Iterator[Callable[[], int]]:
     """Send articles from two processes; yield their number so far when the worker has judged `warm` of them."""
     sources = [partial(articles, seed) for seed in (1, 2)]
     bootstrap, topic = settings.kafka.bootstrap_servers, settings.topics.input
     with flood(bootstrap, topic, sources[0]) as one, flood(bootstrap, topic, sources[1]) as other:
-        deadline = time.monotonic() + 600
-        while metric(worker.address, "stream_dedup_items_total") < warm:
-            assert time.monotonic() < deadline, worker.log()[-2000:]
-            time.sleep(0.5)
+        items = partial(metric, worker.address, "stream_dedup_items_total")
+        assert holds(lambda: items() >= warm, 600, 0.5), worker.log()[-2000:]
         yield lambda: int(one.value + other.value)
 
 
@@ -97,7 +97,7 @@ def test_a_faster_producer_fills_the_topic_and_not_the_memory(
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker=limits), 4)
     originals = peak_bytes(ORIGINALS, footprint(Scheme(load_settings().fingerprint), ORIGINALS))
     budget = work_bytes(settings.worker.batch_bytes, 0) + originals
-    with Member("a", settings, tmp_path) as worker:
+    with Command("a", settings, tmp_path) as worker:
         worker.start().wait_until("ok")
         with two_floods(settings, worker, WARM) as produced_so_far:
             samples = sampled(worker, 60 * MINUTES)
@@ -109,23 +109,16 @@ def test_a_faster_producer_fills_the_topic_and_not_the_memory(
     sizes = [median(sample.resident for sample in part) for part in parts]
     seconds = samples[-1].at - samples[0].at
     lags = [max(sample.lag for sample in part) for part in parts]
-    record(
-        "load",
-        {
-            f"a producer faster than the worker, batches of {mebibytes} MiB": {
-                "minutes": MINUTES,
-                "produced": produced,
-                "judged": int(samples[-1].items),
-                "produced_to_judged": produced / samples[-1].items,
-                "items_a_second": (samples[-1].items - samples[0].items) / seconds,
-                "us_of_processor_an_item_thirds": [round(cost * 1e6) for cost in costs],
-                "lag_most_thirds": lags,
-                "resident_mib_thirds": [round(size / 2**20) for size in sizes],
-                "resident_mib_most": round(max(sample.resident for sample in samples) / 2**20),
-                "budget_mib": round(budget / 2**20),
-            }
-        },
-    )
+    figures = {
+        "minutes": MINUTES, "produced": produced, "judged": int(samples[-1].items),
+        "produced_to_judged": produced / samples[-1].items,
+        "items_a_second": (samples[-1].items - samples[0].items) / seconds,
+        "us_of_processor_an_item_thirds": [round(cost * 1e6) for cost in costs], "lag_most_thirds": lags,
+        "resident_mib_thirds": [round(size / 2**20) for size in sizes],
+        "resident_mib_most": round(max(sample.resident for sample in samples) / 2**20),
+        "budget_mib": round(budget / 2**20),
+    }  # fmt: skip
+    record("load", {f"a producer faster than the worker, batches of {mebibytes} MiB": figures})
     assert produced > 1.2 * samples[-1].items, "the producer was not faster"
     assert lags[2] > lags[0], "the metrics do not show the lag"
     assert max(sample.resident for sample in samples) < budget

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
+from tests.harness.check import lost_and_repeated, outcome
+from tests.harness.feed import Load
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready, worked_off
 from tests.load.process import DESCRIPTORS, entering, limited
 from tests.load.test_memory_limit import MEMORY
 from tests.measured import record
 from tests.observe.slow import slow_clients
-from tests.operate.stage import Load, Member, lost_and_repeated, worked_off
-from tests.worker.support import make_settings, outcome, ready
 
 CLIENTS, SECONDS, RATE = 1500, 60.0, 300.0
 PROBE_SECONDS = 0.2
@@ -48,7 +50,7 @@ def test_slow_clients_cost_neither_items_nor_health(
     settings = ready(make_settings(kafka.bootstrap, topic_name))
     with (
         limited(MEMORY) as group,
-        Member("a", settings, tmp_path, within=entering(group)) as worker,
+        Command("a", settings, tmp_path, within=entering(group)) as worker,
         Load(settings, RATE) as load,
     ):
         worker.start().wait_until("ok")
@@ -68,20 +70,12 @@ def test_slow_clients_cost_neither_items_nor_health(
         log = worker.log()
         assert worker.stop()[0] == 0
     times = np.array([seconds for seconds, _ in probes]) * 1000
-    record(
-        "load",
-        {
-            f"{CLIENTS} slow clients on {ports}, {DESCRIPTORS} descriptors": {
-                "items_a_second": sent / SECONDS,
-                "probes": len(times),
-                "probe_ms_p50": float(np.percentile(times, 50)),
-                "probe_ms_p99": float(np.percentile(times, 99)),
-                "probe_ms_max": float(times.max()),
-                "descriptors": most,
-                "healthz_on_the_page_port_ok": pages,
-            }
-        },
-    )
+    figures = {
+        "items_a_second": sent / SECONDS, "probes": len(times), "descriptors": most,
+        "healthz_on_the_page_port_ok": pages, "probe_ms_max": float(times.max()),
+        **{f"probe_ms_p{rank}": float(np.percentile(times, rank)) for rank in (50, 99)},
+    }  # fmt: skip
+    record("load", {f"{CLIENTS} slow clients on {ports}, {DESCRIPTORS} descriptors": figures})
     assert not [wrong for _, wrong in probes if wrong]
     if ports != "both ports":  # a probe beside as many others on its own port is answered, but may wait
         assert np.percentile(times, 99) < LONGEST * 1000

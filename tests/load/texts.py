@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterator
 
 from stream_dedup.news.item import Item
+from tests.harness.feed import START
 
-START = 1_700_000_000_000
 VOCABULARY = ["".join(random.Random(n).choices("abcdefghijklmnopqrstuvwxyz", k=3 + n % 7)) for n in range(20_000)]
 
 

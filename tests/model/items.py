@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stream_dedup.settings import Settings
+from tests.harness.topics import make_settings
 from tests.model.log import Record
-from tests.worker.support import make_settings
 
 NUMBER = "model-number"
 ODD = "odd-name"  # replaced by bytes that are not UTF-8

@@ -15,6 +15,10 @@ import yaml
 from deploy.grafana import build
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.observe.catalogue import CATALOGUE, Spec
+from tests.harness.feed import Load
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready
+from tests.harness.wait import LONG_PATIENCE as PATIENCE
 from tests.operate.prometheus import (
     DASHBOARD,
     DEPLOY,
@@ -25,8 +29,6 @@ from tests.operate.prometheus import (
     shortened,
 )
 from tests.operate.prometheus import prometheus_there as prometheus_there
-from tests.operate.stage import PATIENCE, Load, Member
-from tests.worker.support import make_settings, ready
 
 DASHBOARD_AND_RULES = DASHBOARD.read_text("utf-8") + RULES.read_text("utf-8")
 
@@ -94,8 +96,8 @@ def test_every_query_has_data(
 ) -> None:
     settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
     with (
-        Member("a", settings, tmp_path) as a,
-        Member("b", settings, tmp_path) as b,
+        Command("a", settings, tmp_path) as a,
+        Command("b", settings, tmp_path) as b,
         Load(settings, 200),
         Prometheus([a.address, b.address]) as prometheus,
     ):

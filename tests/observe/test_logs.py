@@ -20,8 +20,9 @@ from stream_dedup.observe.probe import probe
 from stream_dedup.settings import load_settings
 from tests.broker import EmbeddedKafka, Listener
 from tests.cli.commands import exit_of
+from tests.harness.topics import make_settings, ready
+from tests.harness.wait import wait_until
 from tests.observe.asked import ask
-from tests.worker.support import make_settings, ready, wait_until
 
 SECRET = 'open "sesame" \\ 7'  # noqa: S105
 log = logging.getLogger("stream_dedup.test")

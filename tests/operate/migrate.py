@@ -2,12 +2,13 @@
 
     python -m tests.operate.migrate [--corpus FILE.jsonl.gz ...]
 
-In: made-up items; with --corpus also the items of these files. The former scheme judges half of them at full speed;
-then `Migration` starts, and the rest comes at 1,000 a second. The former member is stopped (SIGTERM) when the
-migration keeps up and three quarters are sent; its successor joins when the migration is done, as deploy/README.md
-says. Out: keys of tests/results/operate.json: records lost or repeated; of the records that the new member judged, the
-share whose verdict and original are those of a run under the new scheme from the first item on; and the time from the
-former member's stop to the new one's first commit.
+The items are made up; --corpus adds those of files. The former scheme judges half of them at full speed. Then
+`Migration` starts, and the rest comes at 1,000 a second. The former member gets SIGTERM when the migration keeps up and
+three quarters are sent. Its successor joins when the migration is done, as deploy/README.md says.
+
+The results go to tests/results/operate.json: the records lost or repeated; the share of the new member's records whose
+verdict and original are those of a run under the new scheme from the first item on; and the time from the former
+member's stop to the new member's first commit.
 """
 
 import argparse
@@ -25,19 +26,12 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.records import SCHEME
 from tests.broker import EmbeddedKafka, prepare
+from tests.harness.check import from_scratch, header, lost_and_repeated, outcome, read_all
+from tests.harness.feed import Load, made_up
+from tests.harness.member import Member
+from tests.harness.topics import make_settings, ready, under_another_scheme, worked_off
+from tests.harness.wait import LONG_PATIENCE
 from tests.measured import record
-from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
-from tests.worker.support import (
-    Member,
-    from_scratch,
-    header,
-    made_up,
-    make_settings,
-    outcome,
-    read_all,
-    ready,
-    under_another_scheme,
-)  # fmt: skip
 
 ITEMS = 100_000
 RATE = 1000.0
@@ -100,7 +94,7 @@ def main() -> None:
 
                 moved = Migration(new, report).run()
                 sent_at_switch = ITEMS // 2 + load.sent
-                first = successor.go().wait_for("batch", PATIENCE)["at"]
+                first = successor.go().wait_for("batch", LONG_PATIENCE)["at"]
                 print(f"switched after {moved.read} of {sent_at_switch} sent", flush=True)
                 load.wait_until_sent()
             worked_off(new)

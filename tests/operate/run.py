@@ -22,12 +22,14 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from stream_dedup.kafka.topics import create_topics
 from tests.broker import EmbeddedKafka, prepare
+from tests.harness.check import outcome
+from tests.harness.feed import Load
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready, recreate
+from tests.harness.wait import LONG_PATIENCE, holds, wait_until
 from tests.measured import record
 from tests.operate.prometheus import Prometheus
-from tests.operate.stage import PATIENCE, Load, Member
-from tests.worker.support import administrator, make_settings, outcome, ready, wait_until
 
 RATE = 150.0
 # Records in the input that no member has read. A second of load is normal; a fault's records wait behind them.
@@ -49,24 +51,21 @@ class Stage:
         self.may_lag = False
         self.kafka = stack.enter_context(EmbeddedKafka())
         self.settings = ready(make_settings(self.kafka.bootstrap, str, worker=_WORKER))
-        self.a = stack.enter_context(Member("a", self.settings, directory))
-        self.b = stack.enter_context(Member("b", self.settings, directory))
+        self.a = stack.enter_context(Command("a", self.settings, directory))
+        self.b = stack.enter_context(Command("b", self.settings, directory))
         self.load = stack.enter_context(Load(self.settings, RATE))
         self.prometheus = stack.enter_context(Prometheus([self.a.address, self.b.address]))
         self.load.is_behind = self.is_behind
         self.a.start().wait_until("ok")
         self.b.start().wait_until("standby")
 
-    def active(self) -> tuple[Member, Member]:
+    def active(self) -> tuple[Command, Command]:
         """Wait for one active member and one standby; return both."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            for one, other in ((self.a, self.b), (self.b, self.a)):
-                if (one.status, other.status) == ("ok", "standby"):
-                    return one, other
-            time.sleep(0.3)
-        states = f"{self.a.status}, {self.b.status}"
-        raise AssertionError(f"not one active and one standby: {states}\n{self.a.log()[-3000:]}")
+        pair = ("ok", "standby")
+        if not holds(lambda: pair in ((self.a.status, self.b.status), (self.b.status, self.a.status)), LONG_PATIENCE):
+            states = f"{self.a.status}, {self.b.status}"
+            raise AssertionError(f"not one active and one standby: {states}\n{self.a.log()[-3000:]}")
+        return (self.a, self.b) if self.a.status == "ok" else (self.b, self.a)
 
     def is_behind(self) -> bool:
         """Whether the members are far behind the load: on a busy machine they take less than `RATE`."""
@@ -109,7 +108,7 @@ def overload(stage: Stage) -> Iterator[None]:
     stage.may_lag = False
 
 
-def start(*members: Member) -> None:
+def start(*members: Command) -> None:
     for one in members:
         one.start().wait_until("ok", "standby")
 
@@ -177,7 +176,7 @@ def frozen_restore(stage: Stage) -> Iterator[None]:
     order = first.faults / "freeze-broker"
     order.write_text(str(stage.kafka.pid))
     first.start()
-    wait_until(lambda: not order.exists(), "the changelog is read", PATIENCE)
+    wait_until(lambda: not order.exists(), "the changelog is read", LONG_PATIENCE)
     yield
     stage.signal_broker(signal.SIGCONT)
     first.wait_until("ok")
@@ -188,9 +187,7 @@ def frozen_restore(stage: Stage) -> Iterator[None]:
 def recreated_changelog(stage: Stage) -> Iterator[None]:
     """The changelog is deleted and created anew; afterwards the members are restarted until the loss is reported."""
     stage.active()
-    with administrator(stage.settings) as admin:
-        admin.delete_topics([stage.settings.topics.changelog])
-    wait_until(lambda: create_topics(stage.settings), "the changelog is deleted", PATIENCE)
+    recreate(stage.settings, stage.settings.topics.changelog)
     yield
     # The first member to take over reports the loss of older state; the next one has nothing to report.
     for _ in range(2):
@@ -276,7 +273,7 @@ def main() -> None:
         results = _queries(stage)
         names = {name.removeprefix(_ALERT) for name in stage.prometheus.rules() if name.startswith(_ALERT)}
         time.sleep(max(0.0, began + _BASELINE_SECONDS - time.monotonic()))
-        _wait(lambda: not stage.prometheus.firing(), _RESOLVE_SECONDS)  # the members' starts
+        holds(lambda: not stage.prometheus.firing(), _RESOLVE_SECONDS)  # the members' starts
         at_rest = stage.prometheus.firing()
         print(f"at rest: {sorted(at_rest) or 'no alert fires'}")
         fired, resolved = dict[str, float](), dict[str, float]()
@@ -302,12 +299,16 @@ def main() -> None:
 
 
 def _queries(stage: Stage) -> dict[str, float | int]:
-    """Wait until every query has data, for `PATIENCE` seconds at most; return the results."""
+    """Wait until every query has data, for `LONG_PATIENCE` seconds at most; return the results."""
     queries = stage.prometheus.queries()
-    lacking, deadline = queries, time.monotonic() + PATIENCE
-    while lacking and time.monotonic() < deadline:
-        time.sleep(1)
+    lacking = queries
+
+    def have_data() -> bool:
+        nonlocal lacking
         lacking = stage.prometheus.without_data(lacking)
+        return not lacking
+
+    holds(have_data, LONG_PATIENCE, 1)
     for name, query in lacking.items():
         print(f"no data: {name}: {query}")
     print(f"{len(queries) - len(lacking)} of {len(queries)} queries have data")
@@ -318,15 +319,15 @@ def _cause(stage: Stage, fault: Fault, fired: dict[str, float], resolved: dict[s
     """Cause one fault: its alerts must fire while it lasts, and resolve afterwards."""
     # The rates still show the previous fault; wait until they do not, so that each alert has one cause.
     own = {f"{_ALERT}{one}" for one in fault.alerts}
-    _wait(lambda: not stage.prometheus.firing(pending=True) & own, _RESOLVE_SECONDS)
+    holds(lambda: not stage.prometheus.firing(pending=True) & own, _RESOLVE_SECONDS)
     began = time.monotonic()
     with fault.lasting(stage):
         for one in fault.alerts:
-            if _wait(lambda one=one: f"{_ALERT}{one}" in stage.prometheus.firing(), _FIRE_SECONDS):
+            if holds(lambda one=one: f"{_ALERT}{one}" in stage.prometheus.firing(), _FIRE_SECONDS):
                 fired[one] = time.monotonic() - began
     began = time.monotonic()
     for one in fault.alerts:
-        over = _wait(lambda one=one: f"{_ALERT}{one}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
+        over = holds(lambda one=one: f"{_ALERT}{one}" not in stage.prometheus.firing(), _RESOLVE_SECONDS)
         if over and one in fired:
             resolved[one] = time.monotonic() - began
         up, down = (f"{times[one]:.0f} s" if one in times else "NEVER" for times in (fired, resolved))
@@ -337,22 +338,13 @@ def _settled(stage: Stage) -> dict[str, float | int]:
     """Count the records that were lost or came twice, once no more have come for a while."""
     stage.load.__exit__()
     sent = {f"record-{number}".encode() for number in range(stage.load.sent)}
-    fates, before = outcome(stage.settings).fates, -1
-    while sent - fates.keys() and len(fates) > before:
-        before = len(fates)
+    came, before = outcome(stage.settings), -1
+    while sent - came.fates.keys() and len(came.every) > before:
+        before = len(came.every)
         time.sleep(_STANDSTILL_SECONDS)
-        fates = outcome(stage.settings).fates
-    lost, repeated = len(sent - fates.keys()), sum(count - 1 for count in fates.values())
-    return {"faults_sent": len(sent), "faults_lost": lost, "faults_repeated": repeated}
-
-
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.3)
-    return True
+        came = outcome(stage.settings)
+    lost, repeated = came.lost_and_repeated(sent)
+    return {"faults_sent": len(sent), "faults_lost": len(lost), "faults_repeated": len(repeated)}
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
     python -m tests.operate.takeover
 
-In: a changelog of made-up originals, with one and then with 2,000 per transaction; members as processes; a feed. Out:
-keys of tests/results/operate.json. First `_HICCUPS` transactions of the active member fail, alternately before their
-commit and after it: measured is the time until its task is open again, and its own work in that time (the rest is a
-pause). Then the active member gets SIGKILL, `_KILLS` times, each time with a new standby: measured is the time until
-the standby's first commit, which includes the session time-out after which the broker notices the death. Last a rolling
-restart: the active member gets SIGTERM, and after its successor has started the other one does; measured is the longest
-time between two commits. No record may be lost or come twice.
+The changelog has made-up originals, first one and then 2,000 per transaction. No record may be lost or come twice.
+The results go to tests/results/operate.json:
+
+- Hiccups: `_HICCUPS` transactions of the active member fail, alternately before their commit and after it. Measured is
+  the time until its task is open again, and its own work in that time (the rest is a pause).
+- Take-overs: the active member gets SIGKILL, `_KILLS` times, each time with a new standby. Measured is the time until
+  the standby's first commit, which includes the session time-out after which the broker notices the death.
+- A rolling restart: the active member gets SIGTERM, and after its successor has started the other one does. Measured is
+  the longest time between two commits.
 """
 
 import signal
@@ -23,9 +25,12 @@ from typing import Any
 from stream_dedup.settings import Settings
 from tests.benchmarks.restore import ORIGINALS_PER_TRANSACTION, fill_changelog
 from tests.broker import EmbeddedKafka, prepare
+from tests.harness.check import lost_and_repeated
+from tests.harness.feed import Load
+from tests.harness.member import Member
+from tests.harness.topics import make_settings, ready, worked_off
+from tests.harness.wait import LONG_PATIENCE
 from tests.measured import record
-from tests.operate.stage import PATIENCE, Load, lost_and_repeated, worked_off
-from tests.worker.support import Member, make_settings, ready
 
 ORIGINALS = 10**6
 RATE = 1000.0
@@ -40,7 +45,7 @@ _REOPEN_SECONDS = 0.5
 
 def _opened(member: Member) -> Mapping[str, Any]:
     """Wait until the member has opened the task, with all originals."""
-    opened = member.wait_for("opened", PATIENCE)
+    opened = member.wait_for("opened", LONG_PATIENCE)
     assert opened["remembered"] >= ORIGINALS, opened
     return opened
 
@@ -65,7 +70,7 @@ class Team:
         """Wait until it has read the changelog, and gets no more originals than come in a second."""
         before = 0
         while True:
-            remembered = self.standby.wait_for("stands_by", PATIENCE)["remembered"]
+            remembered = self.standby.wait_for("stands_by", LONG_PATIENCE)["remembered"]
             if before >= ORIGINALS and remembered - before < RATE:
                 return
             before = remembered
@@ -77,13 +82,13 @@ class Team:
         self.active.signal(number)
         heir = self.standby
         opened = _opened(heir)
-        first = heir.wait_for("batch", PATIENCE)["at"]
+        first = heir.wait_for("batch", LONG_PATIENCE)["at"]
         print(
             f"{signal.Signals(number).name}: the other has opened the task after {opened['at'] - at:.2f} s (of it "
             f"{opened['seconds']:.2f} s its own work), first commit after {first - at:.2f} s",
             flush=True,
         )
-        self.active.wait_ended(PATIENCE)
+        self.active.wait_ended(LONG_PATIENCE)
         self.active, self.standby = heir, self._join()
         self.wait_for_standby()
         return float(first - at)
@@ -91,9 +96,9 @@ class Team:
     def stumble(self) -> tuple[float, float]:
         """Let a transaction of the active member fail; return the seconds until its task is open, and those of work."""
         self.active.signal(signal.SIGUSR2)
-        at = self.active.wait_for("stumble", PATIENCE)["at"]
+        at = self.active.wait_for("stumble", LONG_PATIENCE)["at"]
         opened = _opened(self.active)
-        first = self.active.wait_for("batch", PATIENCE)["at"]
+        first = self.active.wait_for("batch", LONG_PATIENCE)["at"]
         print(
             f"hiccup: open again after {opened['at'] - at:.2f} s (of it {opened['seconds']:.2f} s work), first commit "
             f"after {first - at:.2f} s",

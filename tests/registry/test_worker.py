@@ -14,20 +14,12 @@ from stream_dedup.observe.health import Health, Status
 from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings
 from stream_dedup.worker.worker import Worker
+from tests.harness.check import assert_exactly_once, from_scratch, header
+from tests.harness.feed import Sent, feed, made_up
+from tests.harness.topics import make_settings, ready
+from tests.harness.wait import wait_until
 from tests.registry.server import AVRO, JSON_SCHEMA, RegistryServer, article_class, avro, frame, protobuf_file
-from tests.worker.support import (
-    Sent,
-    Watching,
-    assert_exactly_once,
-    feed,
-    from_scratch,
-    header,
-    made_up,
-    make_settings,
-    ready,
-    run_until,
-    wait_until,
-)
+from tests.worker.support import Watching, run_until
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 
 from tests import measured
+from tests.harness.member import FORK_SERVER_VARIABLES
 from tests.soak.cluster import Cluster
 from tests.soak.plan import KINDS, plan
 from tests.soak.run import Round
 from tests.worker import clock
-from tests.worker.support import FORK_SERVER_VARIABLES
 
 # A round of a minute and a half, of which a minute has faults.
 ITEMS = 60_000

@@ -1,13 +1,14 @@
 """Prove from the topics alone that nothing was lost, repeated, or judged without a reason.
 
-In: `History`: all records of the input, of the three topics that outcomes go to, and the offsets in the changelog, as a
-read_committed reader has them at rest. Out: a `Report`. The order of commits is known: each transaction writes a block
-to the changelog with the input offsets after it, and these only grow. So every outcome has a `moment`, the number of
-its transaction in its task. What is right then, tests/model/outcomes.py says. The index is compared with the originals
-that went out: one restored from the changelog must find each of them, by fingerprint and by id, and nothing else.
+A `History` has every record of the input and of the three output topics, and the offsets in the changelog, as a
+read_committed reader finds them when no worker runs. Each transaction writes a block to the changelog with the input
+offsets after it, and these only grow. So the order of commits is known, and every outcome has a `moment`: the number
+of its transaction in its task. tests/model/outcomes.py defines which outcomes are right at a moment. The index is
+compared with the originals that went out: an index that is restored from the changelog must find each of them by
+fingerprint and by id, and nothing else.
 
-An input that is deleted and created anew begins a new `Span`: its offsets start at 0 again. Of a deleted input, the
-records that the last commit did not reach are gone, and need no outcome; the others do.
+An input that is deleted and created anew begins a new `Span`: its offsets start at 0 again. The records of a deleted
+input that no commit reached need no outcome; the others do.
 """
 
 import json

@@ -24,7 +24,7 @@ from stream_dedup.demo.embedded import PROPERTIES, free_ports
 from tests.broker import EmbeddedKafka, Listener, launch, listener_properties, prepare
 from tests.soak.proxy import HOST, Proxy
 
-# The data of a round is a tenth of it; it is no reservation.
+# A round takes a tenth of it. A tmpfs reserves nothing.
 _ROOM = 4 * 2**30
 # What still fits into a full file system: less than a second of any round.
 _REST = 2**16

@@ -1,7 +1,7 @@
 """Seeded plans of a soak: which fault comes when.
 
-In: a seed. Out: a `Plan`. What happens between the faults depends on the machine, so a seed repeats the plan, not the
-run; a violation is repeated in the model of the worker (tests/model) or in a test of its own.
+What happens between the faults depends on the machine, so a seed repeats the plan and not the run. A violation is
+repeated in the model of the worker (tests/model) or in a test of its own.
 """
 
 import random

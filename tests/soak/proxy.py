@@ -1,7 +1,7 @@
 """A TCP proxy between client and broker that cuts, delays, holds back, or swallows what the broker says.
 
-In: the broker's port. Out: a port of 127.0.0.1 that behaves like it until a fault begins. `heal` ends the fault; what
-has lost bytes by then is cut, as no client could go on with it. All proxies share one thread.
+A port of 127.0.0.1 behaves like the broker until a fault begins. `heal` ends the fault. A connection that has lost
+bytes is cut then, because no client could go on with it. All proxies share one thread.
 """
 
 import asyncio

@@ -1,11 +1,9 @@
-"""A round of the soak: faults while a feeder feeds, then rest, then the check.
+"""A round of the soak: faults while records are fed, then a rest, then the check.
 
-In: a plan, a cluster. Out: a `Result`: items, faults by kind, lost, repeated, violations. Each round has topics of its
-own, so that a round's records fit into memory and a violation names few of them.
+Each round has topics of its own, so that its records fit into memory and a violation names few of them.
 """
 
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -15,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,16 +24,26 @@ from kafka.errors import KafkaError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.state_store import StateStore
-from tests.operate.stage import inputs, reader_of, unfinished
+from tests.harness.check import read_all
+from tests.harness.topics import (
+    administrator,
+    copy_while_stopped,
+    elect,
+    inputs,
+    reader_of,
+    recreate,
+    set_offsets,
+    unfinished,
+    wait_for_transactions,
+)
+from tests.harness.wait import PATIENCE
 from tests.soak.checker import History, Refusal, Report, Span, check, check_index
 from tests.soak.cluster import Cluster
 from tests.soak.plan import AT_STEP, BROKER_FAULTS, TOPIC_FAULTS, Fault, Plan
 from tests.soak.proxy import Proxy
-from tests.soak.stage import Changelog, Feeder, Team, elect, recreate, set_offsets, settings_of, settle
-from tests.worker.support import administrator, context, read_all
+from tests.soak.stage import Changelog, Feeder, Team, settings_of
+from tests.worker.support import context
 
-# Without any progress after the last fault: sessions, time-outs of transactions, retries, on a busy machine.
-PATIENCE = 120.0
 # Of the changelog, at most; the rest is what a restore still finds.
 _TRUNCATED_SHARE = 0.3
 # Between a snapshot of the input and its return: as much is lost.
@@ -112,13 +121,13 @@ class Round:
         return Result(report, self._faults, time.monotonic() - began)
 
     def _left(self) -> int:
-        """How many offsets are left; very many if no broker answers, as on a machine that is too busy."""
+        """The number of offsets that are left; a huge number if no broker answers, as on a machine that is too busy."""
         with suppress(KafkaError), reader_of(self._direct, group_id=self._direct.kafka.group_id) as consumer:
             return unfinished(self._direct, consumer)
         return sys.maxsize
 
     def _end_span(self, fed: Sequence[Any] | None = None) -> None:
-        """Read what has come since the last span; all workers are stopped. `fed`: of an input that is deleted."""
+        """Read what has come since the last span; no worker runs. `fed`: the records of an input that was deleted."""
         time.sleep(1)  # the markers of the last commit
         topics, came = self._direct.topics, {}
         for topic in (topics.output, topics.duplicates, topics.dead_letters):
@@ -163,19 +172,18 @@ class Round:
 
     @contextmanager
     def _drained(self) -> Iterator[bool]:
-        """Nothing is fed in the block, and the workers have nothing to do, so that they write nothing to the changelog.
-        False: they did not come to an end.
-        """
+        """In the block nothing is fed, and the workers write nothing. False: they have not finished their work."""
         self._feeder.pause()
         try:
-            settle(self._direct)
+            wait_for_transactions(self._direct)
             yield self.team.until(lambda: not self._left(), PATIENCE, 0.5)
         finally:
             self._feeder.resume()
 
     def recreate_changelog(self, fault: Fault) -> bool:
-        """Under workers that have nothing to do, so that no block is lost to the checker; they go on with what they
-        remember, and members that take over later begin with less.
+        """Recreate it while the workers have nothing to do, so that the checker misses no block.
+
+        The workers go on with what they remember. Members that take over later begin with less.
         """
         with self._drained() as is_drained:
             if is_drained:
@@ -183,8 +191,9 @@ class Round:
             return is_drained
 
     def damage_changelog(self, fault: Fault) -> bool:
-        """Another program's record, which who restores must skip, or a damaged block, which it must refuse. The cure is
-        another changelog, which a person confirms.
+        """Write another program's record, which a restore must skip, or a damaged block, which it must refuse.
+
+        The cure of a damaged block is another changelog, which a person confirms.
         """
         is_ours, team, topic = fault.step % 2 == 1, self.team, self._direct.topics.changelog
         # A damaged block has the next number only while no other is written; one with a known number is ignored.
@@ -212,9 +221,9 @@ class Round:
         return happened
 
     def recreate_input(self, fault: Fault) -> bool:
-        """The workers end, with the command that begins at the new topic's beginning."""
+        """The workers must end, and their message must have the command that starts at the new topic's beginning."""
         self._feeder.pause()
-        settle(self._direct)
+        wait_for_transactions(self._direct)
         topic = self._direct.topics.input
         fed = self._fed()
         refusal = Refusal(("TopicError",), topic, ("--to-earliest --execute", "create it"))
@@ -229,29 +238,23 @@ class Round:
         return happened
 
     def truncate_input(self, fault: Fault) -> bool:
-        """A partition is set back to a snapshot. What was read before is a span that is over."""
+        """Set a partition back to a snapshot. What was read before belongs to a span that is over."""
         [node], [disk] = self._cluster.nodes, self._cluster.disks
         topic, partition = self._direct.topics.input, fault.target % self._feeder.partitions
         [stored] = disk.path.rglob(f"{topic}-{partition}")
         with TemporaryDirectory(prefix="stream-dedup-snapshot-") as directory:
             snapshot = Path(directory) / stored.name
-
-            def copy(source: Path, target: Path) -> None:
-                node.stop()
-                shutil.rmtree(target, ignore_errors=True)
-                shutil.copytree(source, target)
-                node.restart()
-
             with self._drained() as is_drained:
                 before = self._ends()
-                copy(stored, snapshot)
+                copy_while_stopped(node, stored, snapshot)
             self.team.run(_TRUNCATED_SECONDS)
             with self._drained() as is_drained_again:
                 if not (is_drained and is_drained_again and self._ends()[partition] > before[partition]):
                     return False
                 fed = self._fed()
                 refusal = Refusal(("RecordsGone",), topic, (f"{topic}:{partition} --reset-offsets --to-offset ",))
-                happened = self.team.stop_refusing(refusal, lambda: copy(snapshot, stored), PATIENCE)
+                restore = partial(copy_while_stopped, node, snapshot, stored)
+                happened = self.team.stop_refusing(refusal, restore, PATIENCE)
                 self._end_span(fed)
                 self._next[topic] = self._ends()
                 set_offsets(self._direct, {partition: self._next[topic][partition]})

@@ -1,4 +1,4 @@
-"""The parts of a round: settings, the feeder, the team of workers, and what is read from the topics."""
+"""The parts of a round: the feeder, the team of workers, and the changelog that the checker reads."""
 
 import json
 import random
@@ -18,27 +18,24 @@ from typing import Any, Self
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
-from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.changelog.records import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, index_partitions, span_of
-from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
+from tests.harness.check import read_all
+from tests.harness.member import Member
+from tests.harness.topics import administrator, recreate
+from tests.harness.wait import holds, wait_until
 from tests.model.items import Source, settings_for
-from tests.operate.stage import inputs, reader_of
 from tests.soak.checker import Block, Refusal
 from tests.soak.plan import Fault
 from tests.worker.clock import set_clock
-from tests.worker.support import Member, administrator, read_all, wait_until
 
 TRANSACTION_SECONDS = 6.0
-# For a broker that has just been restarted.
-_DELETE_SECONDS = 30.0
-# A clock stays wrong until an event shows it, for this long at most: the member may be about to start.
+# A clock stays wrong until an event shows it, at most for this time: the member may be about to start.
 _SHOW_SECONDS = 30.0
 # On a busy machine; ten otherwise.
 _STOP_SECONDS = 60.0
-_PREFERRED = 0  # kafka-python's number of the election of preferred leaders
 
 
 def settings_of(bootstrap: str, scope: str, name: str, batch_items: int = 500) -> Settings:
@@ -60,8 +57,8 @@ _PAUSE_SECONDS = 180.0
 class Feeder:
     """A thread that sends made-up items evenly over some seconds: copies, new versions, tombstones, bad records.
 
-    Some are sent in transactions, half of which are aborted. What a broker's failure loses or repeats on the way in is
-    no matter: the input topic is the truth.
+    Some are sent in transactions, half of which are aborted. A record that a broker's failure loses or repeats on its
+    way in does not count, because the check begins with the input topic.
     """
 
     def __init__(self, settings: Settings, seed: int, items: int, rate: float, partitions: int) -> None:
@@ -200,10 +197,10 @@ class Slot:
 
 
 class Team:
-    """Workers in processes of their own, each restarted when it ends, as by a supervisor.
+    """Workers in processes of their own. Each is restarted when it ends, as by a supervisor.
 
-    `orders`: faults at a step, which the next workers to start take with them. `happened` counts the faults. `ended`:
-    workers that ended by themselves without a cause.
+    `orders`: faults at a step; each worker that starts takes the next one. `happened` counts the faults. `ended`: a
+    sentence for each worker that ended by itself without a cause.
     """
 
     def __init__(self, settings: Settings, members: int, orders: Iterable[Fault], happened: Counter[str]) -> None:
@@ -236,20 +233,13 @@ class Team:
 
     def until(self, condition: Callable[[], object], seconds: float = float("inf"), every: float = 0.05) -> bool:
         """Look after the workers until the condition holds, for some seconds at most; return whether it holds."""
-        end = time.monotonic() + seconds
-        while True:
-            self._tick()
-            if condition():
-                return True
-            if time.monotonic() >= end:
-                return False
-            time.sleep(every)
+        return holds(lambda: self._tick() or condition(), seconds, every)
 
     def run(self, seconds: float) -> None:
         """Look after the workers for some seconds."""
         self.until(lambda: False, seconds)
 
-    def _tick(self) -> None:
+    def _tick(self) -> Any:
         now = time.monotonic()
         due = [action for at, action in self._later if at <= now]
         self._later = [(at, action) for at, action in self._later if at > now]
@@ -258,6 +248,7 @@ class Team:
         for slot in list(self._slots):
             if slot.life is not None:
                 self._look_after(slot, slot.life)
+        return None
 
     def _join(self, is_temporary: bool = False) -> Slot:
         slot = Slot(Path(self._clocks.name) / f"{time.monotonic_ns()}", is_temporary)
@@ -500,54 +491,3 @@ _DAMAGE = ("written-by", b"another program")
 def _block(record: Any) -> Block:
     after = json.loads(dict(record.headers)[OFFSETS_HEADER])
     return Block({int(name): offset for name, offset in after.items()})
-
-
-def recreate(settings: Settings, topic: str, partitions: int | None = None) -> None:
-    """Delete a topic and create it anew, as `stream-dedup topics create` does."""
-    with administrator(settings) as admin:
-        admin.delete_topics([topic])
-        described = partial(admin.describe_topics, [topic])
-        wait_until(lambda: described()[0]["error_code"] != 0, f"{topic} is gone", _DELETE_SECONDS)
-    create_topics(settings, partitions=partitions)
-
-
-def settle(settings: Settings) -> None:
-    """Wait until no transaction is open in the input."""
-    with reader_of(settings) as one, reader_of(settings, isolation_level="read_uncommitted") as other:
-        places, what = inputs(settings, one), f"no transaction is open in {settings.topics.input}"
-        wait_until(lambda: one.end_offsets(places) == other.end_offsets(places), what, _DELETE_SECONDS)
-
-
-def set_offsets(settings: Settings, offsets: Mapping[int, int] | None = None) -> None:
-    """Set the group's offsets of some partitions as `kafka-consumer-groups.sh --reset-offsets` does; None: all to what
-    they are, which confirms them. No worker runs.
-    """
-    group = settings.kafka.group_id
-    with administrator(settings) as admin, reader_of(settings, group_id=group) as consumer:
-        present = {place.partition: consumer.committed(place) for place in inputs(settings, consumer)}
-        wanted = {
-            TopicPartition(settings.topics.input, number): OffsetAndMetadata(offset, "", -1)
-            for number, offset in (present if offsets is None else offsets).items()
-            if offset is not None
-        }
-
-        def is_set() -> bool:
-            with suppress(KafkaError):  # refused while the session of a killed member lasts
-                admin.alter_group_offsets(group, wanted)
-            return all(consumer.committed(place, metadata=True) == one for place, one in wanted.items())
-
-        wait_until(is_set, f"the offsets of {group} are set", _DELETE_SECONDS)
-
-
-def elect(settings: Settings, topic: str) -> bool:
-    """Let the second replica of each partition lead; return whether a leader has changed."""
-    with administrator(settings) as admin:
-        before = {one["partition_index"]: one for one in admin.describe_topics([topic])[0]["partitions"]}
-        replicas = {
-            TopicPartition(topic, number): [*one["replica_nodes"][1:], one["replica_nodes"][0]]
-            for number, one in before.items()
-        }
-        admin.alter_partition_reassignments(replicas)
-        admin.elect_leaders(_PREFERRED, {topic: list(before)}, raise_errors=False)
-        after = {one["partition_index"]: one["leader_id"] for one in admin.describe_topics([topic])[0]["partitions"]}
-        return any(after[number] != one["leader_id"] for number, one in before.items())

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.kafka.topics import create_topics
 from tests import measured
+from tests.broker import EmbeddedKafka
+from tests.harness.topics import make_settings, ready
 from tests.soak.day import Day
-from tests.worker.support import make_settings
-from tests.worker.test_truncated_log import RestoredKafka
 
 SECONDS = float(os.environ.get("DAY_SECONDS", "120"))
 RATE = float(os.environ.get("DAY_RATE", "300"))
@@ -24,9 +23,9 @@ RATE = float(os.environ.get("DAY_RATE", "300"))
 def test_a_day_loses_nothing_and_repeats_nothing(
     kafka_prepared: None, tmp_path: Path, topic_name: Callable[[str], str]
 ) -> None:
-    with RestoredKafka(tmp_path) as broker:
-        settings = make_settings(broker.bootstrap, topic_name, worker={"session_timeout": "6s", "batch_items": 32})
-        create_topics(settings, partitions=2)
+    with EmbeddedKafka(data=tmp_path / "data") as broker:
+        worker = {"session_timeout": "6s", "batch_items": 32}
+        settings = ready(make_settings(broker.bootstrap, topic_name, worker=worker), 2)
         figures = Day(settings, broker, tmp_path, SECONDS, RATE).run()
     gc.collect()  # the client's refused connections
     measured.record("soak", {"day": {**asdict(figures), "seconds": SECONDS, "rate": RATE}})

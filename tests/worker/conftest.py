@@ -8,7 +8,7 @@ import pytest
 if TYPE_CHECKING:
     from stream_dedup.demo.embedded import EmbeddedKafka
     from stream_dedup.settings import Settings
-    from tests.worker.support import Make
+    from tests.harness.topics import Make
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def make(kafka: "EmbeddedKafka", topic_name: Callable[[str], str]) -> "Make":
     """Makes settings with these tables, and with a group and topics of their own. These exist, with this number of
     partitions; 0: they are not created.
     """
-    from tests.worker.support import make_settings, ready  # not above: kafka-python warns when it is imported
+    from tests.harness.topics import make_settings, ready  # not above: kafka-python warns when it is imported
 
     def make(partitions: int = 1, **tables: Mapping[str, Any]) -> "Settings":
         made = make_settings(kafka.bootstrap, topic_name, **tables)

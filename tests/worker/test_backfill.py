@@ -21,16 +21,10 @@ from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
 from stream_dedup.worker.trial import Trial, run_trial
-from tests.worker.support import (
-    Decision,
-    final_outcome,
-    in_headers,
-    made_up,
-    make_settings,
-    ready,
-    run_until,
-    under_another_scheme,
-)
+from tests.harness.check import Decision, final_outcome, in_headers
+from tests.harness.feed import made_up
+from tests.harness.topics import make_settings, ready, under_another_scheme
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 FIRST = 1_580_000_000  # s, long before the records are produced

@@ -15,18 +15,10 @@ from stream_dedup.errors import TopicError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from tests.deploy.files import DEPLOY, ROOT
-from tests.worker.support import (
-    administrator,
-    assert_exactly_once,
-    fails,
-    feed,
-    from_scratch,
-    made_up,
-    make_settings,
-    read_all,
-    ready,
-    run_until,
-)
+from tests.harness.check import assert_exactly_once, from_scratch, read_all
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import administrator, make_settings, ready
+from tests.worker.support import fails, run_until
 from tests.worker.test_resume_kafka import reset_offsets
 
 pytestmark = pytest.mark.kafka

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker import EmbeddedKafka
-from tests.worker.support import Member, assert_exactly_once, feed, made_up, make_settings, ready
+from tests.harness.check import assert_exactly_once
+from tests.harness.feed import feed, made_up
+from tests.harness.member import Member
+from tests.harness.topics import make_settings, ready
 
 pytestmark = pytest.mark.kafka
 

@@ -16,7 +16,10 @@ from prometheus_client import CollectorRegistry
 
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
-from tests.worker.support import Make, Watching, assert_exactly_once, feed, header, made_up, run_worker
+from tests.harness.check import assert_exactly_once, header
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make
+from tests.worker.support import Watching, run_worker
 
 pytestmark = pytest.mark.kafka
 

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from stream_dedup.cli.main import app
 from stream_dedup.errors import TopicError
 from stream_dedup.settings import Settings
-from tests.worker.support import Make, feed, made_up
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make
 from tests.worker.test_trial_kafka import traces
 
 pytestmark = pytest.mark.kafka

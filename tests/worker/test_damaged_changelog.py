@@ -18,8 +18,11 @@ from stream_dedup.errors import ChangelogError, CorruptBlock
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
+from tests.harness.check import final_outcome
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make, variables_of
 from tests.soak.stage import Changelog
-from tests.worker.support import Make, fails, feed, final_outcome, made_up, open_store, run_until, variables_of
+from tests.worker.support import fails, open_store, run_until
 from tests.worker.test_migration import clock
 from tests.worker.test_refused import _Raw
 from tests.worker.test_restore import ids

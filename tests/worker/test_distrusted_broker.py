@@ -10,9 +10,10 @@ from stream_dedup.demo.embedded import free_ports
 from stream_dedup.settings import load_settings
 from tests.broker import EmbeddedKafka
 from tests.certificates import Authority
+from tests.harness.member import Command
+from tests.harness.topics import make_settings, ready
+from tests.harness.wait import wait_until
 from tests.kafka.test_broker_watch import status_after
-from tests.operate.stage import Member
-from tests.worker.support import make_settings, ready, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -50,7 +51,7 @@ def test_a_wrong_certificate_behind_the_first_broker_is_named(
             "ssl_cafile": str(kafka.authority.pem),
         }
         settings = plain.model_copy(update={"kafka": load_settings(kafka=plain.kafka.model_dump() | tls).kafka})
-        with Member("distrustful", settings, tmp_path) as member:
+        with Command("distrustful", settings, tmp_path) as member:
             member.start()
             problem = f"localhost:{kafka.port}: the broker's certificate is for another host"
 

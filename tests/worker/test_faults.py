@@ -15,7 +15,11 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
-from tests.worker.support import Make, Member, assert_exactly_once, feed, from_scratch, made_up, open_store
+from tests.harness.check import assert_exactly_once, from_scratch
+from tests.harness.feed import feed, made_up
+from tests.harness.member import Member
+from tests.harness.topics import Make
+from tests.worker.support import open_store
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 ITEMS = 20_000

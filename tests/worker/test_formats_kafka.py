@@ -10,7 +10,10 @@ import pytest
 
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.demo.sample import sample_feed
-from tests.worker.support import assert_exactly_once, feed, make_settings, ready, run_until
+from tests.harness.check import assert_exactly_once
+from tests.harness.feed import feed
+from tests.harness.topics import make_settings, ready
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 

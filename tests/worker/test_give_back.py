@@ -15,7 +15,10 @@ from stream_dedup.kafka import reader
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.give_back import GIVEN_BACK, give_back
 from stream_dedup.worker.records import was_held_back
-from tests.worker.support import Make, article, feed, final_outcome, header, made_up, run_until, variables_of
+from tests.harness.check import final_outcome, header
+from tests.harness.feed import article, feed, made_up
+from tests.harness.topics import Make, variables_of
+from tests.worker.support import run_until
 from tests.worker.test_resume_kafka import reset_offsets
 
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."

@@ -18,7 +18,8 @@ from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.judge import FailedRecords, Judge
 from stream_dedup.worker.records import OutgoingRecords
-from tests.worker.support import START, context, made_up
+from tests.harness.feed import START, made_up
+from tests.worker.support import context
 
 POISON = "a text on which the code fails"
 

@@ -10,20 +10,10 @@ from stream_dedup.errors import ChangelogError, MigrationError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.worker import Worker
-from tests.worker.support import (
-    START,
-    Make,
-    article,
-    assert_exactly_once,
-    feed,
-    from_scratch,
-    header,
-    made_up,
-    outcome,
-    run_until,
-    running,
-    under_another_scheme,
-)
+from tests.harness.check import assert_exactly_once, from_scratch, header, outcome
+from tests.harness.feed import START, article, feed, made_up
+from tests.harness.topics import Make, under_another_scheme
+from tests.worker.support import run_until, running
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -12,19 +12,12 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.settings import Settings
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.group import Group
-from tests.worker.support import (
-    Make,
-    Member,
-    Sent,
-    administrator,
-    feed,
-    final_outcome,
-    header,
-    made_up,
-    outcome,
-    run_until,
-    wait_until,
-)
+from tests.harness.check import final_outcome, header, outcome
+from tests.harness.feed import Sent, feed, made_up
+from tests.harness.member import Member
+from tests.harness.topics import Make, administrator
+from tests.harness.wait import wait_until
+from tests.worker.support import run_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 Names = Callable[[str], str]

@@ -15,19 +15,10 @@ from stream_dedup.errors import TopicError
 from stream_dedup.kafka import fetch, producer
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
 from stream_dedup.settings import Settings
-from tests.worker.support import (
-    Make,
-    Watching,
-    administrator,
-    article,
-    assert_exactly_once,
-    feed,
-    header,
-    made_up,
-    outcome,
-    run_until,
-    run_worker,
-)
+from tests.harness.check import assert_exactly_once, header, outcome
+from tests.harness.feed import article, feed, made_up
+from tests.harness.topics import Make, administrator
+from tests.worker.support import Watching, run_until, run_worker
 from tests.worker.test_partitions import places
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]

@@ -14,8 +14,10 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker import restore
 from stream_dedup.worker.state_store import StateStore
 from tests.benchmarks.memory import deltas
+from tests.harness.topics import Make, administrator
+from tests.harness.wait import wait_until
 from tests.worker.remembered import Remembering
-from tests.worker.support import Make, administrator, open_store, wait_until
+from tests.worker.support import open_store
 
 pytestmark = pytest.mark.kafka
 

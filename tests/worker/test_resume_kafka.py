@@ -16,21 +16,12 @@ from stream_dedup.errors import TopicError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
-from tests.worker.support import (
-    START,
-    Make,
-    Member,
-    assert_exactly_once,
-    fails,
-    feed,
-    made_up,
-    outcome,
-    read_all,
-    ready,
-    run_until,
-    running,
-    wait_until,
-)
+from tests.harness.check import assert_exactly_once, outcome, read_all
+from tests.harness.feed import START, feed, made_up
+from tests.harness.member import Member
+from tests.harness.topics import Make, ready
+from tests.harness.wait import wait_until
+from tests.worker.support import fails, run_until, running
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -13,7 +13,10 @@ from stream_dedup.errors import TopicError
 from stream_dedup.evaluate.sample import from_kafka
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.settings import Settings
-from tests.worker.support import Make, administrator, feed, header, made_up, outcome, run_until, variables_of
+from tests.harness.check import header, outcome
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make, administrator, variables_of
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."

@@ -8,17 +8,11 @@ import pytest
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.settings import Settings
-from tests.worker.support import (
-    Make,
-    Watching,
-    assert_exactly_once,
-    feed,
-    made_up,
-    open_store,
-    run_until,
-    running,
-    wait_until,
-)
+from tests.harness.check import assert_exactly_once
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import Make
+from tests.harness.wait import wait_until
+from tests.worker.support import Watching, open_store, run_until, running
 
 pytestmark = pytest.mark.kafka
 

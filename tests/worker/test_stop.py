@@ -15,9 +15,12 @@ from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.worker import Worker
 from tests.benchmarks.restore import fill_changelog
+from tests.harness.check import lost_and_repeated, outcome, read_all
+from tests.harness.feed import Load, feed, made_up
+from tests.harness.member import Command
+from tests.harness.topics import Make, variables_of
 from tests.observe.test_logs import full_pipe
-from tests.operate.stage import Load, Member, lost_and_repeated
-from tests.worker.support import Make, feed, made_up, outcome, read_all, run_until, variables_of
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 SECONDS = 10.0  # container runtimes kill after them
@@ -27,7 +30,7 @@ ORIGINALS = 100_000
 @pytest.mark.slow
 def test_it_ends_within_ten_seconds_of_sigterm(settings: Settings, tmp_path: Path) -> None:
     fill_changelog(settings, ORIGINALS, 2000)
-    with Member("a", settings, tmp_path) as member, Load(settings, 500.0):
+    with Command("a", settings, tmp_path) as member, Load(settings, 500.0):
         (member.faults / "long-exit").touch()
         member.start().wait_until("ok")
         time.sleep(1)

@@ -6,7 +6,11 @@ import time
 import pytest
 
 from stream_dedup.worker.commit import CommitStep
-from tests.worker.support import Make, Member, assert_exactly_once, feed, made_up, outcome, read_all, wait_until
+from tests.harness.check import assert_exactly_once, outcome, read_all
+from tests.harness.feed import feed, made_up
+from tests.harness.member import Member
+from tests.harness.topics import Make
+from tests.harness.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 BATCHES = {"batch_items": 50}

@@ -13,7 +13,8 @@ from stream_dedup.settings import load_settings
 from stream_dedup.worker import task
 from stream_dedup.worker.observer import TaskState
 from stream_dedup.worker.task import TaskSlot
-from tests.worker.support import context, wait_until
+from tests.harness.wait import wait_until
+from tests.worker.support import context
 
 
 class FakeStore:

@@ -13,7 +13,11 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka import client
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from tests.worker.support import Make, Member, article, feed, header, made_up, outcome, run_until
+from tests.harness.check import header, outcome
+from tests.harness.feed import article, feed, made_up
+from tests.harness.member import Member
+from tests.harness.topics import Make
+from tests.worker.support import run_until
 from tests.worker.test_partitions import places
 
 SLOW = "a text on which the work takes long"

@@ -18,7 +18,7 @@ from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.worker.commit import CommitStep, StepClock, commit
 from stream_dedup.worker.group import Changes, is_member
-from tests.worker.support import wait_until
+from tests.harness.wait import wait_until
 
 CONFIG = {"transactional_id": "group-global", "batch_size": 1000, "max_request_size": 1000}
 MEMBERSHIP = ConsumerGroupMetadata("group", 3, "member", None, MemberState.STABLE)

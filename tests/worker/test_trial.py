@@ -6,7 +6,7 @@ from typing import Any
 from stream_dedup.kafka.record_batch import Record
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.trial import EXAMPLES, Trial
-from tests.worker.support import START, article, made_up
+from tests.harness.feed import START, article, made_up
 
 TEXT = "The bridge over the Elm opened on Monday after two years of work, the mayor of the town said at noon."
 

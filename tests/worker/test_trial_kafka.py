@@ -18,7 +18,10 @@ from stream_dedup.errors import InputError, StreamDedupError, StreamError, Topic
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
 from stream_dedup.worker.trial import Ended, Trial, run_trial
-from tests.worker.support import administrator, article, feed, in_headers, made_up, outcome, run_until
+from tests.harness.check import in_headers, outcome
+from tests.harness.feed import article, feed, made_up
+from tests.harness.topics import administrator
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 LONG_AGO = ("--since", "9999d")  # the test feed is dated 2023

@@ -12,24 +12,11 @@ from stream_dedup.errors import MigrationError, Outdated, RecordsGone
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from tests.broker import EmbeddedKafka
-from tests.worker.support import (
-    Sent,
-    administrator,
-    assert_exactly_once,
-    fails,
-    feed,
-    from_scratch,
-    made_up,
-    make_settings,
-    open_store,
-    outcome,
-    read_all,
-    ready,
-    run_until,
-    running,
-    under_another_scheme,
-    wait_until,
-)
+from tests.harness.check import assert_exactly_once, from_scratch, outcome, read_all
+from tests.harness.feed import Sent, feed, made_up
+from tests.harness.topics import administrator, make_settings, ready, under_another_scheme
+from tests.harness.wait import wait_until
+from tests.worker.support import fails, open_store, run_until, running
 from tests.worker.test_migration import clock
 from tests.worker.test_resume_kafka import others, reset_offsets
 

@@ -19,17 +19,10 @@ from stream_dedup.worker import waits
 from stream_dedup.worker.cluster_watch import BrokerWatch
 from stream_dedup.worker.waits import Waits
 from tests.broker import EmbeddedKafka, Listener
-from tests.worker.support import (
-    Watching,
-    administrator,
-    fails,
-    feed,
-    made_up,
-    make_settings,
-    ready,
-    running,
-    wait_until,
-)
+from tests.harness.feed import feed, made_up
+from tests.harness.topics import administrator, make_settings, ready
+from tests.harness.wait import wait_until
+from tests.worker.support import Watching, fails, running
 
 Names = Callable[[str], str]
 

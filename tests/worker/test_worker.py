@@ -13,22 +13,10 @@ from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, TopicError
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.commit import CommitStep
-from tests.worker.support import (
-    START,
-    Make,
-    Watching,
-    administrator,
-    article,
-    assert_exactly_once,
-    fails,
-    feed,
-    header,
-    made_up,
-    outcome,
-    ready,
-    run_until,
-    run_worker,
-)
+from tests.harness.check import assert_exactly_once, header, outcome
+from tests.harness.feed import START, article, feed, made_up
+from tests.harness.topics import Make, administrator, ready
+from tests.worker.support import Watching, fails, run_until, run_worker
 
 pytestmark = pytest.mark.kafka
 Names = Callable[[str], str]

@@ -5,7 +5,9 @@ import time
 import pytest
 
 from stream_dedup.settings import Settings
-from tests.worker.support import assert_exactly_once, feed, made_up, read_all, run_until
+from tests.harness.check import assert_exactly_once, read_all
+from tests.harness.feed import feed, made_up
+from tests.worker.support import run_until
 
 pytestmark = pytest.mark.kafka
 _DAY = 24 * 3600.0

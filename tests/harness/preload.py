@@ -1,4 +1,4 @@
-"""Imported once by the fork server of support.py: loads the worker for every member."""
+"""Imported once by the fork server of member.py: loads the worker for every member."""
 
 import warnings
 
@@ -9,7 +9,7 @@ clock.mend_sleep()  # before another module takes `time.sleep`
 
 from stream_dedup.dedup.deduplicator import Deduplicator  # noqa: E402 - kafka-python warns when it is imported
 from stream_dedup.news.item import Item  # noqa: E402
-from tests.worker import member as member  # noqa: E402
+from tests.harness import forked as forked  # noqa: E402
 
 _warm = Deduplicator()
 _warm.apply(_warm.judge([Item("1", "A headline", "A text of some words to warm up with", "", 0)]))

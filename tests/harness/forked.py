@@ -1,11 +1,14 @@
-"""A worker in a process of its own, for tests that kill it, freeze it or make a transaction fail (SIGUSR2).
+"""A worker in a process of its own that reports events, and that a test kills, freezes or makes fail.
 
-In: settings, and orders. `kill` or `freeze`: [step, n] sends SIGKILL or SIGSTOP to itself when that step is announced
-for the n-th time. `slow`: seconds to sleep after each batch. `deadly`: a text at whose sight it kills itself, as the
-kernel kills a process that takes too much memory. `tell_standby`: report the number of originals twice a second while
-it stands by. `cannot_open`: no task can be opened. `metadata_ms`: how often the clients refresh their metadata.
-`clock`: the file that its wall clock follows (clock.py). Out: an event per message. After SIGUSR2 the next transaction
-fails: alternately before its commit, and after it.
+After SIGUSR2 the next transaction fails: alternately before its commit, and after it. The other faults are orders:
+
+    kill, freeze    [step, n]: send SIGKILL or SIGSTOP to itself when that step is announced for the n-th time
+    slow            seconds to sleep after each batch
+    deadly          a text at whose sight it kills itself, as the kernel kills a process that takes too much memory
+    tell_standby    report the number of originals twice a second while it stands by
+    cannot_open     no task can be opened
+    metadata_ms     how often the clients refresh their metadata
+    clock           the file that its wall clock follows (tests/worker/clock.py)
 """
 
 import faulthandler
@@ -16,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partialmethod
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -24,13 +28,14 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.producer import TaskProducer
-from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.worker import task
 from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.observer import BatchReport, Observer
 from stream_dedup.worker.worker import Worker
 from tests.worker import clock
+
+_prepare = Deduplicator.prepare
 
 
 class Events:
@@ -45,17 +50,6 @@ def emit(event: str, **fields: Any) -> None:
         Events.pipe.send({"event": event, "at": time.time(), **fields})
 
 
-class Mortal(Deduplicator):
-    """An index that does not survive a text."""
-
-    deadly = ""
-
-    def prepare(self, items: Sequence[Any]) -> Prepared:
-        if any(isinstance(item, Item) and self.deadly in item.text for item in items):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().prepare(items)
-
-
 class Saboteur(Observer):
     def __init__(self, orders: Mapping[str, Any]) -> None:
         self._orders = orders
@@ -65,9 +59,7 @@ class Saboteur(Observer):
 
     def deduplicator(self, settings: Settings) -> Deduplicator:
         """Make the worker's index, and keep a reference to it."""
-        self._index = Mortal(settings) if "deadly" in self._orders else Deduplicator(settings)
-        if isinstance(self._index, Mortal):
-            self._index.deadly = self._orders["deadly"]
+        self._index = Deduplicator(settings)
         return self._index
 
     def loop_completed(self, tasks: Sequence[str]) -> None:
@@ -137,6 +129,12 @@ class Unreachable(TaskProducer):
         raise TransactionFailed("no coordinator can be reached from here")
 
 
+def prepare_or_die(dedup: Deduplicator, deadly: str, items: Sequence[Any]) -> Prepared:
+    if any(deadly in getattr(item, "text", "") for item in items):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _prepare(dedup, items)
+
+
 def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None:
     """The whole life of the process."""
     Events.pipe = pipe
@@ -144,6 +142,8 @@ def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None
         clock.follow(orders["clock"])
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
     task.TaskProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
+    if "deadly" in orders:
+        Deduplicator.prepare = partialmethod(prepare_or_die, orders["deadly"])  # type: ignore[assignment]
     client._METADATA_MS = orders.get("metadata_ms", client._METADATA_MS)
     signal.signal(signal.SIGUSR2, request_stumble)
     stop = threading.Event()

@@ -4,6 +4,8 @@ Each fault is active while its file exists in the directory that FAULTS names:
 
     refused-batches batches of more than two records to the output are damaged, so that the broker refuses them
     slow-merges     every merge of the index takes half a second longer, as on a machine that swaps
+    slow-text       holds a text: work on an item with it takes eight seconds longer
+    short-polls     the group waits five seconds for a member that works, instead of minutes
     few-originals   a thousand originals are remembered at most
     long-exit       the exit of Python takes a minute longer, as on a starved machine
     blind-standby   the standby's state store reads nothing, as if the changelog were unreadable
@@ -16,6 +18,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from pydantic import BaseModel
 from stream_dedup.cli.main import main
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.index import runs
-from stream_dedup.kafka import producer
+from stream_dedup.kafka import client, producer
 from stream_dedup.kafka.record_batch import PackedBatch
 from stream_dedup.observe import watch
 from stream_dedup.settings import Settings
@@ -32,39 +35,51 @@ from stream_dedup.worker.observer import Observer
 from stream_dedup.worker.state_store import StateStore
 
 FAULTS = Path(os.environ.get("FAULTS", "none"))
-_merged, _builder, _evict = runs._merged, producer.batch_builder, Deduplicator._expire_and_evict
+_merged, _builder, _consumer = runs._merged, producer.batch_builder, client.consumer
+_prepare, _evict, _follow = Deduplicator.prepare, Deduplicator._expire_and_evict, StateStore.follow
+
+
+def is_on(fault: str) -> bool:
+    return (FAULTS / fault).exists()
 
 
 def long_exit() -> None:
-    if (FAULTS / "long-exit").exists():
+    if is_on("long-exit"):
         time.sleep(60)
 
 
 def slowly_merged(*arguments: Any) -> Any:
     run_, seconds = _merged(*arguments)
-    if (FAULTS / "slow-merges").exists():
+    if is_on("slow-merges"):
         time.sleep(0.5)
         seconds += 0.5
     return run_, seconds
 
 
-_follow = StateStore.follow
+def slowly_prepared(dedup: Deduplicator, items: Sequence[Any]) -> Any:
+    if is_on("slow-text") and any((FAULTS / "slow-text").read_text() in getattr(item, "text", "") for item in items):
+        time.sleep(8)
+    return _prepare(dedup, items)
+
+
+def impatient_consumer(settings: Settings, assignor: Any) -> dict[str, Any]:
+    return _consumer(settings, assignor) | ({"max_poll_interval_ms": 5000} if is_on("short-polls") else {})
 
 
 def blindly_followed(store: StateStore) -> None:
-    if not (FAULTS / "blind-standby").exists():
+    if not is_on("blind-standby"):
         _follow(store)
 
 
 def sometimes_damaged(packed: PackedBatch, compression: int, batch_bytes: int) -> Any:
-    if len(packed.records) > 2 and packed.records[0].source >= 0 and (FAULTS / "refused-batches").exists():
+    if len(packed.records) > 2 and packed.records[0].source >= 0 and is_on("refused-batches"):
         packed = packed._replace(body=b"\xff" * len(packed.body))
     return _builder(packed, compression, batch_bytes)
 
 
 def evicted(dedup: Deduplicator) -> None:
     usual = dedup.max_originals
-    if (FAULTS / "few-originals").exists():
+    if is_on("few-originals"):
         dedup.max_originals = 1000
     _evict(dedup)
     dedup.max_originals = usual
@@ -92,9 +107,11 @@ class SabotagedWatch(watch.Watch):
 if __name__ == "__main__":
     atexit.register(long_exit)
     runs._merged = slowly_merged
+    Deduplicator.prepare = slowly_prepared  # type: ignore[method-assign]
     Deduplicator._expire_and_evict = evicted  # type: ignore[method-assign]
     StateStore.follow = blindly_followed  # type: ignore[method-assign]
     producer.batch_builder = sometimes_damaged
+    client.consumer = impatient_consumer
     watch.Watch = SabotagedWatch  # type: ignore[misc]  # the command imports it when it runs
     sys.argv[1:] = ["run", *sys.argv[1:]]
     main()
