@@ -2,7 +2,7 @@
 
     config/reference.md, config/metrics.md    every setting and metric, from their classes and descriptions
     deploy/grafana/dashboards                 the dashboard, from deploy/grafana/build.py
-    tables in the pages                       between `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`
+    parts of the pages                        between `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`
 
 The tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
 tests/results/figures.json) and from the code itself: the model of `plan`, the layout of a signature. So no figure is
@@ -16,6 +16,8 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
+import tomllib
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -79,6 +81,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "quality": lambda: edits.quality(found["readers"].figures["languages"], found["edits"].figures["balanced"]),
             "speeds": lambda: speeds(measured),
         },
+        "CONTRIBUTING.md": {"layers": layers},
         "docs/decision.md": {
             "names": lambda: edits.names(found["readers"].figures["cross-validated"], found["edits"].figures),
         },
@@ -113,6 +116,13 @@ def made() -> dict[str, str]:
             raise ValueError(f"{path} has places for the tables {names}, made are {list(made)}")
         files[path] = _TABLE.sub(lambda match, made=made: f"{match[1]}{made[match[2]]()}\n{match[4]}", text)
     return files
+
+
+def layers() -> str:
+    """The layers of the packages, from the highest on."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    names = [name.partition(".")[2] for name in project["tool"]["importlinter"]["contracts"][0]["layers"]]
+    return "\n".join(textwrap.wrap(" → ".join(f"`{name}`" for name in names), 120))
 
 
 def original() -> str:
