@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test slow lint soak operate observe failover bench figures no-corpora reference docs wheel sbom clean
+.PHONY: env run test slow pythons lint soak operate observe failover bench figures no-corpora reference docs wheel sbom clean
 
 # pip compiles the core as it installs. This compiles again what has changed since: some seconds.
 COMPILE = @$(BIN)/python stream_dedup/core/build.py --changed
@@ -55,15 +55,16 @@ test: lint
 slow: env
 	$(BIN)/pytest -m 'slow and not soak and not operate' -n 2 --dist loadgroup $(ARGS)
 
-# Includes 10,000 schedules in the model of the worker (tests/model); choose others with MODEL_SCHEDULES and
-# MODEL_FIRST_SEED. To repeat one: .venv/bin/python -m tests.model SEED --log
-# And faults on a real Kafka (tests/soak), for SOAK_MINUTES on one node and as long on three, from SOAK_SEED on; the counts
-# are added to tests/results/soak.json. To repeat a plan: .venv/bin/python -m tests.soak SEED --nodes 3
-# And load (tests/load): a producer that is too fast, the largest items, a million of one source, templates, records that
-# compress to nothing, slow HTTP clients. The figures go to tests/results/load.json; LOAD_MINUTES, LOAD_SECONDS and
-# LOAD_ITEMS make it shorter. And the tests that depend on the broker, on Kafka 3.3, 3.9 and 4.0, which are downloaded once.
-# For hours: SOAK_MINUTES=600 make soak ARGS=tests/soak. A full disk is a tmpfs with the right to mount, else a limit of
-# file sizes; clocks need Debian's package libfaketime, or the run says that this kind is missing.
+# The quick tests that need no Kafka, on other versions of CPython, such as VERSIONS="3.12 3.13 3.14".
+VERSIONS := 3.14
+pythons: env
+	for version in $(VERSIONS); do \
+	  python=$$($(BIN)/python -m tests.deploy.pythons $$version) && export LD_LIBRARY_PATH=$${python%/bin/*} && \
+	  $(MAKE) env PYTHON=$$python VENV=.venv-$$version && \
+	  .venv-$$version/bin/pytest -m 'not kafka and not slow and not soak and not operate' -n 2 --dist loadgroup $(ARGS) || exit 1; done
+
+# Long tests; the figures go to tests/results. docs/benchmarks.md lists them with their variables and what they need. A single
+# schedule of the model: .venv/bin/python -m tests.model SEED --log; faults of one plan: -m tests.soak SEED --nodes 3
 soak: env
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
 
@@ -90,17 +91,13 @@ failover: env
 figures: $(if $(CORPORA),env,no-corpora)
 	$(BIN)/python -m tests.figures "$(CORPORA)" $(ARGS)
 	$(BIN)/python -m docs.build
-	$(BIN)/stream-dedup config reference > config/reference.md
 
 no-corpora:
 	@echo "Name the folder of corpora and labels: make figures CORPORA=DIR" >&2; exit 2
 
-# The generated pages: settings, metrics, the dashboard, and tables and figures in README.md, docs/ and deploy/.
+# Everything that is generated: settings, metrics, the dashboard, and the tables in the pages.
 reference: env
 	$(BIN)/python -m docs.build
-	$(BIN)/stream-dedup config reference > config/reference.md
-	$(BIN)/stream-dedup config metrics > config/metrics.md
-	$(BIN)/python deploy/grafana/build.py
 
 # dist/: the source archive, and the wheels, whose cores zig compiles here for all platforms. Equal sources give equal
 # bytes, whenever and wherever they are built.

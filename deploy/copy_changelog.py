@@ -1,11 +1,11 @@
-"""Copy a changelog topic into an empty one, on the same cluster or another: a back-up, and the way back.
+"""Copy a changelog topic into an empty one, on the same cluster or another: a backup, and the way back.
 
 usage: python deploy/copy_changelog.py FROM.toml TO.toml
 
-In: two settings files; of each [kafka] says how to log in, and [topics] changelog which topic is meant. Out: the
-committed records of the first in the second, with key, value, headers, timestamp and partition. Offsets differ, and
-need not agree. Of each two partitions that of blocks is copied first, so that a copy that is made while workers write
-has no gap: what it lacks are the last batches.
+Each settings file says how to log in ([kafka]), and which topic is meant ([topics] changelog). The committed records of
+the first topic go to the second with key, value, headers, timestamp and partition; their offsets may differ. The
+partition of blocks is copied before that of merged blocks. So a copy that is made while workers write has no gap: it
+lacks only the last batches.
 """
 
 import sys
@@ -27,11 +27,11 @@ def copy(source: Settings, target: Settings) -> int:
         | {"acks": "all", "max_request_size": MOST_BYTES, "compression_type": "lz4", "metrics_enabled": False},
     )
     topic, copied = target.topics.changelog, 0
-    with_records = client.make_consumer(client.changelog_reader(target))
+    target_reader = client.make_consumer(client.changelog_reader(target))
     try:
         numbers = sorted(reader.partitions_for_topic(source.topics.changelog) or ())
         places = [TopicPartition(topic, number) for number in numbers]
-        if any(with_records.end_offsets(places).values()):
+        if any(target_reader.end_offsets(places).values()):
             sys.exit(f"{topic} has records: name an empty topic, with {len(numbers)} partitions")
         for number in numbers:
             place = TopicPartition(source.topics.changelog, number)
@@ -39,16 +39,16 @@ def copy(source: Settings, target: Settings) -> int:
             reader.seek(place, reader.beginning_offsets([place])[place])
             end = reader.end_offsets([place])[place]
             while reader.position(place) < end:
-                sent = [
-                    writer.send(topic, one.value, one.key, list(one.headers), number, one.timestamp)
-                    for one in reader.poll(500).get(place, ())
+                futures = [
+                    writer.send(topic, record.value, record.key, list(record.headers), number, record.timestamp)
+                    for record in reader.poll(500).get(place, ())
                 ]
-                for future in sent:
+                for future in futures:
                     future.get(60)
-                copied += len(sent)
+                copied += len(futures)
     finally:
-        for one in (reader, with_records):
-            one.close(autocommit=False)
+        for consumer in (reader, target_reader):
+            consumer.close(autocommit=False)
         writer.close()
     return copied
 

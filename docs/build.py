@@ -1,13 +1,14 @@
-"""Build the generated parts of the pages: tables with figures, and the picture of `make run`.
+"""Make everything in the repository that is generated: `make reference`, or `python -m docs.build`.
 
-A generated table stands between the comments `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`; `made_tables`
-has the names. Tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
-tests/results/figures.json) and from the code itself: the model of `plan`, the layout of a signature. The picture
-docs/demo.svg comes from a run of `stream-dedup demo`. So no figure is copied by hand and none goes stale: `make test`
-compares the pages with what this makes. Sentences have no figures that a change can make wrong; they point to a table.
+    config/reference.md, config/metrics.md    every setting and metric, from their classes and descriptions
+    deploy/grafana/dashboards                 the dashboard, from deploy/grafana/build.py
+    parts of the pages                        between `<!-- made by docs/build.py: NAME -->` and `<!-- end -->`
 
-    python -m docs.build             # the pages, as part of `make reference` and `make figures`
-    python -m docs.build --picture   # the picture too: runs the demo on the embedded Kafka
+The tables come from the results of `make bench` and `make figures` (tests/benchmarks/results,
+tests/results/figures.json) and from the code itself: the model of `plan`, the layout of a signature. So no figure is
+copied by hand, and none goes stale: tests/test_pages.py compares every file with what this makes.
+
+The picture docs/demo.svg is a run of `stream-dedup demo` on the embedded Kafka: `python -m docs.build --picture`.
 """
 
 import json
@@ -15,6 +16,8 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
+import tomllib
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -22,6 +25,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from deploy.grafana import build as grafana
+from stream_dedup.cli.config import reference
+from stream_dedup.fingerprint.scheme import Scheme
+from stream_dedup.index.footprint import MEMORY_SLACK, footprint
+from stream_dedup.observe.catalogue import metrics_reference
+from stream_dedup.settings import load_settings
+from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
 from tests.benchmarks import results as benchmarks
 from tests.figures import edits, results, tables
 
@@ -71,30 +81,77 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "quality": lambda: edits.quality(found["readers"].figures["languages"], found["edits"].figures["balanced"]),
             "speeds": lambda: speeds(measured),
         },
+        "CONTRIBUTING.md": {"layers": layers},
         "docs/decision.md": {
             "names": lambda: edits.names(found["readers"].figures["cross-validated"], found["edits"].figures),
+        },
+        "docs/quality.md": {
             "readers": lambda: tables.readers(found["readers"]),
             "edits": lambda: edits.by_name(found["edits"].figures),
+        },
+        "docs/languages.md": {
             "edits by language": lambda: edits.by_language(found["edits"].figures["balanced"]),
+        },
+        "docs/fingerprints.md": {
             "families": lambda: tables.families(found["families"]),
             "proposed": lambda: tables.proposed(found["families"]),
             "short": lambda: tables.short(found["short"]),
             "exactness": lambda: tables.exactness(found["exactness"]),
         },
         "docs/spark.md": {"spark": lambda: tables.spark(spark)},
-        "deploy/README.md": {"sizing": tables.sizing},
+        "deploy/sizing.md": {"sizing": tables.sizing, "original": original, "memory": memory},
     }
 
 
-def made_pages() -> dict[str, str]:
-    """The pages as they should be, by path. Raises ValueError if one lacks a table or has another."""
-    pages = {}
+def made() -> dict[str, str]:
+    """Every generated file as it should be, by path. Raises ValueError if a page lacks a table or has another."""
+    files = {
+        "config/reference.md": reference(),
+        "config/metrics.md": metrics_reference(),
+        grafana.TARGET: grafana.as_text(),
+    }
     for path, made in made_tables().items():
         text = (ROOT / path).read_text("utf-8")
         if (names := [name for _, name, *_ in _TABLE.findall(text)]) != list(made):
             raise ValueError(f"{path} has places for the tables {names}, made are {list(made)}")
-        pages[path] = _TABLE.sub(lambda match, made=made: f"{match[1]}{made[match[2]]()}\n{match[4]}", text)
-    return pages
+        files[path] = _TABLE.sub(lambda match, made=made: f"{match[1]}{made[match[2]]()}\n{match[4]}", text)
+    return files
+
+
+def layers() -> str:
+    """The layers of the packages, from the highest on."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    names = [name.partition(".")[2] for name in project["tool"]["importlinter"]["contracts"][0]["layers"]]
+    return "\n".join(textwrap.wrap(" → ".join(f"`{name}`" for name in names), 120))
+
+
+def original() -> str:
+    """The table of what one original takes, with the default keys."""
+    takes = footprint(Scheme(load_settings().fingerprint), tables.ORIGINALS)
+    keys = takes.keys * takes.key_bytes
+    rest = takes.bytes_per_item - takes.record_bytes - keys - takes.id_bytes
+    measured = latest_benchmarks()["memory"].figures["bytes_per_original_default"]
+    rows = [
+        ["signature", f"{takes.record_bytes}"],
+        [f"{takes.keys} keys", f"{keys:.0f}"],
+        ["id", f"{takes.id_bytes:.0f}"],
+        ["bookkeeping", f"{rest:.0f}"],
+        ["together", f"{takes.bytes_per_item:.0f}"],
+        ["measured with 10 million originals (`make bench`)", f"{measured:.0f}"],
+        ["more for the allocator", f"{100 * (MEMORY_SLACK - 1):.0f} %"],
+    ]
+    return tables.table(["part", "bytes"], rows)
+
+
+def memory() -> str:
+    """The table of what `[worker] memory` is for, besides originals."""
+    rows = [
+        ["an idle process", tables.mib(PROCESS_BYTES)],
+        ["a busy process: arenas, buffers of the client", tables.mib(BUSY_BYTES)],
+        ["batches: those on their way, of the transaction that is committed and of the next", f"{BATCHES} × a batch"],
+        ["records", f"{COPIES} × the largest record"],
+    ]
+    return tables.table(["for", "memory"], rows)
 
 
 def speeds(measured: dict[str, benchmarks.Section]) -> str:
@@ -131,7 +188,9 @@ def run_demo() -> str:
 
 
 if __name__ == "__main__":
-    for page, text in made_pages().items():
-        (ROOT / page).write_text(text, "utf-8")
+    for path, text in made().items():
+        if (ROOT / path).read_text("utf-8") != text:
+            (ROOT / path).write_text(text, "utf-8")
+            print("written:", path)
     if "--picture" in sys.argv[1:]:
         PICTURE.write_text(picture(run_demo()), "utf-8")

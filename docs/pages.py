@@ -1,8 +1,8 @@
 """Make the pages of the repository a site: a hook of mkdocs (docs/mkdocs.yml), which takes pages of one folder only.
 
-In: README.md and all pages that `nav` names. Out: the same pages under the same paths, so that their relative links
-work here and on a code host. Files that they link (settings files, results, pictures) come along. A link to a folder or
-to code becomes its text, since the site has neither.
+README.md and all pages that `nav` names keep their paths, so that their relative links work here and on a code host.
+Files that they link (settings files, results, pictures) come along. A link to a folder or to code becomes its text,
+because the site has neither.
 """
 
 import re
@@ -24,7 +24,7 @@ def paths_in(nav: Any) -> list[str]:
     """
     if isinstance(nav, str):
         return [nav]
-    return [path for one in (nav.values() if isinstance(nav, dict) else nav) for path in paths_in(one)]
+    return [path for entry in (nav.values() if isinstance(nav, dict) else nav) for path in paths_in(entry)]
 
 
 def root(config: MkDocsConfig) -> Path:

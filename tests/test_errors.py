@@ -1,6 +1,6 @@
 """Every error class is raised through a public entry, and its message names the place and the cure.
 
-`ENTRIES` has one way to meet each class. docs/troubles.md has a table of all classes: what the worker does about each,
+`ENTRIES` has one way to meet each class. docs/errors.md has a table of all classes: what the worker does about each,
 and the exit code of a command that it ends.
 """
 
@@ -32,7 +32,7 @@ from tests.worker.test_resume import committed, facts
 from tests.worker.test_task_slot import FakeStore, FakeTask, TaskSlot
 from tests.worker.test_transaction import FakeClient, run
 
-TROUBLES = DEPLOY.parent / "docs" / "troubles.md"
+PAGE = DEPLOY.parent / "docs" / "errors.md"
 SETTINGS = load_settings(kafka={"bootstrap_servers": "broker:9092", "group_id": "group"})
 
 
@@ -213,6 +213,6 @@ def row(error: type[errors.StreamDedupError]) -> str:
 
 
 def test_the_table_of_all_classes_is_that_of_the_code() -> None:
-    rows = [line for line in TROUBLES.read_text("utf-8").splitlines() if line.startswith("| `")]
+    rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
     expected = [row(error) for error in every_class()]
-    assert rows == expected, "docs/troubles.md needs these rows:\n" + "\n".join(expected)
+    assert rows == expected, "docs/errors.md needs these rows:\n" + "\n".join(expected)

@@ -1,6 +1,6 @@
-"""Generate Grafana's dashboard dashboards/stream-dedup.json: `python deploy/grafana/build.py`.
+"""The source of Grafana's dashboard dashboards/stream-dedup.json; `make reference` writes it.
 
-Grafana's JSON is long and repetitive; here each panel is a few lines, and a test compares the file with this source.
+Grafana's JSON is long and repetitive; here each panel is a few lines.
 `$job` is the Prometheus job of a group; `$__rate_interval` is Grafana's own. The first row shows whether the group is
 healthy; the rows below follow the path of an item.
 """
@@ -8,10 +8,9 @@ healthy; the rows below follow the path of an item.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parent / "dashboards" / "stream-dedup.json"
+TARGET = "deploy/grafana/dashboards/stream-dedup.json"
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _WIDTH = 24  # of Grafana's grid
 
@@ -242,7 +241,3 @@ def _options(panel: Panel) -> dict[str, Any]:
 
 def as_text() -> str:
     return json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(as_text(), encoding="utf-8")

@@ -79,7 +79,7 @@ def plan_command(
 
     Plans the number of anchors, or bands and rows where there are no anchors. For family = simhash or given it plans
     the Hamming distance and the layout of the tables, up to 2^34 fingerprints. The recall of a SimHash is the share of
-    the pairs at --threshold whose fingerprints are within the distance. docs/operating.md says how far measured recall
+    the pairs at --threshold whose fingerprints are within the distance. deploy/sizing.md says how far measured recall
     is from the model.
     """
     from stream_dedup.evaluate.planner import MOST_FINGERPRINTS, Traffic, advise, evaluate, sizing
@@ -163,7 +163,7 @@ def _print_sizing(needs: Sizing, as_json: bool) -> None:
 
 
 def _gib(count: int) -> str:
-    """Format a memory as the table of deploy/README.md does.
+    """Format a memory as the table of deploy/sizing.md does.
 
     >>> _gib(2**33), _gib(700 * 2**20)
     ('8 GiB', '0.6836 GiB')

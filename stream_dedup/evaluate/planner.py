@@ -26,7 +26,7 @@ says of `lengthened` less .04. One seed differs by up to .09: pairs of one templ
 **SimHash.** A layout finds every pair within k bits for certain. So the recall at a body Jaccard J is the share of such
 pairs whose fingerprints differ in at most k bits. Two binary vectors of equal size with Jaccard J have the cosine
 c = 2J / (1 + J), and each bit differs with probability q = arccos(c) / pi (Charikar 2002). The distance is then
-binomial. docs/operating.md says how far real pairs are from that.
+binomial. deploy/sizing.md says how far real pairs are from that.
 
 **Candidates.** Unrelated fingerprints are not uniform: few pairs share phrases, and they dominate the longer a key is.
 If the bits of a pair differ with probability q, it agrees in p selected bits with probability (1 - q)^p. `UNRELATED` is
@@ -517,7 +517,7 @@ class Sizing:
 def sizing(settings: Settings, per_day: int, share_held: float, memory: int | None = None) -> Sizing:
     """Compute the memory that `per_day` items a day need in the window of `settings`.
 
-    The room of a memory is that of the running worker (index/footprint.py), as in the table of deploy/README.md.
+    The room of a memory is that of the running worker (index/footprint.py), as in the table of deploy/sizing.md.
     Raises ConfigError if no process can hold the items, or if `memory` cannot hold a worker.
 
     >>> from stream_dedup.settings import load_settings
@@ -541,7 +541,7 @@ def sizing(settings: Settings, per_day: int, share_held: float, memory: int | No
         if size > 3 * least and room(size) == room(2 * size):
             raise ConfigError(
                 f"{originals:,} originals are more than one process can hold ({room(size):,}): take a shorter window, "
-                "or divide the stream (deploy/README.md, When one worker is not enough)"
+                "or divide the stream (deploy/sizing.md, When one worker is not enough)"
             )
     if memory is None:
         return Sizing(originals, length, size)

@@ -12,7 +12,7 @@ _GROUP = Path("/proc/self/cgroup")
 _ROOT = Path("/sys/fs/cgroup")
 
 PROCESS_BYTES = 200 * 2**20
-"""The memory of a process without originals (deploy/README.md)."""
+"""The memory of a process without originals (deploy/sizing.md)."""
 BUSY_BYTES = 350 * 2**20
 """The same during a backlog: arenas of glibc, scratch memory, buffers of the client. Measured: 343 MiB (tests/load)."""
 BATCHES = 5

@@ -72,7 +72,7 @@ def sections(path: Path) -> dict[str, list[str]]:
     }
 
 
-PAGES = [*map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "deploy/README.md")), *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [path for pattern in ("*.md", "deploy/*.md", "docs/*.md") for path in sorted(ROOT.glob(pattern))]
 SECTIONS = {name: lines for path in PAGES for name, lines in sections(path).items()}
 
 

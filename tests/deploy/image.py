@@ -1,9 +1,8 @@
 """Build the image with buildah and run it without a container engine.
 
-In: deploy/Dockerfile and a clean Debian of the release in its FROM, made by mmdebstrap from Debian's packages, like the
-official image. buildah executes each step of the Dockerfile in a chroot, so this machine's Python is not involved. Out:
-`Image`, with the image's configuration (environment, user, entry point), and `Container`, which starts its entry point
-as a container runtime would:
+`Builder` makes a clean Debian of the release that deploy/Dockerfile names, with mmdebstrap, like the
+official image. buildah executes each step of the Dockerfile in a chroot, so this machine's Python is not involved.
+`Container` starts the entry point of the built `Image` as a container runtime would:
 
 - separate namespaces for mounts and processes; the root file system is mounted read-only;
 - /tmp is a tmpfs without executables, /dev has null, zero, random and urandom, and nothing else is writable;

@@ -1,38 +1,29 @@
-"""deploy/README.md has a section for every alert and a right for every topic; docs/troubles.md a row for each of them.
-
-A row of an error agrees with what the worker does.
+"""Every alert has a section in deploy/alerts.md, every topic a right in deploy/README.md, every error a row in
+docs/troubles.md that agrees with what the worker does.
 """
 
 import re
 
 import pytest
-import yaml
 
 from stream_dedup import errors
 from stream_dedup.settings import Settings
 from stream_dedup.worker import records
-from tests.deploy.files import DEPLOY
+from tests.deploy.files import DEPLOY, documents
 from tests.test_errors import every_class, fate
 
-README = (DEPLOY / "README.md").read_text("utf-8")
-RULES = DEPLOY / "prometheus" / "rules.yml"
-
-
-def alerts() -> list[str]:
-    """Return the names of the alerts."""
-    groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
-    return [rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule]
+[RULES] = documents(DEPLOY / "prometheus" / "rules.yml")
+ALERTS = {rule["alert"] for group in RULES["groups"] for rule in group["rules"] if "alert" in rule}
 
 
 def test_every_alert_has_a_section_and_every_section_an_alert() -> None:
-    sections = re.findall(r"^### (StreamDedup\w+)$", README, re.M)
-    assert len(sections) == len(set(sections))
-    assert set(sections) == set(alerts())
+    sections = re.findall(r"^### (StreamDedup\w+)$", (DEPLOY / "alerts.md").read_text("utf-8"), re.M)
+    assert sorted(sections) == sorted(ALERTS)
 
 
 def test_the_rights_name_all_topics_the_group_and_the_transactional_ids() -> None:
     settings = Settings()
-    rights = README.split("## Topics and rights")[1].split("\n## ")[0]
+    rights = (DEPLOY / "README.md").read_text("utf-8").split("## Topics and rights")[1].split("\n## ")[0]
     for topic in settings.topics.model_dump().values():
         assert f"--topic {topic}" in rights
     assert f"--group {settings.kafka.group_id}" in rights
@@ -40,8 +31,7 @@ def test_the_rights_name_all_topics_the_group_and_the_transactional_ids() -> Non
 
 
 PAGE = (DEPLOY.parent / "docs" / "troubles.md").read_text("utf-8")
-# Only the first table; tests/test_errors.py checks that of all classes.
-TABLE = [line for line in PAGE.partition("\n## ")[0].splitlines() if line.startswith("| ")][2:]
+TABLE = [line for line in PAGE.splitlines() if line.startswith("| ")][2:]
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in TABLE]
 # Errors of files, of scripts and of a single item do not end a worker.
 OF_THE_WORKER = [one for one in every_class() if one not in (errors.InputError, errors.UsageError, errors.BadItem)]
@@ -72,4 +62,4 @@ def test_a_dead_letter_of_the_worker_has_its_row(reason: str) -> None:
 
 def test_each_alert_has_a_row_and_each_named_alert_exists() -> None:
     named = {name for row in ROWS for name in re.findall(r"StreamDedup\w+", row[5])}
-    assert named == set(alerts())
+    assert named == ALERTS

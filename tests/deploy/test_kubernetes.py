@@ -16,7 +16,7 @@ from stream_dedup.index.footprint import most_originals
 from stream_dedup.observe.health import stall_seconds
 from stream_dedup.settings import PREFIX, is_setting, load_settings
 from stream_dedup.worker.worker import STOP_SECONDS
-from tests.deploy.files import DEPLOY, KUBERNETES, ROOT, documents, kustomization, kustomized, manifest, manifests
+from tests.deploy.files import DEPLOY, KUBERNETES, dockerfile, documents, kustomization, kustomized, manifest, manifests
 
 LABEL = {"app.kubernetes.io/name": "stream-dedup"}
 # Kinds of an external operator, which have no schema in Kubernetes.
@@ -59,42 +59,49 @@ def test_every_file_is_a_resource_and_every_resource_a_file() -> None:
     assert {entry.name for entry in KUBERNETES.glob("*.yaml")} == listed
 
 
-def test_the_pods_meet_the_restricted_standard() -> None:
-    context = pod()["securityContext"]
-    assert context["runAsNonRoot"] is True
-    assert context["runAsUser"] > 0
-    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
-    container_context = worker()["securityContext"]
-    assert container_context == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert pod()["automountServiceAccountToken"] is False
-    assert manifest("ServiceAccount")["automountServiceAccountToken"] is False
+USER, GROUP = re.findall(r"^USER (\d+):(\d+)$", dockerfile(), re.M)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "expected"),
+    [
+        # The restricted standard of pods, with the user of the image.
+        ("Deployment", "spec.template.spec.securityContext.runAsNonRoot", True),
+        ("Deployment", "spec.template.spec.securityContext.runAsUser", int(USER)),
+        ("Deployment", "spec.template.spec.securityContext.runAsGroup", int(GROUP)),
+        ("Deployment", "spec.template.spec.securityContext.seccompProfile", {"type": "RuntimeDefault"}),
+        ("Deployment", "spec.template.spec.containers.0.securityContext", {
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+        }),
+        ("Deployment", "spec.template.spec.automountServiceAccountToken", False),
+        ("ServiceAccount", "automountServiceAccountToken", False),
+        # At least one of two members always runs.
+        ("Deployment", "spec.replicas", 2),
+        ("Deployment", "spec.strategy.rollingUpdate.maxUnavailable", 0),
+        ("PodDisruptionBudget", "spec.maxUnavailable", 1),
+        # All selectors use the label of the pods.
+        ("Deployment", "spec.selector.matchLabels", LABEL),
+        ("PodDisruptionBudget", "spec.selector.matchLabels", LABEL),
+        ("NetworkPolicy", "spec.podSelector.matchLabels", LABEL),
+        ("Service", "spec.selector", LABEL),
+        # Only a stuck process is restarted, and only a member that works is ready.
+        ("Deployment", "spec.template.spec.containers.0.livenessProbe.httpGet.path", "/livez"),
+        ("Deployment", "spec.template.spec.containers.0.livenessProbe.httpGet.port", "health"),
+        ("Deployment", "spec.template.spec.containers.0.readinessProbe.httpGet.path", "/healthz"),
+        ("Deployment", "spec.template.spec.containers.0.readinessProbe.httpGet.port", "health"),
+    ],
+)  # fmt: skip
+def test_a_field_has_its_value(kind: str, path: str, expected: object) -> None:
+    value: Any = manifest(kind)
+    for name in path.split("."):
+        value = value[int(name) if name.isdigit() else name]
+    assert value == expected
+
+
+def test_nothing_but_a_tmp_in_memory_can_be_written() -> None:
     writable = [entry["name"] for entry in worker()["volumeMounts"] if not entry.get("readOnly")]
     [tmp] = [entry for entry in pod()["volumes"] if entry["name"] in writable]
     assert tmp["emptyDir"]["medium"] == "Memory"
-
-
-def test_the_user_is_the_image_s() -> None:
-    user, group = re.findall(r"^USER (\d+):(\d+)$", (ROOT / "deploy/Dockerfile").read_text("utf-8"), re.M)[0]
-    assert (pod()["securityContext"]["runAsUser"], pod()["securityContext"]["runAsGroup"]) == (int(user), int(group))
-
-
-def test_at_least_one_of_two_members_always_runs() -> None:
-    spec = manifest("Deployment")["spec"]
-    assert spec["replicas"] == 2
-    assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    assert manifest("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
-
-
-def test_all_selectors_use_the_label_of_the_pods() -> None:
-    assert manifest("Deployment")["spec"]["template"]["metadata"]["labels"].items() >= LABEL.items()
-    assert manifest("Deployment")["spec"]["selector"]["matchLabels"] == LABEL
-    assert manifest("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == LABEL
-    assert manifest("NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == LABEL
-    assert manifest("Service")["spec"]["selector"] == LABEL
 
 
 def test_the_monitor_selects_the_service_and_sets_the_job_name_of_the_rules() -> None:
@@ -106,20 +113,11 @@ def test_the_monitor_selects_the_service_and_sets_the_job_name_of_the_rules() ->
     assert port["targetPort"] in {entry["name"] for entry in worker()["ports"]}
 
 
-def test_the_grace_period_covers_a_stop() -> None:
+def test_a_stop_has_time_and_a_stuck_process_is_restarted_within_minutes() -> None:
     assert pod()["terminationGracePeriodSeconds"] >= STOP_SECONDS + 4
-
-
-def test_only_a_stuck_process_is_restarted_and_only_a_member_that_works_is_ready() -> None:
-    assert worker()["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "health"}
-    assert worker()["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
-    assert "startupProbe" not in worker(), "it would end a restore that takes longer, though it goes on"
-
-
-def test_a_stuck_process_is_restarted_within_minutes() -> None:
     probe = worker()["livenessProbe"]
-    patience = probe["periodSeconds"] * probe["failureThreshold"]
-    assert stall_seconds(load_settings()) <= patience <= 300
+    assert stall_seconds(load_settings()) <= probe["periodSeconds"] * probe["failureThreshold"] <= 300
+    assert "startupProbe" not in worker(), "it would end a restore that takes longer, though it goes on"
 
 
 def test_the_settings_are_valid_and_every_variable_is_a_setting() -> None:
