@@ -26,12 +26,12 @@ from rich.console import Console
 from rich.text import Text
 
 from deploy.grafana import build as grafana
-from stream_dedup.cli.config import reference
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import MEMORY_SLACK, footprint
 from stream_dedup.observe.catalogue import metrics_reference
 from stream_dedup.settings import load_settings
 from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BYTES
+from stream_dedup.settings.reference import reference
 from tests.benchmarks import results as benchmarks
 from tests.figures import edits, results, tables
 
