@@ -29,6 +29,11 @@ log = logging.getLogger("stream_dedup.test")
 
 
 @pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "SECRETS_READ", {})
+
+
+@pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     level = log.level
     log.setLevel(logging.INFO)
