@@ -16,7 +16,7 @@ from stream_dedup.demo import jars
 from stream_dedup.demo.jars import default_cache_dir, locked, ready_runtime
 from stream_dedup.errors import StreamError
 from tests.broker import EmbeddedKafka
-from tests.worker.support import wait_until
+from tests.harness.wait import wait_until
 
 
 def on_kafka(test: Callable[..., None]) -> Callable[..., None]:

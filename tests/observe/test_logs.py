@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -21,23 +21,19 @@ from stream_dedup.settings import load_settings
 from tests.broker import EmbeddedKafka, Listener
 from tests.cli.commands import exit_of
 from tests.harness.topics import make_settings, ready
+from tests.harness.wait import wait_until
 from tests.observe.asked import ask
-from tests.worker.support import wait_until
 
 SECRET = 'open "sesame" \\ 7'  # noqa: S105
 log = logging.getLogger("stream_dedup.test")
 
 
 @pytest.fixture(autouse=True)
-def _no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "SECRETS_READ", {})
-
-
-@pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     level = log.level
     log.setLevel(logging.INFO)
-    yield
+    with patch.dict(logs.SECRETS_READ, clear=True):  # those of other tests
+        yield
     log.setLevel(level)
     logs.set_up("text")
 
