@@ -54,7 +54,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     return !arena_has_failed(scratch);
 }
 
-/* Make room for what texts of so many tokens, shingles, numbers and passages consist of. */
+/* Make room for more tokens, shingles, numbers and passages. */
 static bool make_room_for_parts(arena *scratch, fingerprint_outputs *out, int64_t tokens, int64_t shingles,
                                 int64_t numbers, int64_t passages) {
     out->words = arena_grow(scratch, out->words, &out->word_room, out->word_count, tokens, sizeof *out->words);

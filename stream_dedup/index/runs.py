@@ -168,7 +168,7 @@ _Arrays: TypeAlias = tuple[Rows, Keys, NDArray[np.uint32], NDArray[np.uint32]]  
 
 
 def _arrays(entries: int, tables: int) -> _Arrays:
-    """Room for a run of at most so many entries; a directory has 2^p + 1 of its own, see `directory_bits`."""
+    """Room for a run of at most this number of entries; a directory has 2^p + 1 of its own, see `directory_bits`."""
     keys, offsets = np.empty(entries, np.uint32), np.empty(entries, np.uint32)
     return np.empty(tables + 1, np.int64), keys, offsets, np.empty(entries // 4 + 3 * tables, np.uint32)
 
