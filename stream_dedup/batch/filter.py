@@ -221,18 +221,15 @@ class _FilterRun:
         announce(FilterStep.CUT)
         for name, writer in writers.items():
             writer.output.cut(getattr(self.commit, name))
+        settings, start = self._dedup.settings, Position(self.commit.input, self.commit.line, self.commit.digest)
+        on_header = writers["output"].start_input  # the output has the header even if no row follows
         reader = LineReader(
-            inputs,
-            file_format,
-            Position(self.commit.input, self.commit.line, self.commit.digest),
-            first_number=self._begin.first,
-            on_header=writers["output"].start_input,  # the output has the header even if no row follows
-            most=self._dedup.settings.worker.max_record_bytes,
-            path=self._dedup.settings.item.list,
-        )
+            inputs, file_format, start, first_number=self._begin.first, on_header=on_header,
+            most=settings.worker.max_record_bytes, path=settings.item.list,
+        )  # fmt: skip
         self.judge.survey.notes = reader.notes
         bytes_total = reader.bytes_total
-        for lines in batched(reader, self._dedup.settings):
+        for lines in batched(reader, settings):
             announce(FilterStep.JUDGE)
             batch = self.judge.judge(lines)
             announce(FilterStep.WRITE)

@@ -235,8 +235,8 @@ def answer(evaluation: Evaluation) -> Iterator[str]:
         rates = evaluation.novelty.rates[DECISION]
         errors = f"; missed {rate(rates.missed)}, repeated {rate(rates.repeated)}"
     yield (
-        f"By {counted(agreed.pairs, 'labelled pair')}, {rate(agreed.precision)} of the items that were held back or "
-        f"named updates are the same article{errors}."
+        f"By {counted(agreed.pairs, 'labelled pair')}, {rate(agreed.precision)} of what was held back or named an "
+        f"update is the same article{errors}."
     )
     advice = evaluation.advice
     yield advice.remark() if advice else "Labels with `new` would say which decision.novelty fits this feed."

@@ -133,16 +133,14 @@ def agreement(pairs: Sequence[Judged]) -> Agreement:
     weight = np.array([pair.label.weight for pair in pairs])
     hit, all_same, all_found = (float(weight[chosen].sum()) for chosen in (same & found, same, found))
     recall, precision = (hit / whole if whole else _NONE for whole in (all_same, all_found))
-    return Agreement(
-        len(pairs),
-        recall,
-        precision,
-        2 * hit / (all_same + all_found) if all_same + all_found else _NONE,
+    f1 = 2 * hit / (all_same + all_found) if all_same + all_found else _NONE
+    of_recall, of_precision = (
         wilson(recall, effective_size(weight[same])),
         wilson(precision, effective_size(weight[found])),
-        [pair.label for pair in pairs if pair.label.same and not pair.found],
-        [pair.label for pair in pairs if pair.found and not pair.label.same],
     )
+    not_found = [pair.label for pair in pairs if pair.label.same and not pair.found]
+    another_article = [pair.label for pair in pairs if pair.found and not pair.label.same]
+    return Agreement(len(pairs), recall, precision, f1, of_recall, of_precision, not_found, another_article)
 
 
 def wilson(share: float, trials: float) -> Interval:
@@ -338,15 +336,10 @@ def novelty_report(
     carrying = sum(pair.novelty is not None for pair in chosen)
     steps = {round(float(step), 4) for step in np.arange(0.0, 1.0 + _STEP / 2, _STEP)} | {present}
     at = {threshold: rates(labels, held_at(threshold, chosen)) for threshold in sorted(steps)} if carrying else {}
-    report = NoveltyReport(
-        by_rule,
-        present,
-        carrying,
-        [CurvePoint(threshold, one.missed, one.repeated) for threshold, one in at.items()],
-        [pair.label for pair in chosen if pair.held and pair.label.new == NEW],
-        [pair.label for pair in chosen if not pair.held and pair.label.new != NEW],
-    )
-    return report, advise(chosen, present)
+    curve = [CurvePoint(threshold, one.missed, one.repeated) for threshold, one in at.items()]
+    missed = [pair.label for pair in chosen if pair.held and pair.label.new == NEW]
+    repeated = [pair.label for pair in chosen if not pair.held and pair.label.new != NEW]
+    return NoveltyReport(by_rule, present, carrying, curve, missed, repeated), advise(chosen, present)
 
 
 def advise(pairs: Sequence[Judged], present: float) -> Advice:
