@@ -1,14 +1,16 @@
 """Explain errors of the Kafka client to a person: what is wrong, and what cures it.
 
-In: exceptions of kafka-python, and of the TCP and TLS connections below it. Out: errors of ours (`translate`): those to
-retry, those of a member that was replaced, and final ones, whose message names the setting, right or file to change.
+`translate` turns exceptions of kafka-python into ours: those to retry, those of a member that was replaced, and final
+ones, whose message names the setting, right or file to change.
 
-kafka-python retries every failed connection like a broker that is away, and reports a misspelled host, a closed port, a
-listener with another protocol and a refused certificate alike. So `diagnose_addresses` looks at the addresses when the
-client has given up, and a refused certificate, which stays so until someone changes a file or a setting, becomes a
-`CertificateProblem`. At the first broker it ends a worker. At another one, such as one whose advertised address is not
-in its certificate, the client goes on trying, and `DISTRUSTED` has the problem for the log, /healthz and the metrics.
-`REACHED` and `UNREACHED` tell brokers that are away from those that answer under one address and advertise another one.
+kafka-python retries every failed connection as if the broker were away. It reports a misspelled host, a closed port, a
+listener with another protocol and a refused certificate alike. So:
+
+- `diagnose_addresses` looks at the addresses when the client has given up.
+- A refused certificate becomes a `CertificateProblem`, since it stays until someone changes a file or a setting. At the
+  first broker it ends a worker. At another broker, such as one whose advertised address is not in its certificate, the
+  client goes on trying, and `DISTRUSTED` has the problem for the log, /healthz and the metrics.
+- `REACHED` and `UNREACHED` tell brokers that are away from brokers that answer under one address and advertise another.
 """
 
 import re
@@ -148,7 +150,7 @@ _RECENT_SECONDS = 30.0
 
 
 class RecentBrokers:
-    """What clients have lately found out about brokers. Any thread may call it; `clock`: monotonic seconds.
+    """What clients have lately learnt about brokers. Any thread may call it; `clock`: monotonic seconds.
 
     >>> brokers = RecentBrokers(clock=lambda: 7.0)
     >>> brokers.add("client", "b:9093", "b:9093: expired"); brokers.add("other", "c:9093", "c:9093: expired")
@@ -239,10 +241,10 @@ def certificate_problem(
     """Explain an error of a TLS connection to `server`; None if it is not about certificates."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateProblem(f"{server}: {_verification(error, options.get('ssl_cafile'))}")
-    found = _ALERT.search(error.reason or "") if isinstance(error, ssl.SSLError) else None
-    if found is None:
+    match = _ALERT.search(error.reason or "") if isinstance(error, ssl.SSLError) else None
+    if match is None:
         return None
-    alert = found[1].lower().replace("_", " ")
+    alert = match[1].lower().replace("_", " ")
     if not options.get("ssl_certfile"):
         cure = "it demands a client certificate: set [kafka] ssl_certfile and ssl_keyfile"
     else:

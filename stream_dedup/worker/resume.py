@@ -1,9 +1,9 @@
 """Decide at which input offsets a task resumes, and whether its index has all that was committed up to them.
 
-In: `ResumeFacts`, that is the group's offsets with the note beside each, what the changelog holds, and where the topics
-begin. Out: positions, or an error with the command that mends it; and a message if part of the index is lost. Nothing
-here asks Kafka. Why: an offset is worthless without the topic it belongs to (a topic that is deleted and created anew
-begins at 0 again), and where offsets are gone, the beginning of the input is right for a first start only.
+An offset is worthless without the topic it belongs to, because a topic that is deleted and created anew begins at 0
+again. And where offsets are gone, the beginning of the input is right for a first start only. So a worker leaves a note
+beside each offset (`Note`), and decides by the notes, by what the changelog holds, and by where the topics begin
+(`ResumeFacts`). Each error names the command that mends it. Nothing here asks Kafka.
 
 Offsets that a person sets (kafka-consumer-groups.sh --reset-offsets) have no note and are always believed: this is how
 a person says where to resume.
@@ -36,7 +36,7 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
     names of the output and of the changelog ("": an older worker stored none).
 
-    `begun`: records from this offset on at which work was begun; `tries`: how often in a row (judge.py).
+    `begun`: records from this offset on at which work was begun; `tries`: how often in a row (poison.py).
     """
 
     input_id: str
@@ -175,7 +175,7 @@ def _is_of(committed: Committed, facts: ResumeFacts) -> bool:
 
 
 def _has_run_before(facts: ResumeFacts) -> bool:
-    """Whether a worker has already worked on the partitions that have no offset."""
+    """Whether a worker has already worked on the partitions without an offset."""
     has_had_blocks = facts.restored.blocks > 0 or facts.restored.begin > 0
     if facts.group_has_others or facts.committed or facts.restored.offsets:
         # The group is in use; a partition that was added later, or had no record so far, is new to it. But a task of

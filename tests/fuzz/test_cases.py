@@ -40,7 +40,7 @@ from stream_dedup.observe.http import _given_token
 from stream_dedup.observe.probe import probe
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
-from stream_dedup.worker.records import EVIDENCE, place_of
+from stream_dedup.worker.outgoing import EVIDENCE, place_of
 from stream_dedup.worker.resume import Note
 from tests.fuzz.outside import probed
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch

@@ -20,6 +20,7 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound
+from stream_dedup.kafka.runtime import Runtime
 from tests.worker.support import Make, read_all
 
 BATCH = 2000
@@ -79,7 +80,7 @@ def test_a_header_keeps_its_bytes(name: bytes, value: bytes | None) -> None:
 def a_producer() -> TaskProducer:
     client = _Silent()
     client._accumulator = RecordAccumulator(batch_size=BATCH, compression_attrs=LZ4)
-    return TaskProducer({"transactional_id": "t"}, 5, no_deadline, lambda _: client)
+    return TaskProducer({"transactional_id": "t"}, 5, no_deadline, runtime=Runtime(make_client=lambda *_: client))
 
 
 def test_a_partition_keeps_its_order() -> None:

@@ -15,7 +15,7 @@ from kafka import KafkaProducer
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.records import place_of
+from stream_dedup.worker.outgoing import place_of
 from tests.load.process import as_json, entering, highest_of, limited, metric
 from tests.load.test_overload import two_floods
 from tests.measured import record

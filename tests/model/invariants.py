@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError
+from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.news.item import Item
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.records import ORIGINAL, SOURCE
+from stream_dedup.worker.outgoing import ORIGINAL, SOURCE
 from stream_dedup.worker.state_store import StateStore
 from tests.model.broker import Committed
 from tests.model.items import Made, number_of
@@ -122,7 +123,7 @@ def _indexes(world: "World") -> list[str]:
         Item(f"probe-{n}", "", "", "", broker.now_ms(), 0, 0, fingerprint=one)
         for n, one in enumerate(sorted({one for one, _ in world.source.fingerprints}))
     ]
-    context = WorkerContext(settings, Observer(), world.simulation.wall, Deduplicator, lambda: float("inf"))
+    context = WorkerContext(settings, Observer(), world.runtime, Deduplicator, no_deadline)
     count = len(broker.topics[settings.topics.input].logs)
     names = [str(one) for one in range(count)] if world.plan.scope == "partition" else ["global"]
     fresh = []

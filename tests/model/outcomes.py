@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from stream_dedup.worker.records import EVIDENCE, ORIGINAL, REASON, REFUSED, STORY, VERDICT
+from stream_dedup.worker.outgoing import EVIDENCE, ORIGINAL, REASON, REFUSED, STORY, VERDICT
 from tests.model.broker import Committed
 from tests.model.items import ODD, Made, source_of
 from tests.model.log import Record

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 
 
 @dataclass(frozen=True)

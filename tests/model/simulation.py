@@ -14,7 +14,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ALL_COMPLETED, Future
-from types import SimpleNamespace
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -240,23 +239,6 @@ class Queue:
         while not self._items:
             self._simulation.park(1e9)
         return self._items.popleft()
-
-
-def time_of(simulation: Simulation) -> Any:
-    """The replacement of the module `time`."""
-    return SimpleNamespace(
-        monotonic=lambda: simulation.now, perf_counter=lambda: simulation.now, time=simulation.wall,
-        time_ns=lambda: int(simulation.wall() * 1e9), sleep=simulation.sleep,
-    )  # fmt: skip
-
-
-def threads_of(simulation: Simulation) -> Any:
-    """The replacement of the module `threading` where threads are started: each is a fiber of the same process."""
-
-    def thread(target: Callable[[], object], name: str, daemon: bool) -> Any:
-        return SimpleNamespace(start=lambda: simulation.spawn(name, simulation.current.process, target))
-
-    return SimpleNamespace(Thread=thread)
 
 
 class Stop(threading.Event):

@@ -23,7 +23,7 @@ from kafka.structs import OffsetAndMetadata
 from stream_dedup.changelog.records import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, index_partitions, span_of
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 from tests.model.items import Source, settings_for
 from tests.operate.stage import inputs, reader_of
 from tests.soak.checker import Block, Refusal

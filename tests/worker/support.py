@@ -25,6 +25,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import StreamDedupError, StreamError
 from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.runtime import REAL
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import PREFIX, Settings, load_settings
@@ -182,7 +183,7 @@ def read_all(
 
 
 def context(settings: Settings) -> WorkerContext:
-    return WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline)
+    return WorkerContext(settings, Observer(), REAL, Deduplicator, no_deadline)
 
 
 def open_store(settings: Settings) -> StateStore:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import Fenced, Refused, TransactionFailed
-from stream_dedup.worker.judge import IN_A_ROW, Begun, FailedRecords
-from stream_dedup.worker.task import _InFlight
+from stream_dedup.worker.pipeline import _InFlight
+from stream_dedup.worker.poison import IN_A_ROW, Begun, FailedRecords
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")

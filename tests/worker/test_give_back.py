@@ -14,7 +14,7 @@ from stream_dedup.errors import ConfigError, InputError, UsageError
 from stream_dedup.kafka import reader
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.give_back import GIVEN_BACK, give_back
-from stream_dedup.worker.records import was_held_back
+from stream_dedup.worker.outgoing import was_held_back
 from tests.worker.support import Make, article, feed, final_outcome, header, made_up, run_until, variables_of
 from tests.worker.test_resume_kafka import reset_offsets
 

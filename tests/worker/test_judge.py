@@ -16,8 +16,9 @@ from stream_dedup.kafka.record_batch import Record
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from stream_dedup.worker.judge import FailedRecords, Judge
-from stream_dedup.worker.records import OutgoingRecords
+from stream_dedup.worker.judge import Judge
+from stream_dedup.worker.outgoing import OutgoingRecords
+from stream_dedup.worker.poison import FailedRecords
 from tests.worker.support import START, context, made_up
 
 POISON = "a text on which the code fails"

@@ -15,11 +15,9 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.commit import CommitStep
 from tests.worker.support import (
     START,
     Make,
-    Member,
     assert_exactly_once,
     fails,
     feed,
@@ -46,7 +44,7 @@ def admin(kafka: EmbeddedKafka) -> Iterator[Any]:
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker notices a recreated topic within half a second."""
-    monkeypatch.setattr("stream_dedup.worker.cluster_watch._CHECK_SECONDS", 0.5)
+    monkeypatch.setattr("stream_dedup.worker.topic_watch._CHECK_SECONDS", 0.5)
 
 
 def others(count: int, seed: int = 7) -> list[tuple[bytes, bytes]]:
@@ -209,16 +207,6 @@ def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
     fails(other, f"{settings.topics.output} has had records.*there are no offsets of .* to resume at")
 
 
-def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_again(make: Make) -> None:
-    """The aborted transaction has left unreadable records in output and changelog."""
-    settings = make(2)
-    sent = feed(settings, made_up(30), partition=1)
-    with Member(settings, {"kill": [CommitStep.COMMIT, 1]}) as member:
-        member.go().wait_killed()
-    run_until(settings, 30)
-    assert_exactly_once(settings, sent)
-
-
 # -- markers, and deleted ranges -----------------------------------------------------------------------------------
 
 
@@ -246,23 +234,6 @@ def test_a_deleted_commit_marker_stops_no_worker(make: Make, admin: Any) -> None
     feed(settings, others(5))
     run_until(settings, 5)
     assert len(outcome(settings).fates) == 25
-
-
-@pytest.mark.slow
-def test_a_rewind_does_not_go_back_before_a_marker(make: Make, admin: Any) -> None:
-    """Markers alone come to a partition, and are deleted; then a second member causes a rebalance."""
-    settings = make(2)
-    with running(settings) as watching:
-        feed(settings, made_up(5), partition=1)
-        watching.wait_judged(5)
-        feed_in_transaction(settings, others(10), partition=1, abort=True)
-        wait_until(lambda: watching.lag.get(1) == 0, "the consumer's position has passed them")
-        delete_to(admin, settings.topics.input, end_of_topic(settings, admin, settings.topics.input, 1), partition=1)
-        with running(settings):
-            time.sleep(3)
-            feed(settings, others(5, seed=8), partition=1)
-            watching.wait_judged(10)
-        assert watching.errors == []
 
 
 @pytest.mark.slow

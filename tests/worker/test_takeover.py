@@ -1,12 +1,25 @@
-"""Several members: a dead one is replaced, a newcomer waits, a zombie writes nothing."""
+"""Several members: a dead one is replaced, a newcomer waits, a zombie writes nothing; each hears a stop."""
 
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.worker.commit import CommitStep
-from tests.worker.support import Make, Member, assert_exactly_once, feed, made_up, outcome, read_all, wait_until
+from stream_dedup.worker.observer import CommitStep
+from tests.broker import EmbeddedKafka
+from tests.worker.support import (
+    Make,
+    Member,
+    assert_exactly_once,
+    feed,
+    made_up,
+    make_settings,
+    outcome,
+    read_all,
+    ready,
+    wait_until,
+)
 
 pytestmark = pytest.mark.kafka
 BATCHES = {"batch_items": 50}
@@ -47,12 +60,12 @@ def test_the_standby_takes_over_and_a_newcomer_does_not(make: Make) -> None:
     assert_exactly_once(settings, sent)
 
 
-@pytest.mark.parametrize("step", [CommitStep.JUDGE, CommitStep.OFFSETS, CommitStep.COMMIT])
 @pytest.mark.slow
-def test_a_zombie_writes_nothing(make: Make, step: CommitStep) -> None:
+def test_a_zombie_writes_nothing(make: Make) -> None:
+    """Frozen in the middle of its transaction; the model freezes it at every step."""
     settings = make(worker=BATCHES)
     sent = feed(settings, made_up(1000))
-    with Member(settings, {"freeze": [step, 3]}) as zombie, Member(settings) as standby:
+    with Member(settings, {"freeze": [CommitStep.COMMIT, 3]}) as zombie, Member(settings) as standby:
         zombie.go().wait_for("opened")
         standby.go()
         zombie.wait_for("freeze")
@@ -94,3 +107,20 @@ def test_scope_partition_shares_and_replaces(make: Make) -> None:
         wait_until(lambda: len(outcome(settings).every) >= len(sent), "all is judged")
         assert first.stop() < 10
     assert_exactly_once(settings, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_stop_is_heard_while_the_broker_is_away(kafka_prepared: None, topic_name: Callable[[str], str]) -> None:
+    """In the middle of the work, and in the middle of a try to come back."""
+    with EmbeddedKafka() as kafka:
+        settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+        feed(settings, made_up(3000))
+        with Member(settings, {"slow": 0.02}) as member, Member(settings) as late:
+            member.go().wait_for("batch")
+            kafka.kill()
+            assert member.stop() < 10
+            late.go()
+            late.wait_for("error")
+            late.wait_for("error")
+            assert late.stop() < 10

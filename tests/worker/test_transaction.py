@@ -16,8 +16,10 @@ from stream_dedup.errors import Fenced, Refused, Stalled, StreamError, Transacti
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.record_batch import Outgoing
-from stream_dedup.worker.commit import CommitStep, StepClock, commit
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.worker.group import Changes, is_member
+from stream_dedup.worker.observer import CommitStep
+from stream_dedup.worker.pipeline import StepClock, commit
 from tests.worker.support import wait_until
 
 CONFIG = {"transactional_id": "group-global", "batch_size": 1000, "max_request_size": 1000}
@@ -83,12 +85,12 @@ def a_record(source: int = 0, partition: int = 0) -> Outgoing:
 
 
 def run(client: FakeClient, bound: float = 5) -> list[CommitStep]:
-    producer = TaskProducer(CONFIG, bound, no_deadline, lambda _: client)
+    producer = TaskProducer(CONFIG, bound, no_deadline, runtime=Runtime(make_client=lambda *_: client))
     steps: list[CommitStep] = []
     try:
         packed: Future[Any] = Future()
         packed.set_result((producer.pack([a_record(0), a_record(1, 1)]), producer.pack([a_record(-1)])))
-        clock = StepClock(steps.append)
+        clock = StepClock(steps.append, time.monotonic)
         job = partial(commit, producer, packed, {"place": 7}, MEMBERSHIP, Future(), clock)
         producer.wait("committing", producer.start("committing", job))
     finally:
@@ -170,7 +172,7 @@ def test_p5_a_constructor_that_hangs_is_abandoned_and_closed_later() -> None:
     client = FakeClient()
     client.hangs = {"init"}
     with pytest.raises(Stalled, match="fencing"):
-        TaskProducer(CONFIG, 0.2, no_deadline, lambda _: client)
+        TaskProducer(CONFIG, 0.2, no_deadline, runtime=Runtime(make_client=lambda *_: client))
     client.hold.set()
     wait_until(lambda: client.calls == ["init", "close"], "it is closed", 5)
 

@@ -11,8 +11,11 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, TopicError
+from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.observe.health import Health, Status
+from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 from tests.worker.support import (
     START,
     Make,
@@ -175,7 +178,7 @@ def test_a_transaction_holds_no_more_than_batch_bytes(make: Make) -> None:
 def test_a_clock_far_ahead_does_not_move_the_window(settings: Settings) -> None:
     sent = feed(settings, [(b"%d" % i, article(str(i), TEXT, f"Elm bridge {i}", f"{i}.example")) for i in range(3)])
     # The records are from two hours ahead, an hour more than window.future allows: they count as of no time.
-    reports = run_until(settings, 3, clock=lambda: START / 1000 - 7200).reports
+    reports = run_until(settings, 3, runtime=Runtime(wall=lambda: START / 1000 - 7200)).reports
     assert {report.watermark for report in reports} == {0}
     came = assert_exactly_once(settings, sent)
     assert [record.timestamp for record in [*came.output, *came.duplicates]] == [START, START + 1, START + 2]
@@ -232,3 +235,33 @@ def test_errors_that_no_retry_can_cure_end_the_worker(make: Make, topic_name: Na
         kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), fingerprint={"seed": 2}
     )
     fails(changed, "at offset 0: this was written under fingerprint scheme", ChangelogError)
+
+
+def test_a_session_longer_than_the_brokers_allow_ends_with_the_setting(make: Make) -> None:
+    settings = make(worker={"session_timeout": "31m"})
+    fails(settings, r"set \[worker\] session_timeout within the brokers' group\.min\.session\.timeout\.ms")
+
+
+def test_before_the_first_batch_the_lag_is_known_and_health_is_starting(settings: Settings) -> None:
+    sent = feed(settings, made_up(300))
+    health, watching = Health(60.0), Watching(300)
+    seen: list[tuple[Status, dict[int, int]]] = []
+
+    class Looking(Deduplicator):
+        def judge(self, *arguments: Any, **options: Any) -> Any:
+            seen.append((health.state().status, dict(watching.lag)))
+            return super().judge(*arguments, **options)
+
+    run_worker(settings, watching, observer=ObserverGroup(watching, health), deduplicator=Looking)
+    assert seen[0] == (Status.STARTING, {0: 300})
+    assert health.state().status is Status.OK
+    assert_exactly_once(settings, sent)
+
+
+def test_headers_of_a_cloud_event_reach_the_verdicts(settings: Settings) -> None:
+    attributes = {"ce_id": b"e1", "ce_source": b"https://wire.example/a"}  # a path alone would be no source
+    sent = feed(settings, [(b"k", b'{"title": "T", "text": "One text."}')], **attributes)
+    sent += feed(settings, [(b"l", b'{"title": "U", "text": "Another one."}')], **attributes)
+    run_until(settings, 2)
+    came = assert_exactly_once(settings, sent)
+    assert {kind for kind, *_ in came.verdicts().values()} == {"unique", "update"}, "two versions of one id"
