@@ -282,61 +282,38 @@ _PASSING = (
     kafka_errors.TransactionAbortedError,
     kafka_errors.IllegalStateError,
 )
-_REPLACED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 _FENCED = (
+    kafka_errors.ProducerFencedError,
+    kafka_errors.InvalidProducerEpochError,
     kafka_errors.CommitFailedError,
     kafka_errors.FencedInstanceIdError,
     kafka_errors.IllegalGenerationError,
     kafka_errors.UnknownMemberIdError,
 )
-_NO_CURE = (kafka_errors.UnsupportedVersionError, kafka_errors.KafkaConfigurationError)
-# What an error becomes if a retry does not help, and what cures it, as far as the error tells.
-_MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
-    (
-        _REPLACED,
-        Fenced,
-        "another member has taken over. If this goes on, a second deployment uses the same [kafka] group_id, from "
-        "which the transactional id follows: give each its own",
-    ),
-    (_FENCED, Fenced, ""),
-    (
-        kafka_errors.InconsistentGroupProtocolError,
-        StreamError,
-        "the group has members of another kind: every member must run with the same [worker] scope, and no other "
-        "program may use the group",
-    ),
-    (
-        kafka_errors.SaslAuthenticationFailedError,
-        StreamError,
-        "check [kafka] sasl_mechanism, sasl_username and sasl_password, or sasl_oauth_token: has it expired, and is it "
-        "for this cluster?",
-    ),
-    (
-        kafka_errors.InvalidTransactionTimeoutError,
-        StreamError,
-        "[worker] transaction_timeout is more than the brokers allow: lower it to their transaction.max.timeout.ms (15 "
-        "minutes by default), or raise that",
-    ),
-    (kafka_errors.UnsupportedSaslMechanismError, StreamError, "check [kafka] sasl_mechanism"),
-    (
-        kafka_errors.AuthorizationError,
-        StreamError,
-        "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
-        "Topics and rights",
-    ),
-    (
-        kafka_errors.InvalidSessionTimeoutError,
-        StreamError,
-        "set [worker] session_timeout within the brokers' group.min.session.timeout.ms (6 s by default) and "
-        "group.max.session.timeout.ms (30 min), or change those",
-    ),
-    (
-        kafka_errors.GroupMaxSizeReachedError,
-        StreamError,
-        "run fewer members, or raise the brokers' group.max.size",
-    ),
-    (_NO_CURE, StreamError, ""),
+_TAKEN_OVER = (
+    "another member has taken over. If this goes on, a second deployment uses the same [kafka] group_id, from which "
+    "the transactional id follows: give each its own"
 )
+# Errors that no retry with the same client cures -> what cures them, as far as the error tells.
+_CURES: Mapping[Any, str] = {
+    kafka_errors.ProducerFencedError: _TAKEN_OVER,
+    kafka_errors.InvalidProducerEpochError: _TAKEN_OVER,
+    **dict.fromkeys(_FENCED[2:], ""),
+    kafka_errors.InconsistentGroupProtocolError: "the group has members of another kind: every member must run with "
+    "the same [worker] scope, and no other program may use the group",
+    kafka_errors.SaslAuthenticationFailedError: "check [kafka] sasl_mechanism, sasl_username and sasl_password, or "
+    "sasl_oauth_token: has it expired, and is it for this cluster?",
+    kafka_errors.InvalidTransactionTimeoutError: "[worker] transaction_timeout is more than the brokers allow: lower "
+    "it to their transaction.max.timeout.ms (15 minutes by default), or raise that",
+    kafka_errors.UnsupportedSaslMechanismError: "check [kafka] sasl_mechanism",
+    kafka_errors.AuthorizationError: "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in "
+    "deploy/README.md, Topics and rights",
+    kafka_errors.InvalidSessionTimeoutError: "set [worker] session_timeout within the brokers' "
+    "group.min.session.timeout.ms (6 s by default) and group.max.session.timeout.ms (30 min), or change those",
+    kafka_errors.GroupMaxSizeReachedError: "run fewer members, or raise the brokers' group.max.size",
+    kafka_errors.UnsupportedVersionError: "",
+    kafka_errors.KafkaConfigurationError: "",
+}
 
 
 THROTTLED = (
@@ -368,8 +345,9 @@ def translate(error: KafkaError, doing: str) -> StreamError:
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
     text = f"{doing}: {THROTTLED if is_throttled(error) else error_text(error)}"
-    for kinds, ours, cure in _MEANINGS:
-        if isinstance(error, kinds):
+    for kind, cure in _CURES.items():
+        if isinstance(error, kind):
+            ours = Fenced if isinstance(error, _FENCED) else StreamError
             return ours(f"{text.rstrip('.')}; {cure}" if cure else text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
 

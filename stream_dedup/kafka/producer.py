@@ -242,6 +242,17 @@ class TaskProducer:
                 known = {topic: self._producer.partitions_for(topic) for topic in self._topics}
                 self.partitions = {topic: len(numbers) for topic, numbers in known.items() if numbers}
 
+    def write(self, what: str, records: Sequence[Outgoing]) -> None:
+        """Write these records in one transaction, without offsets. Waits until it is committed."""
+
+        def transaction() -> None:
+            self.begin()
+            self.send(self.pack(records))
+            self.flush()
+            self.commit()
+
+        self.wait(what, self.start(what, transaction))
+
     def close(self) -> None:
         """Release the client. An open transaction stays open, for the next owner of the id to abort (P10)."""
         self._is_closed, producer = True, self._producer

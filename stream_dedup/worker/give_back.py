@@ -79,15 +79,8 @@ def _write(settings: Settings, record: Outgoing) -> int | str:
     """Write a record in a transaction; return its offset."""
     config = client.producer(settings, f"{settings.kafka.group_id}-give-back")
     producer = TaskProducer(config, settings.worker.transaction_timeout.total_seconds(), bounded.no_deadline)
-
-    def transaction() -> None:
-        producer.begin()
-        producer.send(producer.pack([record]))
-        producer.flush()
-        producer.commit()
-
     try:
-        producer.wait("giving the item back", producer.start("a transaction", transaction))
+        producer.write("giving the item back", [record])
         return next((end - 1 for end in producer.ends_in(record.topic).values()), "?")
     except StreamError as error:
         raise StreamError(

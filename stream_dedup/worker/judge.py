@@ -14,14 +14,13 @@ from typing import Any
 
 from stream_dedup.dedup.batch import Batch, Prepared
 from stream_dedup.dedup.clocks import Odd
-from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.kafka import client
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.outgoing import REFUSED, TOO_LARGE, TOO_SLOW, OutgoingRecords, trace_fields
 from stream_dedup.worker.poison import FailedRecords
+from stream_dedup.worker.state_store import StateStore
 
 log = logging.getLogger(__name__)
 
@@ -48,21 +47,14 @@ _ODD_TIMES = {
 
 
 class Judge:
-    """Judges the records of one task against its index. `failed` names those that are known to be at fault."""
+    """Judges the records of one task against the index in its store. `failed` names those known to be at fault."""
 
-    def __init__(
-        self,
-        task: str,
-        context: WorkerContext,
-        outgoing: OutgoingRecords,
-        dedup: Deduplicator,
-        failed: FailedRecords,
-    ) -> None:
-        self._task, self._context, self._outgoing, self._dedup = task, context, outgoing, dedup
+    def __init__(self, store: StateStore, outgoing: OutgoingRecords, failed: FailedRecords) -> None:
+        self._task, self._context, self._dedup, self._outgoing = store.name, store.context, store.dedup, outgoing
         self._failed = failed
-        self._decode = Decoder(context.settings.item, context.settings.registry)
-        self._is_timed_by_record = context.settings.item.time == "record"
-        self._thread = context.thread(f"{task}-preparer")
+        self._decode = Decoder(self._context.settings.item, self._context.settings.registry)
+        self._is_timed_by_record = self._context.settings.item.time == "record"
+        self._thread = self._context.thread(f"{self._task}-preparer")
         self._ahead: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
 
     def close(self) -> None:

@@ -248,14 +248,7 @@ class Migration:
         epochs = [self._epochs.before(source.place, source.next_offset) for source in self._sources]
         records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete, epochs).header())
         store.apply(batch)
-
-        def transaction() -> None:
-            producer.begin()
-            producer.send(producer.pack(records))
-            producer.flush()
-            producer.commit()
-
-        producer.wait("committing", producer.start("committing", transaction))
+        producer.write("committing", records)
         store.confirm(producer.ends_in(store.topic))
         self._judged += len(items)
 

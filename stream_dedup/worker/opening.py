@@ -28,7 +28,6 @@ from stream_dedup.kafka.epochs import UNKNOWN
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.kafka.topics import Topic, changelog_retention_ms, has_had_records
 from stream_dedup.worker import resume
-from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.judge import Judge
 from stream_dedup.worker.outgoing import OutgoingRecords
@@ -40,18 +39,13 @@ log = logging.getLogger(__name__)
 
 
 def open_pipeline(
-    name: str,
-    partitions: frozenset[int],
-    group: Group,
-    context: WorkerContext,
-    store: StateStore,
-    failed: FailedRecords,
-    check: Callable[[], None],
+    partitions: frozenset[int], group: Group, store: StateStore, failed: FailedRecords, check: Callable[[], None]
 ) -> Pipeline:
-    """Open the task of this name. It takes long, so it calls `check` often, which may raise to cancel it.
+    """Open the task of this store. It takes long, so it calls `check` often, which may raise to cancel it.
 
     After an error everything that was made here is closed. The caller keeps `store` and `failed` in any case.
     """
+    name, context = store.name, store.context
     settings, names, began = context.settings, context.settings.topics, context.runtime.monotonic()
     producer: TaskProducer | None = None
 
@@ -70,7 +64,7 @@ def open_pipeline(
             topics = context.check_topics()
             store.check_topic(topics[names.changelog].id)
             outgoing = OutgoingRecords(settings, topics, store.dedup.scheme_id)
-            judge = Judge(name, context, outgoing, store.dedup, failed)
+            judge = Judge(store, outgoing, failed)
             undo.callback(judge.close)
             check()
             # 2. Fence.
@@ -95,7 +89,7 @@ def open_pipeline(
             )
 
         # 4. Resume.
-        facts = _resume_facts(partitions, group, context, store, restored, topics)
+        facts = _resume_facts(partitions, group, store, topics, restored)
         positions = resume.resume_offsets(settings, facts)
         for partition, offset in positions.items():
             at = facts.committed.get(partition)
@@ -112,29 +106,22 @@ def open_pipeline(
             log.error("%s", message, extra={"task": name})
             context.observer.batch_stuck(name)
         seconds = context.runtime.monotonic() - began
-        pipeline = Pipeline(
-            name, context, store, failed, judge, packer, producer, outgoing, facts, positions, opened_in=seconds
-        )
+        pipeline = Pipeline(store, failed, judge, packer, producer, outgoing, facts, positions, opened_in=seconds)
         undo.pop_all()
         return pipeline
 
 
 def _resume_facts(
-    partitions: frozenset[int],
-    group: Group,
-    context: WorkerContext,
-    store: StateStore,
-    restored: RestoreResult,
-    topics: Mapping[str, Topic],
+    partitions: frozenset[int], group: Group, store: StateStore, topics: Mapping[str, Topic], restored: RestoreResult
 ) -> resume.ResumeFacts:
     """Collect what resume.py decides by. Other partitions and the output matter only if an offset is missing."""
-    settings, names, runtime = context.settings, context.settings.topics, context.runtime
+    context, settings, names = store.context, store.context.settings, store.context.settings.topics
     input_id, committed = topics[names.input].id, group.committed(partitions)
     others, output_has_records = {}, False
     if partitions - committed.keys():
         others = group.committed(group.partitions() - partitions)
         output_has_records = context.call_once(
-            "looking at the output", lambda: has_had_records(settings, names.output, runtime)
+            "looking at the output", lambda: has_had_records(settings, names.output, context.runtime)
         )
     return resume.ResumeFacts(
         partitions=partitions,

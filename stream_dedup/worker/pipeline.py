@@ -111,8 +111,6 @@ class Pipeline:
     found. `opened_in`: seconds. `committed`: positions that the group has, or that are being committed.
     """
 
-    name: str
-    context: WorkerContext
     store: StateStore
     failed: FailedRecords
     judge: Judge
@@ -122,13 +120,16 @@ class Pipeline:
     facts: ResumeFacts
     positions: dict[int, int]
     opened_in: float
-    committed: dict[int, int] = field(default_factory=dict)
+    name: str = field(init=False)
+    context: WorkerContext = field(init=False)
+    committed: dict[int, int] = field(init=False)
     is_lag_known: bool = False  # and reported
     _lag: Mapping[int, int] = field(default_factory=dict)  # as last reported
     _in_flight: _InFlight | None = None
     _announcing: tuple[int, int] = (0, 0)  # of work that begins: its records, and tries
 
     def __post_init__(self) -> None:
+        self.name, self.context = self.store.name, self.store.context
         self.committed = {partition: one.offset for partition, one in self.facts.committed.items()}
         self.producer.note = self._note
 

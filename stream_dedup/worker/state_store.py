@@ -47,11 +47,11 @@ class StateStore:
     """
 
     def __init__(self, context: WorkerContext, name: str, index: int, topic_id: str = "") -> None:
-        self.topic_id = topic_id
+        self.name, self.context, self.topic_id = name, context, topic_id
         self.topic = context.settings.topics.changelog
         self.places = index_partitions(self.topic, index)
         self.owner = f"{context.settings.kafka.group_id}-{name}"  # also its producer's transactional id
-        self._context, self._monotonic = context, context.runtime.monotonic
+        self._monotonic = context.runtime.monotonic
         self.dedup = context.deduplicator(context.settings)
         self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
@@ -114,7 +114,7 @@ class StateStore:
         """
         self._pending.append(_PendingBatch(self._builder.state, headers))
         # The record's time is the time of writing, never the items': retention depends on it.
-        now, owner, scheme = self._context.now_ms(), self.owner.encode(), self.dedup.scheme_id
+        now, owner, scheme = self.context.now_ms(), self.owner.encode(), self.dedup.scheme_id
         records = []
         for entry in self._builder.build(delta):
             partition = (self.places.merged if entry.is_merged else self.places.blocks).partition

@@ -165,7 +165,7 @@ class Task:
         def open_task() -> Pipeline:
             if self._store is None:
                 self._store = StateStore(self._context, self.name, self._number)
-            return open_pipeline(self.name, partitions, group, self._context, self._store, self.failed, check)
+            return open_pipeline(partitions, group, self._store, self.failed, check)
 
         thread = self._context.thread(f"{self.name}-opener")
         self._opening = thread.start("opening", open_task)

@@ -188,10 +188,7 @@ def test_a_real_broker_gets_every_record_once_and_in_order(make: Make, topic_nam
     ]  # fmt: skip
     producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_deadline)
     for part in (sent[:60], sent[60:]):
-        producer.begin()
-        producer.send(producer.pack(part))
-        producer.flush()
-        producer.commit()
+        producer.write("sending", part)
     producer.begin()
     with pytest.raises(TransactionFailed, match="no partition 9"):
         producer.send(producer.pack([Outgoing(topic, 9, None, b"x", [], 0)]))

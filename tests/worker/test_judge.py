@@ -45,7 +45,8 @@ class _Bench:
         topics = settings.topics
         names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
         outgoing = OutgoingRecords(settings, dict.fromkeys(names, Topic(1, {})), self.dedup.scheme_id)
-        self.judge = Judge("global", context(settings), outgoing, self.dedup, FailedRecords())
+        store: Any = SimpleNamespace(name="global", context=context(settings), dedup=self.dedup)
+        self.judge = Judge(store, outgoing, FailedRecords())
 
     def kinds(self, records: Sequence[Record], next_records: Sequence[Record] = ()) -> list[Kind]:
         items, batch = self.judge(records, next_records)

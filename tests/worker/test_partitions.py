@@ -20,7 +20,6 @@ from tests.worker.support import (
     header,
     made_up,
     outcome,
-    run_until,
     wait_until,
 )
 
@@ -60,20 +59,6 @@ def assert_each_once(settings: Settings, sent: Iterable[Sent]) -> list[Any]:
         one = expected[header(record, "dedup-source") or ""]
         assert (record.key, record.value, record.timestamp) == (one.key, one.value, one.timestamp)
     return records
-
-
-@pytest.mark.slow
-def test_large_header_names_are_unchanged(settings: Settings) -> None:
-    """The names alone may exceed a batch's bytes, by the bound of four bytes per character and actually."""
-    sent = []
-    for i, (key, value) in enumerate(mixed(30)):
-        names = {} if i % 3 else {f"{i}-" + ("ü" if i % 2 else "n") * (260_000 if i < 15 else 500_000): b"1"}
-        sent += feed(settings, [(key, value)], **names)
-    run_until(settings, 30)
-    headers = {f"{settings.topics.input}/{one.partition}/{one.offset}": one.headers for one in sent}
-    for record in assert_each_once(settings, sent):
-        own = headers[header(record, "dedup-source") or ""]
-        assert record.headers[: len(own)] == own
 
 
 def wait_for(settings: Settings, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, deleted ranges, a lost changelog."""
+"""Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, a lost changelog."""
 
 import logging
 import time
@@ -207,7 +207,7 @@ def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
     fails(other, f"{settings.topics.output} has had records.*there are no offsets of .* to resume at")
 
 
-# -- markers, and deleted ranges -----------------------------------------------------------------------------------
+# -- markers -----------------------------------------------------------------------------------
 
 
 def feed_in_transaction(settings: Settings, records: Records, partition: int = 0, *, abort: bool = False) -> None:
@@ -221,19 +221,6 @@ def feed_in_transaction(settings: Settings, records: Records, partition: int = 0
             producer.send(settings.topics.input, value, key, partition=partition, timestamp_ms=START + i)
         producer.flush()
         producer.abort_transaction() if abort else producer.commit_transaction()
-
-
-def test_a_deleted_commit_marker_stops_no_worker(make: Make, admin: Any) -> None:
-    settings = make(2)
-    with running(settings) as watching:
-        feed_in_transaction(settings, made_up(20), partition=1)
-        watching.wait_judged(20)
-        time.sleep(1)  # the marker may come with a fetch of its own
-    assert end_of_topic(settings, admin, settings.topics.input, 1) == 21
-    delete_to(admin, settings.topics.input, 21, partition=1)
-    feed(settings, others(5))
-    run_until(settings, 5)
-    assert len(outcome(settings).fates) == 25
 
 
 @pytest.mark.slow
@@ -262,21 +249,6 @@ def test_positions_past_markers_are_committed_after_a_while(
     delete_to(admin, settings.topics.input, end, partition=1)
     feed(settings, others(5, seed=8))
     run_until(settings, 5)
-
-
-def test_the_cure_for_a_deleted_range_names_its_partition_alone(make: Make, admin: Any) -> None:
-    settings = make(2)
-    sent = feed(settings, made_up(30))
-    sent += feed(settings, others(10), partition=1)
-    run_until(settings, 40)
-    lost = feed(settings, others(10, seed=8), partition=1)
-    delete_to(admin, settings.topics.input, 15, partition=1)
-    message = fails(settings, "were deleted before they were read")
-    assert f"--topic {settings.topics.input}:1 --reset-offsets --to-offset 15 --execute" in message
-    assert "offsets 10 to 14 of partition 1" in message
-    reset_offsets(admin, settings, {1: 15})
-    run_until(settings, 5)
-    assert_exactly_once(settings, sent + lost[5:])
 
 
 # -- a damaged changelog ------------------------------------------------------------------------------

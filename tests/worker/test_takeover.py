@@ -2,15 +2,19 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import pytest
 
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import CommitStep
 from tests.broker import EmbeddedKafka
 from tests.worker.support import (
     Make,
     Member,
+    Watching,
     assert_exactly_once,
     feed,
     made_up,
@@ -18,6 +22,7 @@ from tests.worker.support import (
     outcome,
     read_all,
     ready,
+    running,
     wait_until,
 )
 
@@ -124,3 +129,36 @@ def test_a_stop_is_heard_while_the_broker_is_away(kafka_prepared: None, topic_na
             late.wait_for("error")
             late.wait_for("error")
             assert late.stop() < 10
+
+
+class _Standby(Watching):
+    standing_by = 0
+
+    def loop_completed(self, tasks: Sequence[str]) -> None:
+        self.standing_by += not tasks
+
+
+def test_a_standby_has_read_the_changelog_before_it_takes_over(make: Make) -> None:
+    settings = make(worker={"batch_items": 50})
+    made: list[Deduplicator] = []
+
+    def deduplicator(settings: Settings) -> Deduplicator:
+        made.append(Deduplicator(settings))
+        return made[-1]
+
+    standby = _Standby()
+    with ExitStack() as stack:
+        active = stack.enter_context(running(settings))
+        assert active.opened.wait(30)
+        stack.enter_context(running(settings, standby, deduplicator=deduplicator))
+        sent = feed(settings, made_up(500))
+        wait_until(lambda: active.judged >= 500 and made and len(made[0]), "the standby has read something")
+        wait_until(lambda: standby.standing_by >= 3, "it stands by")
+        assert not standby.opened.is_set()
+        time.sleep(1)
+        followed = len(made[0])
+        active.stop.set()
+        assert standby.opened.wait(30)
+        assert len(made) == 1, "it keeps the index that it had"
+        assert standby.remembered == followed
+    assert_exactly_once(settings, sent)

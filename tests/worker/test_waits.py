@@ -25,7 +25,6 @@ from tests.worker.support import (
     Watching,
     administrator,
     assert_exactly_once,
-    fails,
     feed,
     made_up,
     make_settings,
@@ -120,14 +119,6 @@ def test_a_missing_coordinator_is_named(
         assert f"--describe --topic {topic}" in seen.reasons[wait]
         assert f"fewer brokers than {setting}" in seen.reasons[wait]
         assert "CoordinatorNotAvailableError (Kafka error 15)" in seen.reasons[wait]
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
-def test_a_transaction_timeout_that_the_brokers_refuse_ends_the_member(kafka_prepared: None, topic_name: Names) -> None:
-    with EmbeddedKafka(settings={"transaction.max.timeout.ms": "9000"}) as kafka:
-        message = fails(ready(make_settings(kafka.bootstrap, topic_name)), r"transaction\.max\.timeout\.ms")
-    assert "[worker] transaction_timeout is more than the brokers allow" in message
 
 
 @pytest.mark.kafka

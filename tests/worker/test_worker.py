@@ -20,7 +20,6 @@ from tests.worker.support import (
     START,
     Make,
     Watching,
-    administrator,
     article,
     assert_exactly_once,
     fails,
@@ -182,21 +181,6 @@ def test_a_clock_far_ahead_does_not_move_the_window(settings: Settings) -> None:
     assert {report.watermark for report in reports} == {0}
     came = assert_exactly_once(settings, sent)
     assert [record.timestamp for record in [*came.output, *came.duplicates]] == [START, START + 1, START + 2]
-
-
-def test_per_key_order_is_kept_when_partition_counts_differ(make: Make) -> None:
-    settings = make(2, policy={"updates": "forward"})
-    with administrator(settings) as admin:
-        admin.create_partitions({settings.topics.input: 3})
-    words = [[f"w{key}x{i}" for i in range(400)] for key in range(5)]
-    versions = [(b"key-%d" % (i % 5), article(f"key-{i % 5}", " ".join(words[i % 5][i:]), f"T{i}")) for i in range(40)]
-    feed(settings, versions, partition=None)
-    run_until(settings, 40)
-    came = outcome(settings)
-    for key in {key for key, _ in versions}:
-        mine = [record for record in came.output if record.key == key]
-        assert len({record.partition for record in mine}) == 1
-        assert [record.value for record in mine] == [value for one, value in versions if one == key]
 
 
 def test_a_graceful_stop_finishes_the_transaction(make: Make) -> None:
