@@ -60,8 +60,8 @@ def look(settings: Settings, transactional_ids: Iterable[str], runtime: Runtime 
         seen = Look(as_they_are(admin, topic_names(settings)))
         _look_for_leaders(settings, seen)
         _look_for_group(admin, settings, seen)
-        for one in transactional_ids:
-            _look_for_transactions(admin, settings, one, seen)
+        for transactional_id in transactional_ids:
+            _look_for_transactions(admin, settings, transactional_id, seen)
         source = settings.topics.input
         if source in seen.topics and Wait.LEADERS not in seen.waits:
             places = [TopicPartition(source, number) for number in range(seen.topics[source].partitions)]
@@ -132,10 +132,10 @@ def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence
 
 def _held(settings: Settings, place: TopicPartition, stable: int, written: int, producers: Any) -> str:
     whose = "a producer"
-    for one in producers.active_producers if producers is not None else ():
-        if one.current_transaction_start_offset == stable:
-            last = datetime.fromtimestamp(one.last_timestamp / 1000, UTC).isoformat(timespec="seconds")
-            whose = f"the producer with the id {one.producer_id} (timestamp of its last record: {last})"
+    for producer in producers.active_producers if producers is not None else ():
+        if producer.current_transaction_start_offset == stable:
+            last = datetime.fromtimestamp(producer.last_timestamp / 1000, UTC).isoformat(timespec="seconds")
+            whose = f"the producer with the id {producer.producer_id} (timestamp of its last record: {last})"
     at = f"--topic {place.topic} --partition {place.partition}"
     command = f"kafka-transactions.sh {_bootstrap(settings)}"
     return (

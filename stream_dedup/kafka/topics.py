@@ -358,7 +358,7 @@ def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
     for topic in admin.describe_topics(list(names)):
         if topic["error_code"] == 0:
             topic_id = str(topic.get("topic_id") or "").replace(_NO_ID, "")
-            leaderless = sorted(one["partition_index"] for one in topic["partitions"] if one["leader_id"] < 0)
+            leaderless = sorted(part["partition_index"] for part in topic["partitions"] if part["leader_id"] < 0)
             existing[topic["name"]] = Topic(len(topic["partitions"]), {}, topic_id, tuple(leaderless))
         elif for_code(topic["error_code"]) is not UnknownTopicOrPartitionError:
             raise for_code(topic["error_code"])(topic["name"])

@@ -54,7 +54,7 @@ def give_back(
     if settings.policy.shadow:
         raise ConfigError(f"[policy] shadow is true: nothing was held back, and {topics.output} has every item")
     with TopicReader(settings) as reader:
-        record = reader.newest(topics.duplicates, lambda one: _id_of(one) == item_id, since, report)
+        record = reader.newest(topics.duplicates, lambda record: _id_of(record) == item_id, since, report)
         if record is None:
             raise InputError(
                 f"{topics.duplicates} has held back no item with the id {item_id!r} since {moment(since)}; look "

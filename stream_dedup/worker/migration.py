@@ -173,11 +173,12 @@ class Migration:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _open(self, done: MigrationCheckpoint) -> None:
+    def _open(self, checkpoint: MigrationCheckpoint) -> None:
         """Open every partition of the output where the migration was, or at the beginning of the window."""
+        epochs = chain(checkpoint.epochs, repeat(UNKNOWN))
         reached = {
             TopicPartition(topic, partition): (offset, epoch)
-            for (topic, partition, offset), epoch in zip(done.next, chain(done.epochs, repeat(UNKNOWN)), strict=False)
+            for (topic, partition, offset), epoch in zip(checkpoint.next, epochs, strict=False)
         }
         topic, consumer = self._settings.topics.output, self._consumer
         partitions = consumer.partitions_for_topic(topic)

@@ -100,7 +100,7 @@ def open_pipeline(
             log.error("%s", loss, extra={"task": name})
             context.observer.state_lost(loss)
         failed.committed(positions)
-        notes = {partition: (one.offset, one.note) for partition, one in facts.committed.items() if one.note}
+        notes = {partition: (at.offset, at.note) for partition, at in facts.committed.items() if at.note}
         begun = {partition: Begun(offset, note.begun, note.tries) for partition, (offset, note) in notes.items()}
         for message in failed.opened(begun):
             log.error("%s", message, extra={"task": name})

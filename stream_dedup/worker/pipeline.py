@@ -130,7 +130,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.name, self.context = self.store.name, self.store.context
-        self.committed = {partition: one.offset for partition, one in self.facts.committed.items()}
+        self.committed = {partition: at.offset for partition, at in self.facts.committed.items()}
         self.producer.note = self._note
 
     def __len__(self) -> int:
@@ -206,9 +206,9 @@ class Pipeline:
             raise
         refusals = self.failed.refusals
         outgoing = [
-            one
+            copy
             for i, (record, verdict) in enumerate(zip(records, batch.verdicts, strict=True))
-            for one in self.outgoing.of(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
+            for copy in self.outgoing.of(record, verdict, i, refusals.get((record.partition, record.offset), 0) < 2)
         ]
         odd_times = self.judge.odd_times(items, batch, records)
         source = self.context.settings.topics.input

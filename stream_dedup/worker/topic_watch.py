@@ -126,7 +126,7 @@ class TopicWatch:
         if Wait.GROUP not in self._seen.waits:
             offsets = self._seen.committed.items()
             self.committed = {partition: Committed(offset, Note.parse(note)) for partition, (offset, note) in offsets}
-        check_output(self._context.settings, last_of(one.note for one in self.committed.values()))
+        check_output(self._context.settings, last_of(at.note for at in self.committed.values()))
         self._report(self._seen.topics)
         return change
 

@@ -246,9 +246,9 @@ class Worker:
         records, self._membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
-            size += sum(content_bytes(record) for some in records.values() for record in some)
+            size += sum(content_bytes(record) for batch in records.values() for record in batch)
             ends = group.ends(records)
-            has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
+            has_more = any(batch[-1].offset + 1 < ends.get(partition, 0) for partition, batch in records.items())
             is_settled = self._applied_change == group.changes.count and is_member(self._membership)
             if not has_more or len(polled) == _POLLS or not is_settled or size >= self._settings.worker.batch_bytes:
                 break

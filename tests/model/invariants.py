@@ -1,8 +1,8 @@
 """Check the guarantees of docs/operating.md in a world that has come to rest.
 
-In: a `World` after its trouble. Out: sentences in its `violations`, each beginning with the short name of the
-guarantee. Every check looks at what a read_committed reader of the topics sees; of the worker's own data only its
-index is used, and compared with the changelog. What a record's outcome must be, outcomes.py says, for the soak too.
+Each violation is a sentence that begins with the short name of the guarantee. Every check looks at what a
+read_committed reader of the topics sees. Of the worker's own data only its index is used, and compared with the
+changelog. outcomes.py says what a record's outcome must be, for the soak too.
 """
 
 from collections import defaultdict

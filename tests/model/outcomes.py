@@ -1,7 +1,7 @@
 """What the outcome of an input record must be, for the model of the worker and for the soak on a real Kafka.
 
-In: the records that were fed, with the truth about each (`Made`), and what a read_committed reader has of them. Out:
-sentences, each beginning with the short name of a guarantee of docs/operating.md.
+The records that were fed, with the truth about each (`Made`), are compared with what a read_committed reader has of
+them. Each violation is a sentence that begins with the short name of a guarantee of docs/operating.md.
 """
 
 from collections import defaultdict

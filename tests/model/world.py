@@ -1,8 +1,8 @@
 """A world in which workers run a schedule: a broker, processes that start and die, feeders, and trouble.
 
-In: a `Plan` (schedule.py). Out: the violated guarantees of docs/operating.md (invariants.py), after the trouble is over
-and there was time to recover. The workers are the real class with the real index. Each runs in a process of its own,
-which can be killed at a step of the commit protocol, frozen or stopped, and is restarted as by a supervisor.
+When the trouble is over and there was time to recover, the guarantees of docs/operating.md are checked (invariants.py).
+The workers are the real class with the real index. Each runs in a process of its own, which can be killed at a step of
+the commit protocol, frozen or stopped, and is restarted as by a supervisor.
 """
 
 import random
