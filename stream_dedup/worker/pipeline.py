@@ -86,8 +86,7 @@ class _InFlight:
     """A batch that is being committed."""
 
     positions: dict[int, int]  # of the task's partitions once it is committed
-    report: BatchReport  # without records: it commits positions only
-    took: float  # seconds of the work on it, before its transaction
+    report: BatchReport  # with the seconds of steps 2 and 3; without records: it commits positions only
     offsets_sent: Future[None]  # step 5
     done: Future[dict[CommitStep, float]]  # step 9; seconds of each step
 
@@ -96,7 +95,8 @@ class _InFlight:
         and the offsets, which are sent first, have failed. Otherwise 0.
         """
         has_failed = self.offsets_sent.done() and self.offsets_sent.exception() is not None
-        return self.took if has_failed and self.took > session else 0.0
+        took = sum(self.report.seconds.values())
+        return took if has_failed and took > session else 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -194,7 +194,7 @@ class Pipeline:
         announce(CommitStep.POLL)
         finished_before = self._note_begun(records, membership) if records else False
 
-        clock, began = StepClock(announce, monotonic), monotonic()
+        clock = StepClock(announce, monotonic)
         clock(CommitStep.JUDGE)
         before = self._in_flight.positions if self._in_flight is not None else self.positions
         after = {**before, **{record.partition: record.offset + 1 for record in records}}
@@ -230,7 +230,6 @@ class Pipeline:
             shapes=self.judge.take_shapes() if records else {},
             lag=_lag(ends, positions),
         )
-        took = monotonic() - began
 
         # Beside the previous batch's commit, which `finish` waits for; there is one transaction at a time.
         producer = self.producer
@@ -244,7 +243,7 @@ class Pipeline:
         self.committed = positions
         offsets_sent: Future[None] = self.context.runtime.future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce, monotonic))
-        self._in_flight = _InFlight(positions, report, took, offsets_sent, producer.start("committing", job))
+        self._in_flight = _InFlight(positions, report, offsets_sent, producer.start("committing", job))
         return finished or finished_before
 
     def _note_begun(self, records: Sequence[Any], membership: Any) -> bool:
