@@ -1,7 +1,7 @@
 """A task of this member, in one of five phases: it stands by, waits, opens, cancels an opening, or is open.
 
     STANDBY     it has no partitions. In scope global its state store follows the changelog, so that a take-over has
-                little left to read; in scope partition the store is closed, since nobody knows which task comes next
+                little left to read; in scope partition the store is closed, since any task may come next
     WAITING     it has partitions, and is opened as soon as its retry is due
     OPENING     a thread of its own opens it (opening.py), and has the state store meanwhile
     CANCELLING  that opening is of no use any more, because the assignment has changed; its thread has not ended yet

@@ -335,7 +335,7 @@ class Worker:
 
     def _stand_by(self) -> None:
         """Follow the changelog while this member has no partitions, so that a take-over has little left to read; in
-        scope global only, since in scope partition nobody knows which task a member will take over.
+        scope global only, since in scope partition a member may take any task over.
         """
         if not self._is_global:
             return
