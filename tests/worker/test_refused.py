@@ -16,6 +16,7 @@ from stream_dedup.kafka import fetch, producer
 from stream_dedup.kafka.record_batch import ESCAPED, PackedBatch
 from stream_dedup.settings import Settings
 from tests.worker.support import (
+    Make,
     Watching,
     administrator,
     article,
@@ -62,12 +63,11 @@ def test_a_record_without_a_key_for_a_compacted_output_costs_no_reopening(settin
 
 
 @pytest.mark.parametrize("role", ["output", "changelog"])
-def test_a_topic_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the_command(
-    settings: Settings, role: str
-) -> None:
+def test_a_topic_whose_limit_is_lowered_while_the_worker_runs_ends_it_with_the_command(make: Make, role: str) -> None:
     """As at a start: with such a limit records would become dead letters that the input took. Each record of the output
     is within the limit, but not the batch, which the client would split: the transaction would wait in vain.
     """
+    settings = make(worker={"session_timeout": "10s"})  # on a busy machine a shorter one may end in between
     topic, records = getattr(settings.topics, role), list(made_up(20))
     sent = feed(settings, records[:10])
 
