@@ -29,7 +29,7 @@ from stream_dedup.worker.state_store import StateStore
 from tests.deploy.files import DEPLOY
 from tests.worker.support import context
 from tests.worker.test_resume import committed, facts
-from tests.worker.test_task_slot import FakeStore, FakeTask, TaskSlot
+from tests.worker.test_task import FakePipeline, FakeStore, Task
 from tests.worker.test_transaction import FakeClient, run
 
 PAGE = DEPLOY.parent / "docs" / "errors.md"
@@ -109,14 +109,15 @@ def stopped_opening(_: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         FakeStore.made = []
         patch.setattr(task, "StateStore", FakeStore)
-        patch.setattr(task, "PartitionTask", FakeTask)
+        patch.setattr(task, "open_pipeline", FakePipeline.open)
         is_stopping = threading.Event()
-        slot = TaskSlot("global", 0, context(SETTINGS), is_stopping)
-        patch.setattr(FakeTask, "how", staticmethod(until_stopped), raising=False)
-        slot._begin_opening(None)  # type: ignore[arg-type]
+        opened = Task("global", 0, context(SETTINGS), is_stopping)
+        patch.setattr(FakePipeline, "how", staticmethod(until_stopped), raising=False)
+        opened.assign(frozenset({0}), "")
+        opened.advance(None)  # type: ignore[arg-type]
         is_stopping.set()
-        assert slot._opening is not None
-        slot._opening.result(30)
+        assert opened._opening is not None
+        opened._opening.result(30)
 
 
 EXPIRED = kafka_errors.KafkaTimeoutError("Expiring 1 record(s)")

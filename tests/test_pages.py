@@ -9,7 +9,7 @@ from docs import build
 from stream_dedup.dedup.verdict import Stage
 from stream_dedup.observe.catalogue import CATALOGUE
 from stream_dedup.settings import Settings
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 from tests.cli.commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]

@@ -19,8 +19,7 @@ from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.demo.newsroom import MEANT
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.news.item import Item
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.observer import BatchReport, CommitStep, Observer
 
 if TYPE_CHECKING:
     from stream_dedup.demo.run import Record

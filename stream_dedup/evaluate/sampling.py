@@ -45,7 +45,7 @@ from stream_dedup.news.fields import paths_of
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
 from stream_dedup.surrogates import tolerant
-from stream_dedup.worker.records import EVIDENCE
+from stream_dedup.worker.outgoing import EVIDENCE
 
 T = TypeVar("T")
 Place = tuple[int, int]  # partition and offset, or input and line

@@ -92,7 +92,7 @@ class KafkaDelivery:
         from stream_dedup.kafka.producer import TaskProducer
         from stream_dedup.kafka.record_batch import Outgoing
         from stream_dedup.kafka.topics import committed_offsets
-        from stream_dedup.worker.records import partition_of
+        from stream_dedup.worker.outgoing import partition_of
 
         settings, place = self._settings, client.TopicPartition(self._topic, 0)
         if self._producer is None:

@@ -1,13 +1,12 @@
 """Assign partitions to members: all to the active one (scope global), or shared among all (scope partition).
 
-Scope global: one active member gets every partition, the others stand by. In: the members, each with its claim (user
-data). Out: an assignment. The active member keeps its role through every rebalance, so a joining standby causes no
-take-over; when it is gone, the first of the others by member id gets the role. A claim says whether the member is
-active and since which generation: a zombie that comes back claims an older generation than the member that replaced it,
-and loses. A member that has given the role up because it could not open the task is reluctant: it gets the role back
-only if there is no other member.
+In scope global one active member gets every partition, and the others stand by. Each member sends a claim (user data):
+whether it is active, and since which generation. The active member keeps its role through every rebalance, so a standby
+that joins causes no take-over. When it is gone, the first of the others by member id gets the role. A zombie that comes
+back claims an older generation than the member that replaced it, and loses. A member that has given the role up because
+it could not open the task is reluctant: it gets the role back only if there is no other member.
 
-The assignor is EAGER in Kafka's terms, which costs nothing here: the active member gets back in the same rebalance
+The assignor is EAGER in Kafka's terms, which costs nothing here: in the same rebalance the active member gets back
 exactly what it gave up.
 """
 

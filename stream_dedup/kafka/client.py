@@ -1,8 +1,7 @@
 """Configure and make kafka-python's clients. errors.py explains and translates what they raise.
 
-In: `Settings`. Out: keyword arguments for KafkaConsumer, KafkaProducer and KafkaAdminClient, each with its reason. All
-clients are configured here and nowhere else, so one place shows what exactly-once processing needs: read_committed
-everywhere, no automatic commits, no automatic topics, no silent reset of offsets.
+All clients are configured here and nowhere else, each option with its reason, so one place shows what exactly-once
+processing needs: read_committed everywhere, no automatic commits, no automatic topics, no silent reset of offsets.
 """
 
 import sys
@@ -203,20 +202,6 @@ def producer(settings: Settings, transactional_id: str) -> dict[str, Any]:
     }
 
 
-def make_consumer(
-    config: Mapping[str, Any], most_of_record: int = sys.maxsize, epochs: LeaderEpochs | None = None
-) -> Any:
-    """A KafkaConsumer that unpacks fast. Larger records come without their values (`Record.cut`). `epochs`: see
-    epochs.py.
-
-    Topics of our own have no limit that follows from memory: a changelog must not lack a block because this process has
-    less of it.
-    """
-    made = make(KafkaConsumer, config)
-    fetch.install(made, most_of_record, epochs)
-    return made
-
-
 def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
     """Make a client; if this fails, release everything that it holds. If no broker answers, the error says why.
 
@@ -239,3 +224,10 @@ def make(kind: Callable[..., Any], config: Mapping[str, Any]) -> Any:
         if isinstance(error, KafkaTimeoutError):  # its text names the addresses, but no cause
             raise KafkaTimeoutError(diagnose_addresses(config["bootstrap_servers"], config)) from error
         raise
+
+
+def make_consumer(
+    config: Mapping[str, Any], most_of_record: int = sys.maxsize, epochs: LeaderEpochs | None = None
+) -> Any:
+    """A KafkaConsumer that unpacks fast; see `fetch.install`."""
+    return fetch.install(make(KafkaConsumer, config), most_of_record, epochs)

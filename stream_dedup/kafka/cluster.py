@@ -1,11 +1,8 @@
 """One look at the cluster: what the topics are, what the group has committed, and what a worker may be waiting for.
 
 To a client a missing coordinator, a partition without a leader, and a producer that leaves its transaction open all
-look like a quiet topic: it tries again, and says nothing. So a look asks for each of them, and puts the answer into a
+look like a quiet topic: it tries again and says nothing. So `look` asks for each of them, and puts the answer into a
 sentence that names what is missing and what mends it.
-
-In: settings, and the transactional ids of the tasks that are not open. Out: a `Look`. Errors that say
-nothing about waiting, such as a missing right, are raised as a StreamError, or do not matter here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +19,7 @@ from stream_dedup.errors import TransactionFailed
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
+from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.kafka.topics import Topic, administrator, as_they_are, topic_names
 from stream_dedup.settings import Settings
 
@@ -53,15 +51,17 @@ class Look:
     held: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
-def look(settings: Settings, transactional_ids: Iterable[str]) -> Look:
-    """Ask for all of it. Raises a StreamError if that fails."""
+def look(settings: Settings, transactional_ids: Iterable[str], runtime: Runtime = REAL) -> Look:
+    """Ask for all of it. `transactional_ids`: of the tasks that are not open. Raises a StreamError if that fails, also
+    for a missing right, which says nothing about waiting.
+    """
     timeouts = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
-    with administrator(settings, **timeouts) as admin:
+    with administrator(settings, runtime, **timeouts) as admin:
         seen = Look(as_they_are(admin, topic_names(settings)))
         _look_for_leaders(settings, seen)
         _look_for_group(admin, settings, seen)
-        for one in transactional_ids:
-            _look_for_transactions(admin, settings, one, seen)
+        for transactional_id in transactional_ids:
+            _look_for_transactions(admin, settings, transactional_id, seen)
         source = settings.topics.input
         if source in seen.topics and Wait.LEADERS not in seen.waits:
             places = [TopicPartition(source, number) for number in range(seen.topics[source].partitions)]
@@ -132,10 +132,10 @@ def _look_for_open_transactions(admin: Any, settings: Settings, places: Sequence
 
 def _held(settings: Settings, place: TopicPartition, stable: int, written: int, producers: Any) -> str:
     whose = "a producer"
-    for one in producers.active_producers if producers is not None else ():
-        if one.current_transaction_start_offset == stable:
-            last = datetime.fromtimestamp(one.last_timestamp / 1000, UTC).isoformat(timespec="seconds")
-            whose = f"the producer with the id {one.producer_id} (timestamp of its last record: {last})"
+    for producer in producers.active_producers if producers is not None else ():
+        if producer.current_transaction_start_offset == stable:
+            last = datetime.fromtimestamp(producer.last_timestamp / 1000, UTC).isoformat(timespec="seconds")
+            whose = f"the producer with the id {producer.producer_id} (timestamp of its last record: {last})"
     at = f"--topic {place.topic} --partition {place.partition}"
     command = f"kafka-transactions.sh {_bootstrap(settings)}"
     return (

@@ -1,4 +1,4 @@
-"""The leader epochs of what a consumer has read: by them a broker tells that a partition has lost its end (KIP-320).
+"""The leader epochs of what a consumer has read. By them a broker can tell that a partition has lost its end (KIP-320).
 
 Each time a partition gets a new leader, its epoch rises, and each batch has the epoch under which it was written. A
 position is sent together with the epoch of the record before it. If the leader's log of that epoch ends before the
@@ -12,7 +12,7 @@ UNKNOWN = -1
 
 
 class LeaderEpochs:
-    """In: the batches that were read. Out: the epoch of the record before an offset. One thread writes at a time.
+    """Learns epochs from batches, and knows that of the record before an offset. One thread writes at a time.
 
     >>> epochs = LeaderEpochs()
     >>> epochs.begin("news-0", 20, 3); epochs.read("news-0", 20, 3); epochs.read("news-0", 25, 4)

@@ -1,14 +1,16 @@
 """Explain errors of the Kafka client to a person: what is wrong, and what cures it.
 
-In: exceptions of kafka-python, and of the TCP and TLS connections below it. Out: errors of ours (`translate`): those to
-retry, those of a member that was replaced, and final ones, whose message names the setting, right or file to change.
+`translate` turns exceptions of kafka-python into ours: those to retry, those of a member that was replaced, and final
+ones, whose message names the setting, right or file to change.
 
-kafka-python retries every failed connection like a broker that is away, and reports a misspelled host, a closed port, a
-listener with another protocol and a refused certificate alike. So `diagnose_addresses` looks at the addresses when the
-client has given up, and a refused certificate, which stays so until someone changes a file or a setting, becomes a
-`CertificateProblem`. At the first broker it ends a worker. At another one, such as one whose advertised address is not
-in its certificate, the client goes on trying, and `DISTRUSTED` has the problem for the log, /healthz and the metrics.
-`REACHED` and `UNREACHED` tell brokers that are away from those that answer under one address and advertise another one.
+kafka-python retries every failed connection as if the broker were away. It reports a misspelled host, a closed port, a
+listener with another protocol and a refused certificate alike. So:
+
+- `diagnose_addresses` looks at the addresses when the client has given up.
+- A refused certificate becomes a `CertificateProblem`, since it stays until someone changes a file or a setting. At the
+  first broker it ends a worker. At another broker, such as one whose advertised address is not in its certificate, the
+  client goes on trying, and `DISTRUSTED` has the problem for the log, /healthz and the metrics.
+- `REACHED` and `UNREACHED` tell brokers that are away from brokers that answer under one address and advertise another.
 """
 
 import re
@@ -148,7 +150,7 @@ _RECENT_SECONDS = 30.0
 
 
 class RecentBrokers:
-    """What clients have lately found out about brokers. Any thread may call it; `clock`: monotonic seconds.
+    """What clients have lately learnt about brokers. Any thread may call it; `clock`: monotonic seconds.
 
     >>> brokers = RecentBrokers(clock=lambda: 7.0)
     >>> brokers.add("client", "b:9093", "b:9093: expired"); brokers.add("other", "c:9093", "c:9093: expired")
@@ -239,10 +241,10 @@ def certificate_problem(
     """Explain an error of a TLS connection to `server`; None if it is not about certificates."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateProblem(f"{server}: {_verification(error, options.get('ssl_cafile'))}")
-    found = _ALERT.search(error.reason or "") if isinstance(error, ssl.SSLError) else None
-    if found is None:
+    match = _ALERT.search(error.reason or "") if isinstance(error, ssl.SSLError) else None
+    if match is None:
         return None
-    alert = found[1].lower().replace("_", " ")
+    alert = match[1].lower().replace("_", " ")
     if not options.get("ssl_certfile"):
         cure = "it demands a client certificate: set [kafka] ssl_certfile and ssl_keyfile"
     else:
@@ -280,61 +282,38 @@ _PASSING = (
     kafka_errors.TransactionAbortedError,
     kafka_errors.IllegalStateError,
 )
-_REPLACED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
 _FENCED = (
+    kafka_errors.ProducerFencedError,
+    kafka_errors.InvalidProducerEpochError,
     kafka_errors.CommitFailedError,
     kafka_errors.FencedInstanceIdError,
     kafka_errors.IllegalGenerationError,
     kafka_errors.UnknownMemberIdError,
 )
-_NO_CURE = (kafka_errors.UnsupportedVersionError, kafka_errors.KafkaConfigurationError)
-# What an error becomes if a retry does not help, and what cures it, as far as the error tells.
-_MEANINGS: tuple[tuple[Any, type[StreamError], str], ...] = (
-    (
-        _REPLACED,
-        Fenced,
-        "another member has taken over. If this goes on, a second deployment uses the same [kafka] group_id, from "
-        "which the transactional id follows: give each its own",
-    ),
-    (_FENCED, Fenced, ""),
-    (
-        kafka_errors.InconsistentGroupProtocolError,
-        StreamError,
-        "the group has members of another kind: every member must run with the same [worker] scope, and no other "
-        "program may use the group",
-    ),
-    (
-        kafka_errors.SaslAuthenticationFailedError,
-        StreamError,
-        "check [kafka] sasl_mechanism, sasl_username and sasl_password, or sasl_oauth_token: has it expired, and is it "
-        "for this cluster?",
-    ),
-    (
-        kafka_errors.InvalidTransactionTimeoutError,
-        StreamError,
-        "[worker] transaction_timeout is more than the brokers allow: lower it to their transaction.max.timeout.ms (15 "
-        "minutes by default), or raise that",
-    ),
-    (kafka_errors.UnsupportedSaslMechanismError, StreamError, "check [kafka] sasl_mechanism"),
-    (
-        kafka_errors.AuthorizationError,
-        StreamError,
-        "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in deploy/README.md, "
-        "Topics and rights",
-    ),
-    (
-        kafka_errors.InvalidSessionTimeoutError,
-        StreamError,
-        "set [worker] session_timeout within the brokers' group.min.session.timeout.ms (6 s by default) and "
-        "group.max.session.timeout.ms (30 min), or change those",
-    ),
-    (
-        kafka_errors.GroupMaxSizeReachedError,
-        StreamError,
-        "run fewer members, or raise the brokers' group.max.size",
-    ),
-    (_NO_CURE, StreamError, ""),
+_TAKEN_OVER = (
+    "another member has taken over. If this goes on, a second deployment uses the same [kafka] group_id, from which "
+    "the transactional id follows: give each its own"
 )
+# Errors that no retry with the same client cures -> what cures them, as far as the error tells.
+_CURES: Mapping[Any, str] = {
+    kafka_errors.ProducerFencedError: _TAKEN_OVER,
+    kafka_errors.InvalidProducerEpochError: _TAKEN_OVER,
+    **dict.fromkeys(_FENCED[2:], ""),
+    kafka_errors.InconsistentGroupProtocolError: "the group has members of another kind: every member must run with "
+    "the same [worker] scope, and no other program may use the group",
+    kafka_errors.SaslAuthenticationFailedError: "check [kafka] sasl_mechanism, sasl_username and sasl_password, or "
+    "sasl_oauth_token: has it expired, and is it for this cluster?",
+    kafka_errors.InvalidTransactionTimeoutError: "[worker] transaction_timeout is more than the brokers allow: lower "
+    "it to their transaction.max.timeout.ms (15 minutes by default), or raise that",
+    kafka_errors.UnsupportedSaslMechanismError: "check [kafka] sasl_mechanism",
+    kafka_errors.AuthorizationError: "this user lacks a right: compare its ACLs (kafka-acls.sh --list) with those in "
+    "deploy/README.md, Topics and rights",
+    kafka_errors.InvalidSessionTimeoutError: "set [worker] session_timeout within the brokers' "
+    "group.min.session.timeout.ms (6 s by default) and group.max.session.timeout.ms (30 min), or change those",
+    kafka_errors.GroupMaxSizeReachedError: "run fewer members, or raise the brokers' group.max.size",
+    kafka_errors.UnsupportedVersionError: "",
+    kafka_errors.KafkaConfigurationError: "",
+}
 
 
 THROTTLED = (
@@ -366,8 +345,9 @@ def translate(error: KafkaError, doing: str) -> StreamError:
     if isinstance(error, CertificateProblem):
         return StreamError(f"{doing}: {error.args[0]}")
     text = f"{doing}: {THROTTLED if is_throttled(error) else error_text(error)}"
-    for kinds, ours, cure in _MEANINGS:
-        if isinstance(error, kinds):
+    for kind, cure in _CURES.items():
+        if isinstance(error, kind):
+            ours = Fenced if isinstance(error, _FENCED) else StreamError
             return ours(f"{text.rstrip('.')}; {cure}" if cure else text)
     return TransactionFailed(text, lasting=not isinstance(error, _PASSING))
 

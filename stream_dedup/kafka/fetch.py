@@ -4,8 +4,8 @@ For a record of 4 KB the client makes three objects in some thirty calls and cop
 of it with the interpreter's lock, for which every thread of a worker waits. `FastPartitionRecords` takes 5.5 µs, of
 which decompression is 2.6. The client still fetches, decompresses, checks sums and knows the aborted transactions.
 
-It also reads records that the client refuses as damaged: those with a header whose name is not UTF-8. They become dead
-letters (records.py); with the client's own code they would stop the worker.
+It also reads records with a header whose name is not UTF-8, which the client refuses as damaged. They become dead
+letters (worker/outgoing.py); with the client's own code they would stop the worker.
 """
 
 import gzip
@@ -82,15 +82,17 @@ _NO_VALUE: bytes | None = b""
 _NO_HEADERS: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def install(consumer: Any, most: int = sys.maxsize, epochs: LeaderEpochs | None = None) -> None:
-    """Make the polls of this KafkaConsumer return `Record`s, of `fetch_max_bytes` and one record more at most.
+def install(consumer: Any, most: int = sys.maxsize, epochs: LeaderEpochs | None = None) -> Any:
+    """Make the polls of this KafkaConsumer return `Record`s, at most `fetch_max_bytes` and one record more; return it.
 
-    Records of more than `most` bytes lack their values (`Record.cut`). `epochs` learns those of the batches.
+    Records of more than `most` bytes lack their values (`Record.cut`). `epochs` learns those of the batches. Topics of
+    our own have no limit that follows from memory: a changelog must not lack a block because this process has less.
     """
     fetcher = consumer._fetcher
     fetcher.PartitionRecords = FastPartitionRecords
     most_bytes = consumer.config["fetch_max_bytes"]
     fetcher._append = _BoundedAppend(fetcher._append, most_bytes, most, LeaderEpochs() if epochs is None else epochs)
+    return consumer
 
 
 class _BoundedAppend:

@@ -1,22 +1,21 @@
-"""The calls of a commit's steps (begin, offsets, send, flush, commit), each with a time limit, in their own thread.
+"""The producer of a task: begin, send offsets, send, flush, commit, each with a time limit, in a thread of its own.
 
 A transaction is one job in that thread (`start`), which calls `begin` to `commit`; the caller waits for it for a
 bounded time (`wait`, P5). When that is over, or after `close`, no further call of the job reaches the client.
 
-In: records (`Outgoing`). Out: one transaction after another; or an error, after which the producer is closed or
-abandoned. After a failed send_offsets its pending offsets would go out with the next transaction (P3), and after an
-epoch bump it reports success for what never happened (P2).
+After an error the producer is closed or abandoned, never used again: after a failed send_offsets its pending offsets
+would go out with the next transaction (P3), and after an epoch bump it reports success for what never happened (P2).
 
 `KafkaProducer.send` costs some 35 µs of Python a record: checks, locks, a future, a call for each byte of a number.
 That is a third of a bare exactly-once pass-through. `TaskProducer` packs the records of a partition itself
-(record_batch.py) and puts finished batches into the client's accumulator; that costs 8 µs a record. The client still
-sends, retries, numbers and ends transactions. Packing also compresses. It needs no transaction, so it runs while the
+(record_batch.py) and puts finished batches into the client's accumulator, which costs 8 µs a record. The client still
+sends, retries, numbers and ends transactions. Packing also compresses, and needs no transaction, so it runs while the
 offsets are sent. Left to the client, each batch of a partition would be compressed only when the broker has
 acknowledged the batch before. Rules:
 
 - All records of a producer go this way. `send` would append its record to a batch that is already compressed, and the
   broker would refuse that batch.
-- `send` checks sizes and picks partitions; here records.py has done so before.
+- `send` checks sizes and picks partitions; here worker/outgoing.py has done so before.
 - A batch is never larger than the topics allow, unless they are altered meanwhile. Then it fails as a whole; the client
   does not split it (patches.py).
 """
@@ -34,11 +33,12 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.structs import OffsetAndMetadata
 
 from stream_dedup.errors import Refused, Stalled, StreamError, TransactionFailed
-from stream_dedup.kafka import client, epochs, errors, patches
+from stream_dedup.kafka import epochs, errors, patches
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaProducer, TopicPartition
 from stream_dedup.kafka.errors import KafkaError, error_text
 from stream_dedup.kafka.record_batch import Outgoing, PackedBatch, pack
+from stream_dedup.kafka.runtime import REAL, Runtime
 
 T = TypeVar("T")
 
@@ -126,21 +126,20 @@ class TaskProducer:
         config: Mapping[str, Any],
         bound: float,
         left: Callable[[], float],
-        make: Callable[[Mapping[str, Any]], Any] = lambda config: client.make(KafkaProducer, config),
         topics: Sequence[str] = (),
+        runtime: Runtime = REAL,
     ) -> None:
         self.note: Callable[[], str] = str  # the metadata that the group stores with each offset
         self.epoch_before: Callable[[Any, int], int] = lambda place, offset: epochs.UNKNOWN  # stored with it, too
         self.partitions: dict[str, int] = {}
-        self._topics = topics
-        self._bound = bound
+        self._topics, self._bound, self._wall = topics, bound, runtime.wall
         self._sent: list[RecordBatch] = []
         self._is_closed = False
         self._producer: Any = None
-        self._calls = Bounded(str(config["transactional_id"]), left)
+        self._calls = Bounded(str(config["transactional_id"]), left, runtime)
 
         def construct() -> None:
-            self._producer = make(config)
+            self._producer = runtime.make_client(KafkaProducer, config)
             patches.keep_batches_whole(self._producer)
             self._producer.init_transactions()
 
@@ -179,7 +178,7 @@ class TaskProducer:
         return [
             RecordBatch(place, packed.records, batch_builder(packed, compression, size))
             for place, together in groups.items()
-            for packed in pack(together, size)
+            for packed in pack(together, size, self._wall)
         ]
 
     def send(self, batches: Sequence[RecordBatch]) -> None:
@@ -242,6 +241,17 @@ class TaskProducer:
             with suppress(KafkaError):  # the commit stands; without new numbers the old ones are used
                 known = {topic: self._producer.partitions_for(topic) for topic in self._topics}
                 self.partitions = {topic: len(numbers) for topic, numbers in known.items() if numbers}
+
+    def write(self, what: str, records: Sequence[Outgoing]) -> None:
+        """Write these records in one transaction, without offsets. Waits until it is committed."""
+
+        def transaction() -> None:
+            self.begin()
+            self.send(self.pack(records))
+            self.flush()
+            self.commit()
+
+        self.wait(what, self.start(what, transaction))
 
     def close(self) -> None:
         """Release the client. An open transaction stays open, for the next owner of the id to abort (P10)."""

@@ -1,8 +1,8 @@
 """Read topics without leaving a trace: stored records (`TopicReader`), or a live topic (`LiveReader`).
 
-In: settings and a topic's name. Out: its committed records, as a read_committed consumer downstream sees them. Commands
-read topics that others depend on, so the readers assign partitions by hand, join no group, commit and write nothing,
-and need only the rights to read and describe the topic.
+Readers see committed records alone, as a read_committed consumer downstream does. Commands read topics that others
+depend on, so the readers assign partitions by hand, join no group, commit and write nothing, and need only the rights
+to read and describe the topic.
 """
 
 import sys
@@ -65,8 +65,8 @@ class _Reader:
 
     def _since(self, limits: Mapping[TopicPartition, tuple[int, int]], since: int) -> dict[TopicPartition, int]:
         """The offset of each partition's first record with this time (ms) or a later one, or its end."""
-        found = self._consumer.offsets_for_times(dict.fromkeys(limits, max(0, since)))
-        return {place: int(found[place].offset) if found.get(place) else end for place, (_, end) in limits.items()}
+        firsts = self._consumer.offsets_for_times(dict.fromkeys(limits, max(0, since)))
+        return {place: int(firsts[place].offset) if firsts.get(place) else end for place, (_, end) in limits.items()}
 
     def _begin(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions, and no others, from these offsets on."""
@@ -103,7 +103,7 @@ class TopicReader(_Reader):
     ) -> Any | None:
         """The wanted record with the latest time among the last ones of the partitions; None: there is none.
 
-        Reads from the ends back, to the first record with a time of `since` (ms) or later. `report`: gets the number of
+        Reads from the ends back, to the first record with a time of `since` (ms) or later. `report` gets the number of
         offsets that are read, and of all.
         """
         with errors.translated(f"reading {topic}"):
@@ -111,15 +111,15 @@ class TopicReader(_Reader):
             starts, ends = self._since(limits, since), {place: end for place, (_, end) in limits.items()}
             total = left = sum(max(0, ends[place] - starts[place]) for place in limits)
             while left:
-                found = []
+                matching = []
                 for place, start in starts.items():
                     begin = max(start, ends[place] - _STEP)
-                    found += [record for record in self._read(place, begin, ends[place]) if wanted(record)]
+                    matching += [record for record in self._read(place, begin, ends[place]) if wanted(record)]
                     ends[place] = max(start, begin)
                 left = sum(max(0, ends[place] - starts[place]) for place in limits)
                 report(total - left, total)
-                if found:
-                    return max(found, key=lambda record: (record.timestamp, record.offset))
+                if matching:
+                    return max(matching, key=lambda record: (record.timestamp, record.offset))
         return None
 
     def at(self, topic: str, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Any]:
@@ -148,8 +148,8 @@ class TopicReader(_Reader):
 
 
 class LiveReader(_Reader):
-    """Follows a topic. Records come in timestamp order across partitions, about as a worker that keeps up sees them;
-    otherwise the first thousand would be those of one partition.
+    """Follows a topic. Records come in timestamp order across partitions, about as a worker that keeps up sees them.
+    Without that order the first thousand would be those of one partition.
 
         with LiveReader(settings, "news") as reader:
             reader.begin(since=1_700_000_000_000)

@@ -1,15 +1,15 @@
 """Kafka's record batch format 2: the bytes of records, and how large a batch of them is.
 
-In: records, those that were read or `Outgoing` ones. Out: the content of record batches (`pack`), which the client
-frames, numbers and sends (producer.py), and sizes, by which records.py decides what Kafka can
-take. The format is part of Kafka's protocol; nothing here depends on the client but its LZ4 codec.
+`pack` makes the content of record batches, which the client frames, numbers and sends (producer.py). By the sizes
+worker/outgoing.py decides what Kafka can take. The format is part of Kafka's protocol; nothing here depends on the
+client.
 
 The format allows more than `KafkaProducer.send`: names of headers that are not UTF-8, headers without a value, records
 with neither key nor value. All of these are written as they were read.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -149,8 +149,10 @@ def batch_sizes(record: Any) -> tuple[int, int]:
     return HEADER_BYTES + len(packed.body), HEADER_BYTES + compressed
 
 
-def pack(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[PackedBatch]:
+def pack(records: Sequence[Outgoing], batch_bytes: int, wall: Callable[[], float] = time.time) -> Iterator[PackedBatch]:
     """Pack records, in order, into batches of at most `batch_bytes`; a larger record gets its own batch. O(bytes).
+
+    A record without a timestamp gets the time of `wall` (seconds since 1970).
 
     >>> [len(packed.records) for packed in pack([Outgoing("t", 0, None, b"x" * 400, [], 0)] * 5, 1000)]
     [2, 2, 1]
@@ -159,7 +161,7 @@ def pack(records: Sequence[Outgoing], batch_bytes: int) -> Iterator[PackedBatch]
     parts: list[bytes] = []
     start = size = first = highest = 0
     for i, record in enumerate(records):
-        timestamp = record.timestamp if record.timestamp is not None else int(time.time() * 1000)
+        timestamp = record.timestamp if record.timestamp is not None else int(wall() * 1000)
         key, value = record.key, record.value
         tail = [_NULL] if key is None else [_varint(len(key)), key]
         tail += [_NULL] if value is None else [_varint(len(value)), value]

@@ -1,8 +1,7 @@
 """Create and check the five topics: partitions, retention, cleanup policy and record sizes, so that nothing is lost.
 
-In: settings. Out: topics that exist (`create_topics`), and what they are like (`check_topics`). A topic that would
-lose data is refused with the command that fixes it, at each start and each take-over. The rules, in one table for
-making topics and for checking them:
+At each start and each take-over, a topic that would lose data is refused with the command that fixes it. One table of
+rules makes the topics and checks them:
 
 - output, duplicates and dead letters take whatever the input takes: a batch as large as the input's largest plus our
   headers, and any timestamp; they keep the record's timestamp;
@@ -28,6 +27,7 @@ from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
 from stream_dedup.kafka.errors import KafkaError
 from stream_dedup.kafka.record_batch import ENTRY_BYTES, PARTITIONS
+from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.phrases import counted
 from stream_dedup.settings import Settings
 
@@ -153,8 +153,8 @@ def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:
 
 def _rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
     """The rules of a topic, for an input like this."""
-    topics, given = settings.topics, settings.topics.input
-    if name == given:
+    topics, input_name = settings.topics, settings.topics.input
+    if name == input_name:
         return []
     if name == topics.changelog:
         retention = changelog_retention_ms(settings, source)
@@ -162,7 +162,8 @@ def _rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
             _Rule(_CLEANUP, "delete", lambda topic: topic.config.get(_CLEANUP) == "delete",
                   "is compacted, which would delete blocks that are still needed"),
             _Rule(_RETENTION, retention, lambda topic: not 0 <= topic.number(_RETENTION, -1) < retention,
-                  f"retains less than {retention} ms: window, margin and the time that records may wait in {given}"),
+                  f"retains less than {retention} ms: window, margin and the time that records may wait in "
+                  f"{input_name}"),
             _Rule("retention.bytes", -1, lambda topic: topic.number("retention.bytes", -1) < 0,
                   "deletes by size"),
             _Rule(_LIMIT, 2**20, lambda topic: topic.limit >= ENTRY_BYTES + client.HEADER_ROOM,
@@ -171,12 +172,14 @@ def _rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
     limit = max(source.limit, client.BATCH_BYTES) + client.HEADER_ROOM
     rules = [
         _Rule(_LIMIT, limit, lambda topic: topic.limit >= limit,
-              f"takes smaller records than {given}, which takes {source.limit} bytes, with our headers of up to "
+              f"takes smaller records than {input_name}, which takes {source.limit} bytes, with our headers of up to "
               f"{client.HEADER_ROOM}"),
         _Rule(_TIMESTAMP, "CreateTime", lambda topic: topic.config.get(_TIMESTAMP) != "LogAppendTime",
               "would replace the records' timestamps"),
     ]  # fmt: skip
-    rules += [_time_limit(key, source.number(key, _UNLIMITED), given) for key in _TIME_LIMITS if key in source.config]
+    rules += [
+        _time_limit(key, source.number(key, _UNLIMITED), input_name) for key in _TIME_LIMITS if key in source.config
+    ]
     # The output may be compacted to a table of the latest version of each key. The other two are logs of what happened,
     # and the bytes of a dead letter exist nowhere else.
     if name != topics.output:
@@ -187,32 +190,29 @@ def _rules(settings: Settings, name: str, source: Topic) -> list[_Rule]:
     return rules
 
 
-def _time_limit(key: str, allowed: int, given: str) -> _Rule:
-    return _Rule(
-        key,
-        allowed,
-        lambda topic: topic.number(key, _UNLIMITED) >= allowed,
-        f"refuses timestamps that {given} takes",
-    )
+def _time_limit(key: str, allowed: int, input_name: str) -> _Rule:
+    text = f"refuses timestamps that {input_name} takes"
+    return _Rule(key, allowed, lambda topic: topic.number(key, _UNLIMITED) >= allowed, text)
 
 
-# Requests, and their versions that are needed. Before these a member that was replaced could still commit offsets in
-# its transaction, and offsets of an open transaction could be read (KIP-447).
+# The versions of requests that are needed. Before these, a member that was replaced could still commit offsets in its
+# transaction, and offsets of an open transaction could be read (KIP-447).
 _NEEDED = {"TxnOffsetCommit": 3, "OffsetFetch": 7}
-# What has these and this request in this version is Kafka 2.5 to 3.2. On 2.8.2 the tests that kill workers lost a batch
-# of 50 items in one run of two, and what is between was not tried. Compatible brokers skip it: Redpanda has version 1.
+# A broker that has those, and this request in just this version, is Kafka 2.5 to 3.2. On 2.8.2 the tests that kill
+# workers lost a batch of 50 items in one run of two; later versions before 3.3 were not tried. Compatible brokers are
+# not concerned: Redpanda has version 1.
 _SIGN_OF_OLD, _OLD = "DescribeAcls", 2
 # From this version of its request on a topic has an id (KIP-516).
 _WITH_IDS, _IDS_SINCE = "Metadata", 10
 _NO_ID = str(UUID(int=0))
 
 
-def check_topics(settings: Settings) -> dict[str, Topic]:
+def check_topics(settings: Settings, runtime: Runtime = REAL) -> dict[str, Topic]:
     """Describe the five topics by their names, and check them.
 
     Raises TopicError that lists every problem, each with the command that fixes it.
     """
-    with administrator(settings) as admin:
+    with administrator(settings, runtime) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
     if not all(topic.id for topic in existing.values()):
@@ -221,9 +221,8 @@ def check_topics(settings: Settings) -> dict[str, Topic]:
             "looks like the one before: stop the workers before you do that, and give the new changelog another name",
             settings.kafka.bootstrap_servers, _WITH_IDS, _IDS_SINCE,
         )  # fmt: skip
-    found = problems(settings, existing)
-    if found:
-        raise TopicError("the topics are not ready:\n  " + "\n  ".join(found))
+    if lines := problems(settings, existing):
+        raise TopicError("the topics are not ready:\n  " + "\n  ".join(lines))
     return existing
 
 
@@ -253,13 +252,11 @@ def committed_offsets(settings: Settings, group: str) -> dict[tuple[str, int], t
     return {(place.topic, place.partition): (int(at.offset), str(at.metadata)) for place, at in offsets.items()}
 
 
-def has_had_records(settings: Settings, topic: str) -> bool:
+def has_had_records(settings: Settings, topic: str, runtime: Runtime = REAL) -> bool:
     """Whether anything was ever written to the topic, even if it was deleted since."""
-    with administrator(settings) as admin:
-        found = _existing(admin, [topic]).values()
-        ends = log_end_offsets(
-            admin, [TopicPartition(topic, number) for one in found for number in range(one.partitions)]
-        )
+    with administrator(settings, runtime) as admin:
+        counts = [existing.partitions for existing in _existing(admin, [topic]).values()]  # none if it does not exist
+        ends = log_end_offsets(admin, [TopicPartition(topic, number) for count in counts for number in range(count)])
     return any(end > 0 for end in ends.values())
 
 
@@ -279,12 +276,17 @@ _NOT_CREATED = {
 }
 
 
-def create_topics(settings: Settings, partitions: int | None = None, replication: int | None = None) -> list[str]:
+def create_topics(
+    settings: Settings,
+    partitions: int | None = None,
+    replication: int | None = None,
+    runtime: Runtime = REAL,
+) -> list[str]:
     """Create the missing ones of the five topics and return their names; existing topics stay unchanged.
 
     `partitions`: of the input topic, from which the others follow. None: the brokers' default.
     """
-    given, *others = topic_names(settings)
+    input_name, *others = topic_names(settings)
     created: list[str] = []
 
     def create(name: str, count: int | None, config: Mapping[str, str]) -> None:
@@ -300,13 +302,13 @@ def create_topics(settings: Settings, partitions: int | None = None, replication
         admin.wait_for_topics([name])
         created.append(name)
 
-    with administrator(settings) as admin:
+    with administrator(settings, runtime) as admin:
         _check_brokers(admin, settings)
         existing = _describe(admin, topic_names(settings))
-        if given not in existing:
-            create(given, partitions, {})
-            existing |= _describe(admin, [given])
-        source = existing[given]
+        if input_name not in existing:
+            create(input_name, partitions, {})
+            existing |= _describe(admin, [input_name])
+        source = existing[input_name]
         for name in others:
             if name not in existing:
                 is_changelog = name == settings.topics.changelog
@@ -329,11 +331,11 @@ def _check_brokers(admin: Any, settings: Settings) -> None:
 
 
 @contextmanager
-def administrator(settings: Settings, **options: Any) -> Iterator[Any]:
+def administrator(settings: Settings, runtime: Runtime = REAL, **options: Any) -> Iterator[Any]:
     """An admin client with these options for a `with` block; its errors become ours."""
     doing = f"asking Kafka at {settings.kafka.bootstrap_servers} for the topics"
     try:
-        admin = client.make(KafkaAdminClient, client.connection(settings) | options)
+        admin = runtime.make_client(KafkaAdminClient, client.connection(settings) | options)
     except KafkaError as error:
         failure = errors.translate(error, doing)
         if isinstance(failure, TransactionFailed):  # the worker tries again, a command prints it
@@ -348,31 +350,31 @@ def administrator(settings: Settings, **options: Any) -> Iterator[Any]:
 
 def _existing(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
     """The topics that exist, without their config."""
-    found = {}
+    existing = {}
     for topic in admin.describe_topics(list(names)):
         if topic["error_code"] == 0:
             topic_id = str(topic.get("topic_id") or "").replace(_NO_ID, "")
-            leaderless = sorted(one["partition_index"] for one in topic["partitions"] if one["leader_id"] < 0)
-            found[topic["name"]] = Topic(len(topic["partitions"]), {}, topic_id, tuple(leaderless))
+            leaderless = sorted(part["partition_index"] for part in topic["partitions"] if part["leader_id"] < 0)
+            existing[topic["name"]] = Topic(len(topic["partitions"]), {}, topic_id, tuple(leaderless))
         elif for_code(topic["error_code"]) is not UnknownTopicOrPartitionError:
             raise for_code(topic["error_code"])(topic["name"])
-    return found
+    return existing
 
 
 def as_they_are(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
     """The topics that exist. Every topic has a config. If the broker refuses to show it, the client returns none."""
-    found = _existing(admin, names)
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in found]
-    configs = admin.describe_configs(resources, config_filter="all")["topic"] if found else {}
+    existing = _existing(admin, names)
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in existing]
+    configs = admin.describe_configs(resources, config_filter="all")["topic"] if existing else {}
     return {
         name: replace(topic, config={key: entry["value"] for key, entry in configs.get(name, {}).items()})
-        for name, topic in found.items()
+        for name, topic in existing.items()
     }
 
 
 def _describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
-    found = as_they_are(admin, names)
-    refused = [name for name, topic in found.items() if not topic.config]
+    existing = as_they_are(admin, names)
+    refused = [name for name, topic in existing.items() if not topic.config]
     if refused:
         raise TopicError(
             "the topics' settings cannot be read, so it is unknown whether something would be lost:\n  "
@@ -382,4 +384,4 @@ def _describe(admin: Any, names: Sequence[str]) -> dict[str, Topic]:
                 for name in refused
             )
         )
-    return found
+    return existing

@@ -18,9 +18,8 @@ from stream_dedup.kafka.cluster import Wait
 from stream_dedup.news.decode import TEXT
 from stream_dedup.news.names import PRESETS
 from stream_dedup.observe.health import Status
-from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.judge import SECONDS
-from stream_dedup.worker.observer import TaskState
+from stream_dedup.worker.observer import CommitStep, TaskState
 
 
 @dataclass(frozen=True, eq=False)

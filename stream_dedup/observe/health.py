@@ -30,8 +30,7 @@ from typing import NamedTuple
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.cluster import Wait
 from stream_dedup.settings import Settings
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker.observer import BatchReport, CommitStep, Observer
 
 
 class Status(StrEnum):

@@ -31,8 +31,7 @@ from stream_dedup.observe import catalogue
 from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, FIELDS, OTHER, STEPS, Spec
 from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.settings import Settings
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport, Observer, TaskState
+from stream_dedup.worker.observer import BatchReport, CommitStep, Observer, TaskState
 
 _TRANSACTION = tuple(step for step in CommitStep if CommitStep.BEGIN <= step <= CommitStep.COMMIT)
 

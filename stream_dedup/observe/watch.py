@@ -33,7 +33,7 @@ from stream_dedup.observe.metrics import Metrics
 from stream_dedup.observe.page import Page
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import BatchReport, Observer
-from stream_dedup.worker.records import trace_fields
+from stream_dedup.worker.outgoing import trace_fields
 
 log = logging.getLogger(__name__)
 

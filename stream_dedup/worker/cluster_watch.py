@@ -1,33 +1,24 @@
-"""Watch the cluster while a worker runs: are the brokers there, and are the topics still the same?
+"""Watch the brokers while a worker runs: does any of them answer, and is a certificate wrong?
 
-- `BrokerWatch` detects that no broker answers, or that one has a wrong certificate, and reports it to an observer. To a
-  consumer, an outage looks like a quiet topic, since a poll returns nothing either way. A worker without input commits
-  nothing, so nothing fails, and a worker that cannot start waits inside a call of the client.
+To a consumer an outage looks like a quiet topic, because a poll returns nothing either way. A worker without input
+commits nothing, so nothing fails, and a worker that cannot start waits inside a call of the client. So `BrokerWatch`
+asks a broker every few seconds, over a connection of its own, and never waits for the answer (`Question`).
 
-      with BrokerWatch(settings, observer):
-          Worker(settings, observer=observer).run(stop)
-
-- `TopicWatch` detects that a topic was deleted and created anew, and that the group is another deployment's. To a
-  client a topic is only a name. Without this check the consumer would go on in the new topic at the old topic's offset,
-  and the producer would write to an empty changelog, both without an error. And a second deployment with the same
-  group would be a silent standby. It also says at once what the next start would refuse: a topic that was deleted, or
-  altered so that it loses records. And it sees what the worker waits for (kafka/cluster.py).
-
-Both ask a broker every few seconds, over connections of their own, and never wait for the answer (`Question`).
+    with BrokerWatch(settings, observer):
+        Worker(settings, observer=observer).run(stop)
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from stream_dedup.errors import Stalled, StreamError, TopicError
+from stream_dedup.errors import Stalled
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.bounded import Bounded
 from stream_dedup.kafka.client import KafkaAdminClient
-from stream_dedup.kafka.cluster import Look, Wait, look
 from stream_dedup.kafka.errors import (
     DISTRUSTED,
     AuthorizationError,
@@ -36,19 +27,14 @@ from stream_dedup.kafka.errors import (
     error_text,
     is_throttled,
 )
-from stream_dedup.kafka.topics import Topic, problems, shortened
 from stream_dedup.settings import Settings
-from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.resume import Committed, Note, check_output, group_command, last_of, recreated_message
-from stream_dedup.worker.waits import Waits
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 # A request that never returns costs a thread, so the patience doubles with each in a row, up to some hours.
 _DOUBLINGS = 9
-
 # An answer takes some milliseconds, and a broker serves thousands of such requests a second.
 _PROBE_SECONDS = 2.0
 # Without an answer for this long, the brokers are away: three probes have failed, and with the pause between probes and
@@ -65,21 +51,12 @@ _SUSPENDED_SECONDS = 5.0
 _HUNG_SECONDS = 30.0
 # Half of what other clients wait: a frozen broker must not use up the time of many probes.
 _TIMEOUT_MS = 5000
-# A request takes 20 ms, in a thread of its own. Records of a new input may be skipped between two requests, but are not
-# lost: the worker ends with the command that begins at the new topic's beginning.
-_CHECK_SECONDS = 5.0
-# A broker that has just started may not know all topics yet; a topic that is missing this often in a row is gone.
-_MISSES = 3
-# While something does not go on, the question comes more often: what is missing is reported within ten seconds.
-_WAITING_SECONDS = 2.0
-_REPORT_SECONDS = 1.0
-_LOOK = "look at the brokers' log"
 
 
 class Question(Generic[T]):
-    """A question that is asked again and again, each time in the thread that `thread` makes.
+    """A question that is asked again and again, in a thread that `thread` makes, by what `make` makes.
 
-    `make` makes what asks; after `patience` seconds without an answer thread and asker are given up, and made anew.
+    After `patience` seconds without an answer both are given up and made anew.
     """
 
     def __init__(
@@ -263,140 +240,3 @@ class BrokerWatch:
             "%s for %.0f s (%s): nothing goes through. %s. Logged again each minute",
             what, away, reason, cure, extra={"seconds": round(away, 1)},
         )  # fmt: skip
-
-
-class TopicWatch:
-    """Compares topic ids every few seconds. The worker calls `poll` often; it never waits."""
-
-    def __init__(self, context: WorkerContext) -> None:
-        self._context = context
-        self._topics: Mapping[str, Topic] = {}
-        self._problems: set[str] = set()  # of the last answer, and those that were said
-        self._said: set[str] = set()
-        self._question = Question(
-            lambda: context.thread("topic-watch"), lambda: self._ask, _CHECK_SECONDS, 2 * context.call_timeout
-        )
-        self._ids: dict[str, str] = {}
-        self._misses = 0
-        self.committed: Mapping[int, Committed] = {}  # the group's offsets as of the last answer
-        self.opening: Collection[str] = ()  # the transactional ids of tasks that are not open
-        self.joining_since: float | None = None  # when this member was last no member of the group
-        self._waits = Waits(context.observer)
-        self._seen = Look({})
-        self._since: dict[Any, float] = {}  # what is missing -> since when
-        self._report_due = 0.0
-
-    def expect(self, topics: Mapping[str, Topic]) -> None:
-        """Set the topics to compare with."""
-        self._topics, self._ids = topics, {name: topics[name].id for name in self._watched}
-        self._question.pending, self._misses = None, 0  # a pending answer may be about the topics before
-
-    @property
-    def _watched(self) -> tuple[str, ...]:
-        topics = self._context.settings.topics
-        return topics.input, topics.changelog
-
-    @property
-    def changelog_id(self) -> str:
-        return self._ids.get(self._context.settings.topics.changelog, "")
-
-    def poll(self) -> str | None:
-        """What happened to the changelog topic, once. Raises TopicError for an input that is gone or was replaced."""
-        now = time.monotonic()
-        is_waiting = bool(self.opening) or self.joining_since is not None or bool(self._since)
-        self._question.every = _WAITING_SECONDS if is_waiting else _CHECK_SECONDS
-        answer = self._question.poll(now) if self._ids else None
-        if now >= self._report_due:
-            self._report_due = now + _REPORT_SECONDS
-            self._report_waits(now)
-        if answer is None:
-            return None
-        try:
-            self._seen = answer.result()
-        except Stalled as error:
-            log.warning(
-                "asking for the topics: %s; one that was recreated meanwhile was not noticed. Asking anew", error
-            )
-            return None
-        except StreamError:  # Kafka is away, which the worker itself reports
-            return None
-        change = self._compare(self._seen.topics)
-        if Wait.GROUP not in self._seen.waits:
-            offsets = self._seen.committed.items()
-            self.committed = {partition: Committed(offset, Note.parse(note)) for partition, (offset, note) in offsets}
-        check_output(self._context.settings, last_of(one.note for one in self.committed.values()))
-        self._report(self._seen.topics)
-        return change
-
-    def _report(self, topics: Mapping[str, Topic]) -> None:
-        """Log what was altered to the worse, once. A problem counts when two answers have it: a broker that has just
-        started may not know all topics.
-        """
-        if not all(topic.config for topic in topics.values()):
-            return  # a right was taken away; the next start says so
-        source, found = self._watched[0], set(problems(self._context.settings, topics))
-        for problem in sorted(found & self._problems - self._said):
-            log.error("%s. The worker goes on as long as it can; no member starts before this is mended", problem)
-        self._problems, self._said = found, found & (self._problems | self._said)
-        if source in topics and source in self._topics:
-            for change in shortened(self._topics[source], topics[source]):
-                log.warning("%s: %s. Records that wait for the workers for longer are lost unread", source, change)
-        self._topics = {**self._topics, **topics}
-
-    def check_now(self) -> None:
-        """Check at once, as when the input's offsets are out of range. Raises TopicError for a replaced input."""
-        self._compare(self._context.call(self._question.calls, "asking for the topics", self._ask).topics)
-
-    def end(self) -> None:
-        self._question.calls.end()
-
-    def _ask(self) -> Look:
-        return look(self._context.settings, self.opening)
-
-    def _report_waits(self, now: float) -> None:
-        settings, seen = self._context.settings, self._seen
-        waits: dict[Any, str] = dict(seen.waits) | dict(seen.held)
-        known = {key: self._since.get(key, now) for key in waits}
-        silent = self._question.silent_since()
-        if silent is not None:
-            away = errors.unreached(client.client_id(settings))
-            waits[Wait.ANSWERS] = (
-                f"brokers have not answered a question about the topics and the group; {away or _LOOK}"
-            )
-            known[Wait.ANSWERS] = silent
-        if self.joining_since is not None and Wait.GROUP not in waits:
-            waits[Wait.GROUP] = (
-                f"the group {settings.kafka.group_id} has not taken this member in: a rebalance waits for a member "
-                "that does not come back. It lists its members by: "
-                f"{group_command(settings).partition(' --topic')[0]} --describe --members"
-            )
-            known[Wait.GROUP] = self.joining_since
-        self._since = known
-        found = {wait: (known[wait], waits[wait]) for wait in Wait if wait in waits}
-        if seen.held:
-            oldest = min(seen.held, key=known.__getitem__)
-            found[Wait.PRODUCERS] = known[oldest], seen.held[oldest]
-        self._waits.report(now, found)
-
-    def _compare(self, topics: Mapping[str, Topic]) -> str | None:
-        source, changelog = self._watched
-        ids = {name: topics[name].id for name in self._watched if name in topics}
-        if len(ids) < len(self._ids):
-            self._misses += 1
-            if self._misses < _MISSES:
-                return None
-            if source not in ids:
-                raise TopicError(f"{source} was deleted; create it again, or name another one in [topics]")
-        else:
-            self._misses = 0
-        if _is_replaced(self._ids[source], ids.get(source)):
-            raise TopicError(recreated_message(self._context.settings, ()))
-        before, now = self._ids[changelog], ids.get(changelog)
-        self._ids[changelog] = now or ""
-        if now is None and before:
-            return f"{changelog} was deleted"
-        return f"{changelog} was deleted and created anew" if _is_replaced(before, now) else None
-
-
-def _is_replaced(before: str, now: str | None) -> bool:
-    return bool(before and now and before != now)

@@ -1,4 +1,4 @@
-"""What all parts of a worker share: settings, observer, clock, warnings said once, threads with time limits."""
+"""What all parts of a worker share: settings, observer, runtime, warnings said once, threads with time limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import TypeVar
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.kafka import errors
 from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.kafka.topics import Topic, check_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.observer import Observer
@@ -18,13 +19,12 @@ T = TypeVar("T")
 class WorkerContext:
     """Shared by the worker loop, the partition tasks and their state stores.
 
-    `clock()`: wall time in seconds. `deduplicator` makes an empty index. `remaining()`: seconds until the worker must
-    have ended.
+    `deduplicator` makes an empty index. `remaining()`: seconds until the worker must have ended.
     """
 
     settings: Settings
     observer: Observer
-    clock: Callable[[], float]
+    runtime: Runtime
     deduplicator: Callable[[Settings], Deduplicator]
     remaining: Callable[[], float]
     logged: set[str] = field(default_factory=set)
@@ -36,10 +36,10 @@ class WorkerContext:
 
     def now_ms(self) -> int:
         """Wall time."""
-        return int(self.clock() * 1000)
+        return int(self.runtime.wall() * 1000)
 
     def latest_event_time(self) -> int:
-        """The highest event time that counts, ms: a clock that is further ahead must not move the window."""
+        """The highest event time that counts, ms. A clock that is further ahead must not move the window."""
         return self.settings.window.latest(self.now_ms())
 
     def is_first(self, warning: str) -> bool:
@@ -50,7 +50,7 @@ class WorkerContext:
 
     def thread(self, name: str) -> Bounded:
         """Start a thread for the calls of one client."""
-        return Bounded(f"{self.settings.kafka.group_id}-{name}", self.remaining)
+        return Bounded(f"{self.settings.kafka.group_id}-{name}", self.remaining, self.runtime)
 
     def call(self, thread: Bounded, what: str, function: Callable[[], T]) -> T:
         """Make a blocking call with a time limit. Raises a StreamError in place of the client's KafkaError."""
@@ -67,4 +67,4 @@ class WorkerContext:
 
     def check_topics(self) -> dict[str, Topic]:
         """Check the five topics and describe them, by name. Raises TopicError if one of them would lose records."""
-        return self.call_once("checking the topics", lambda: check_topics(self.settings))
+        return self.call_once("checking the topics", lambda: check_topics(self.settings, self.runtime))

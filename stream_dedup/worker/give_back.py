@@ -1,10 +1,10 @@
 """Give an item back that was held back: from the duplicates topic to the output, with its bytes and headers.
 
-In: an id. Out: one record more in the output, in a transaction of its own; its last header says that it was given back
-by hand, and why. The memory stays as it is: the item's original is still remembered, so further copies are held back,
-and a migration leaves the record out, as it leaves out the copies of shadow mode.
+The copy goes out in a transaction of its own; its last header says that it was given back by hand, and why. The memory
+stays as it is: the item's original is still remembered, so further copies are held back. A migration leaves the copy
+out, as it leaves out the copies of shadow mode.
 
-This is no part of the commit protocol, and nothing remembers that it was done: done again, it writes the item again.
+Nothing remembers that it was done: done again, it writes the item again.
 """
 
 import time
@@ -21,7 +21,7 @@ from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.kafka.record_batch import Outgoing
 from stream_dedup.phrases import moment
 from stream_dedup.settings import Settings
-from stream_dedup.worker.records import EVIDENCE, partition_in, place_of, was_held_back
+from stream_dedup.worker.outgoing import EVIDENCE, partition_in, place_of, was_held_back
 
 GIVEN_BACK = "dedup-given-back"
 """The header of such a record: when it was given back, and why."""
@@ -45,16 +45,16 @@ def give_back(
     reason: str,
     report: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> GivenBack:
-    """Write the newest held-back item of this id to the output. since: ms; no record before that time is read.
+    """Write the newest held-back item of this id to the output. `since`: ms; no record before that time is read.
 
-    `report`: gets the offsets that are read, and all of them. Raises ConfigError in shadow mode, InputError if there is
-    no such item, and StreamError where Kafka cannot be read or written.
+    `report` gets the number of offsets that are read, and of all. Raises ConfigError in shadow mode, InputError if
+    there is no such item, and StreamError where Kafka cannot be read or written.
     """
     topics = settings.topics
     if settings.policy.shadow:
         raise ConfigError(f"[policy] shadow is true: nothing was held back, and {topics.output} has every item")
     with TopicReader(settings) as reader:
-        record = reader.newest(topics.duplicates, lambda one: _id_of(one) == item_id, since, report)
+        record = reader.newest(topics.duplicates, lambda record: _id_of(record) == item_id, since, report)
         if record is None:
             raise InputError(
                 f"{topics.duplicates} has held back no item with the id {item_id!r} since {moment(since)}; look "
@@ -79,15 +79,8 @@ def _write(settings: Settings, record: Outgoing) -> int | str:
     """Write a record in a transaction; return its offset."""
     config = client.producer(settings, f"{settings.kafka.group_id}-give-back")
     producer = TaskProducer(config, settings.worker.transaction_timeout.total_seconds(), bounded.no_deadline)
-
-    def transaction() -> None:
-        producer.begin()
-        producer.send(producer.pack([record]))
-        producer.flush()
-        producer.commit()
-
     try:
-        producer.wait("giving the item back", producer.start("a transaction", transaction))
+        producer.write("giving the item back", [record])
         return next((end - 1 for end in producer.ends_in(record.topic).values()), "?")
     except StreamError as error:
         raise StreamError(

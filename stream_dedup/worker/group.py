@@ -1,12 +1,12 @@
 """This process as a member of the consumer group: kafka-python's consumer, its calls bounded, its errors translated.
 
 The client calls the rebalance listener (`Changes`) on its I/O thread, which also sends heartbeats (P6). So the listener
-only takes notes, and the worker acts on them after the poll, but for one thing: it pauses a new partition at once, at a
+only takes notes, on which the worker acts after the poll. The one exception: it pauses a new partition at once, at a
 placeholder position. Otherwise the same poll would fetch its committed offset before the former owner is fenced, and
 could wait for that owner's transaction. Calls that cannot block (`pause`, `ends`) are not bounded.
 
-A consumer whose call does not return ends the worker. Its I/O thread would go on to send heartbeats for a member that
-does not work, and no other member could take over.
+A consumer whose call does not return ends the worker. Otherwise its I/O thread would go on sending heartbeats for a
+member that does not work, and no other member could take over.
 """
 
 import logging
@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from stream_dedup.errors import Interrupted, RecordsGone, Stalled, StreamError, TransactionFailed
-from stream_dedup.kafka import client, errors, patches
+from stream_dedup.kafka import client, errors, fetch, patches
 from stream_dedup.kafka.assignor import CooperativeAssignor, SingleActiveAssignor
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client import ConsumerRebalanceListener, MemberState, TopicPartition
+from stream_dedup.kafka.client import ConsumerRebalanceListener, KafkaConsumer, MemberState, TopicPartition
 from stream_dedup.kafka.epochs import LeaderEpochs
 from stream_dedup.kafka.errors import (
     CorruptRecordError,
@@ -29,7 +29,7 @@ from stream_dedup.kafka.errors import (
     OffsetOutOfRangeError,
     error_text,
 )
-from stream_dedup.settings import Settings
+from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.resume import Committed, Note, group_command, out_of_range_message, truncated_message
 
 T = TypeVar("T")
@@ -76,17 +76,13 @@ def is_member(snapshot: Any) -> bool:
 
 
 class Group:
-    """A membership, which begins with the first poll. `left()`: seconds until everything must be over; `is_reluctant`:
-    see assignor.py.
-    """
+    """A membership, which begins with the first poll. `is_reluctant`: see assignor.py."""
 
-    def __init__(self, settings: Settings, left: Callable[[], float], *, is_reluctant: bool = False) -> None:
-        self._settings, self._name = settings, settings.kafka.group_id
-        self._topic = settings.topics.input
-        self._bound = settings.worker.transaction_timeout.total_seconds()
-        self._left = left
+    def __init__(self, context: WorkerContext, *, is_reluctant: bool = False) -> None:
+        self._context, self._settings = context, context.settings
+        settings, self._topic = context.settings, context.settings.topics.input
         self.epochs = LeaderEpochs()
-        self._calls = Bounded(f"{self._name}-consumer", left)
+        self._calls = context.thread("consumer")
         self._consumer: Any = None
         assignor = (
             SingleActiveAssignor(is_reluctant=is_reluctant) if settings.worker.is_global else CooperativeAssignor()
@@ -94,9 +90,8 @@ class Group:
         on_lost = assignor.on_lost if isinstance(assignor, CooperativeAssignor) else lambda: None
 
         def construct() -> None:
-            self._consumer = client.make_consumer(
-                client.consumer(settings, assignor), settings.worker.max_record_bytes, self.epochs
-            )
+            made = context.runtime.make_client(KafkaConsumer, client.consumer(settings, assignor))
+            self._consumer = fetch.install(made, settings.worker.max_record_bytes, self.epochs)
             self.changes = Changes(self._consumer, on_lost)
             self._consumer.subscribe([self._topic], listener=self.changes)
 
@@ -126,25 +121,22 @@ class Group:
 
     def partitions(self) -> frozenset[int]:
         """All partitions of the topic. Raises TransactionFailed while no broker knows them."""
-        found = self._call("asking for the partitions", lambda: self._consumer.partitions_for_topic(self._topic))
-        if not found:
+        numbers = self._call("asking for the partitions", lambda: self._consumer.partitions_for_topic(self._topic))
+        if not numbers:
             raise TransactionFailed(f"no broker knows the partitions of {self._topic} at present")
-        return frozenset(found)
+        return frozenset(numbers)
 
     def committed(self, partitions: Iterable[int]) -> dict[int, Committed]:
         """The group's offsets of the partitions that have one, once no transaction can change them any more."""
-        bound, committed = int(self._bound * 1000), {}
+        bound, committed = int(self._context.call_timeout * 1000), {}
 
         def read(partition: int) -> Any:
             place = TopicPartition(self._topic, partition)
             return self._consumer.committed(place, metadata=True, timeout_ms=bound)
 
         for partition in sorted(partitions):
-            offset = self._call("reading the committed offsets", partial(read, partition))
-            if offset is not None:
-                committed[partition] = Committed(
-                    int(offset.offset), Note.parse(offset.metadata), int(offset.leader_epoch)
-                )
+            if (at := self._call("reading the committed offsets", partial(read, partition))) is not None:
+                committed[partition] = Committed(int(at.offset), Note.parse(at.metadata), int(at.leader_epoch))
         return committed
 
     def beginnings(self, partitions: Iterable[int]) -> dict[int, int]:
@@ -188,7 +180,7 @@ class Group:
 
     def leave(self) -> None:
         """Leave the group, so that other members need not wait for the session's end. A failure is logged."""
-        leaving = Bounded(f"{self._name}-leaving")
+        leaving = Bounded(f"{self._settings.kafka.group_id}-leaving", runtime=self._context.runtime)
         try:
             leaving.call(
                 "leaving the group", _LEAVE_SECONDS, lambda: self._consumer.close(autocommit=False, timeout_ms=1000)
@@ -204,9 +196,9 @@ class Group:
 
     def _call(self, what: str, function: Callable[[], T]) -> T:
         try:
-            return self._calls.call(what, self._bound + 1, function)
+            return self._calls.call(what, self._context.call_timeout + 1, function)
         except Stalled as error:
-            if self._left() <= 0:
+            if self._context.remaining() <= 0:
                 raise Interrupted(f"a stop came while {what}") from error
             if self._consumer is None:
                 raise

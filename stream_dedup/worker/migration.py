@@ -1,8 +1,8 @@
 """Move to another fingerprint scheme without forgetting: read the output topic again, and fill a new changelog.
 
-In: settings with the new [fingerprint] and a changelog topic of its own; the output topic, which the workers with the
-former settings fill meanwhile. Out: that changelog, as if the new scheme had judged what readers saw. The topic holds
-the items whole, with their places in the input, so they are judged again in input order. Nothing is sent.
+The settings have the new [fingerprint] and a changelog topic of its own. The workers with the former settings fill the
+output topic meanwhile. It holds the items whole, with their places in the input, so the migration judges them again in
+input order, and fills the changelog as if the new scheme had judged what readers saw. Nothing is sent.
 
     FILL      fill the changelog while the former workers go on; after a kill it resumes where it was
     WAIT      keep up until the consumer group is empty: stop the former workers now
@@ -32,18 +32,19 @@ from stream_dedup.kafka.epochs import UNKNOWN, LeaderEpochs
 from stream_dedup.kafka.errors import LogTruncationError, OffsetOutOfRangeError
 from stream_dedup.kafka.patches import seek, throttle
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.kafka.topics import log_end_offsets
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.records import place_of, story_of, was_held_back
+from stream_dedup.worker.outgoing import place_of, story_of, was_held_back
 from stream_dedup.worker.state_store import StateStore
 
 TASK = "global"
 _POLL_MS = 200
-# Of one partition, until it is not fetched.
+# A partition with more waiting records than this is paused.
 _MAX_WAITING = 5000
 
 
@@ -107,7 +108,7 @@ class Migration:
                 "start the new workers with a new, empty changelog instead"
             )
         self._settings, self._on_progress, self._clock = settings, report, clock
-        self._context = WorkerContext(settings, Observer(), clock, Deduplicator, no_deadline)
+        self._context = WorkerContext(settings, Observer(), Runtime(wall=clock), Deduplicator, no_deadline)
         self._decode = Decoder(settings.item, settings.registry)
         self._store: StateStore
         self._consumer: Any = None
@@ -115,7 +116,7 @@ class Migration:
         self._epochs = LeaderEpochs()
         self._sources: list[Source] = []
         self._judged = 0
-        # Of the next batch, as readers know them, by place: another scheme may not find the original of an update.
+        # Of the next batch, as readers know them, by place: the new scheme may not find the original of an update.
         self._stories: dict[tuple[int, int], str] = {}
 
     def run(self) -> MigrationProgress:
@@ -172,11 +173,12 @@ class Migration:
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def _open(self, done: MigrationCheckpoint) -> None:
+    def _open(self, checkpoint: MigrationCheckpoint) -> None:
         """Open every partition of the output where the migration was, or at the beginning of the window."""
+        epochs = chain(checkpoint.epochs, repeat(UNKNOWN))
         reached = {
             TopicPartition(topic, partition): (offset, epoch)
-            for (topic, partition, offset), epoch in zip(done.next, chain(done.epochs, repeat(UNKNOWN)), strict=False)
+            for (topic, partition, offset), epoch in zip(checkpoint.next, epochs, strict=False)
         }
         topic, consumer = self._settings.topics.output, self._consumer
         partitions = consumer.partitions_for_topic(topic)
@@ -247,14 +249,7 @@ class Migration:
         epochs = [self._epochs.before(source.place, source.next_offset) for source in self._sources]
         records = store.records(batch.delta, MigrationCheckpoint(next_offsets, complete, epochs).header())
         store.apply(batch)
-
-        def transaction() -> None:
-            producer.begin()
-            producer.send(producer.pack(records))
-            producer.flush()
-            producer.commit()
-
-        producer.wait("committing", producer.start("committing", transaction))
+        producer.write("committing", records)
         store.confirm(producer.ends_in(store.topic))
         self._judged += len(items)
 

@@ -9,14 +9,27 @@ ends the worker; `ObserverGroup` (observe/watch.py) logs those of its observers 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from stream_dedup.dedup.verdict import Kind, Verdict
 from stream_dedup.errors import BadItem, StreamDedupError
 from stream_dedup.kafka.cluster import Wait
 from stream_dedup.news.item import Item, Tombstone
-from stream_dedup.worker.commit import CommitStep
+
+
+class CommitStep(IntEnum):
+    """The steps of the commit protocol, by which a batch becomes one transaction (pipeline.py)."""
+
+    POLL = 1
+    JUDGE = 2
+    APPLY = 3
+    BEGIN = 4
+    OFFSETS = 5
+    SEND = 6
+    CHANGELOG = 7
+    FLUSH = 8
+    COMMIT = 9
 
 
 @dataclass(frozen=True, slots=True)

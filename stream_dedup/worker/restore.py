@@ -1,22 +1,23 @@
-"""Read an index's changelog back from Kafka, in order of commit; report gaps, foreign records and stalls.
+"""Restore an index from its changelog in Kafka, in the order of commit; report gaps, foreign records and stalls.
 
 The worker writes changelog records in the transaction of the batch, so a block exists exactly if its batch was
 committed. An index has two partitions, of blocks and of merged blocks (changelog/entries.py). Each record has headers
-(changelog/headers.py), and its owner as key, since two owners in one partition would mix two indexes. Records of other
+(changelog/records.py) and its owner as key, because two owners in one partition would mix two indexes. Records of other
 programs are skipped.
 
 A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet
-(`BLOCKS_HEADER`), and from there on blocks are read too. So a restore reads what is remembered, not everything that was
-written.
+(`BLOCKS_HEADER`), and blocks are read from there on. So a restore reads what is remembered, not what was written.
 
-Reading (kafka-python's rule P8): the next writer fences the previous one first. The end is the last offset, committed
-or not. A read_committed consumer reads until its position has passed that end. So it waits for a transaction of the
-previous writer that is still being completed, and cannot miss it. A standby reads earlier, as entries come, and has
-only the last ones left to read.
+The next writer fences the previous one before it reads (P8). The end is the last offset, committed or not, and a
+read_committed consumer reads until its position has passed that end. So it waits for a transaction of the previous
+writer that is still being completed, and cannot miss it. A standby reads entries as they come, and has only the last
+ones left to read.
+
+A damaged block, a block of another owner and a missing entry raise ChangelogError, whose message names the place and
+the cure; nothing is forgotten in silence.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -34,9 +35,9 @@ from stream_dedup.changelog.headers import (
 )
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError, CorruptBlock, Outdated, Stalled, StreamError
-from stream_dedup.kafka import client, patches
+from stream_dedup.kafka import client, fetch, patches
 from stream_dedup.kafka.bounded import Bounded
-from stream_dedup.kafka.client import KafkaAdminClient, TopicPartition
+from stream_dedup.kafka.client import KafkaAdminClient, KafkaConsumer, TopicPartition
 from stream_dedup.kafka.epochs import UNKNOWN, LeaderEpochs
 from stream_dedup.kafka.errors import CorruptRecordError, LogTruncationError, OffsetOutOfRangeError
 from stream_dedup.kafka.record_batch import MOST_BYTES
@@ -61,8 +62,8 @@ _KEY_BYTES = 100  # of another program's record, in the log
 class ChangelogReader:
     """Restores every delta of an index into `dedup`, oldest first, as far as it is asked to read.
 
-    `task`: the name of its thread, in which the client works. `release` gives the client up; the next use makes another
-    and goes on from the same position. `builder` learns the state that the next writer needs. `topic_id()`: of the
+    `task` names the thread in which the client works. `release` gives the client up; the next use makes another one and
+    goes on from the same position. `builder` learns the state that the next writer needs. `topic_id()`: of the
     changelog. `restored`: what has been read so far. Raises ChangelogError for blocks that are damaged or of another
     owner, Outdated if the changelog no longer has the next entries, other StreamErrors of the client.
     """
@@ -81,6 +82,7 @@ class ChangelogReader:
         self.partitions = partitions
         self._resequencer: Resequencer[Any] = Resequencer()
         self._context, self._task, self._owner = context, task, owner
+        self._runtime, self._monotonic = context.runtime, context.runtime.monotonic
         self._dedup, self._builder, self._topic_id = dedup, builder, topic_id
         self._thread: Bounded | None = None
         self._consumer: Any = None
@@ -98,7 +100,9 @@ class ChangelogReader:
         if self._consumer is not None:
             return
         config = client.changelog_reader(self._context.settings)
-        self._consumer = consumer = self._call(lambda: client.make_consumer(config, MOST_BYTES, self._epochs))
+        self._consumer = consumer = self._call(
+            lambda: fetch.install(self._runtime.make_client(KafkaConsumer, config), MOST_BYTES, self._epochs)
+        )
         first_offsets = self._call(lambda: consumer.beginning_offsets(list(self.partitions)))
         if not self._positions:
             self._positions = dict(first_offsets)
@@ -143,16 +147,16 @@ class ChangelogReader:
                     f"{place.topic}-{place.partition} ends at offset {end}, and {self._positions[place]} was to be "
                     "read next"
                 )
-        total, moved_at, is_logged = 0, time.monotonic(), False
+        total, moved_at, is_logged = 0, self._monotonic(), False
         while (remaining := self._remaining(ends)) or not self._is_following:
             total = max(total, remaining)
             progress(total - remaining, total)
             before = self._is_following, dict(self._positions)
             self.advance()
             if before != (self._is_following, self._positions):
-                moved_at, is_logged = time.monotonic(), False
+                moved_at, is_logged = self._monotonic(), False
                 continue
-            seconds = time.monotonic() - moved_at
+            seconds = self._monotonic() - moved_at
             if seconds > _STALL_SECONDS:
                 raise Stalled(self._stall_message(ends))
             if seconds > _LOG_SECONDS and not is_logged:
@@ -166,10 +170,10 @@ class ChangelogReader:
         progress(total, total)
 
     def skip_to(self, ends: Mapping[TopicPartition, int], number: int, headers: Iterable[tuple[str, bytes]]) -> None:
-        """Take everything before these ends for read: the task itself wrote it, last with these headers.
+        """Take everything before these ends as read: the task itself wrote it, last with these headers.
 
-        A partition that is not named has nothing new, or its end is unknown: what is read of it twice is known by its
-        numbers. `number`: of the next entry.
+        A partition that is not named has nothing new, or its end is unknown. An entry that is read twice is recognised
+        by its number. `number`: of the next entry.
         """
         self._positions |= ends
         for place, end in ends.items():  # a producer does not learn the epoch of what it wrote
@@ -220,7 +224,9 @@ class ChangelogReader:
         """The log end offsets of both partitions, committed or not."""
 
         def ends() -> Mapping[TopicPartition, int]:
-            with closing(client.make(KafkaAdminClient, client.connection(self._context.settings))) as admin:
+            with closing(
+                self._runtime.make_client(KafkaAdminClient, client.connection(self._context.settings))
+            ) as admin:
                 return log_end_offsets(admin, self.partitions)
 
         return self._context.call_once("looking for the changelog's end", ends)
@@ -345,9 +351,9 @@ class ChangelogReader:
         if not self._is_following or not self._resequencer.has_gap:
             self._gap_since, self._gap_ends = None, {}
         elif self._gap_since is None:
-            self._gap_since = time.monotonic()
+            self._gap_since = self._monotonic()
         elif not self._gap_ends:
-            if not self._resequencer.next or time.monotonic() - self._gap_since > _GAP_SECONDS:
+            if not self._resequencer.next or self._monotonic() - self._gap_since > _GAP_SECONDS:
                 self._gap_ends = self._ends()
         elif all(self._positions[place] >= end for place, end in self._gap_ends.items()):
             try:

@@ -1,9 +1,9 @@
 """Decide at which input offsets a task resumes, and whether its index has all that was committed up to them.
 
-In: `ResumeFacts`, that is the group's offsets with the note beside each, what the changelog holds, and where the topics
-begin. Out: positions, or an error with the command that mends it; and a message if part of the index is lost. Nothing
-here asks Kafka. Why: an offset is worthless without the topic it belongs to (a topic that is deleted and created anew
-begins at 0 again), and where offsets are gone, the beginning of the input is right for a first start only.
+An offset is worthless without the topic it belongs to, because a topic that is deleted and created anew begins at 0
+again. And where offsets are gone, the beginning of the input is right for a first start only. So a worker leaves a note
+beside each offset (`Note`), and decides by the notes, by what the changelog holds, and by where the topics begin
+(`ResumeFacts`). Each error names the command that mends it. Nothing here asks Kafka.
 
 Offsets that a person sets (kafka-consumer-groups.sh --reset-offsets) have no note and are always believed: this is how
 a person says where to resume.
@@ -36,7 +36,7 @@ class Note(msgspec.Struct, frozen=True, rename=_NAMES, omit_defaults=True):
     """What a worker stores beside each offset it commits: the ids of input and changelog topic, the time (ms), and the
     names of the output and of the changelog ("": an older worker stored none).
 
-    `begun`: records from this offset on at which work was begun; `tries`: how often in a row (judge.py).
+    `begun`: records from this offset on at which work was begun; `tries`: how often in a row (poison.py).
     """
 
     input_id: str
@@ -137,12 +137,12 @@ def resume_offsets(settings: Settings, facts: ResumeFacts) -> dict[int, int]:
             "the group has no offsets of %s (brokers drop those of a group without members, after seven days by "
             "default); resuming at the changelog's: %s", topic, facts.restored.offsets,
         )  # fmt: skip
-    known = {**facts.restored.offsets, **{partition: one.offset for partition, one in facts.committed.items()}}
+    known = {**facts.restored.offsets, **{partition: at.offset for partition, at in facts.committed.items()}}
     # Both come from one transaction. If the group's are older, the cluster has lost the end of their topic.
     newer = {
         partition: facts.restored.offsets[partition]
-        for partition, one in facts.committed.items()
-        if _is_of(one, facts) and one.offset < facts.restored.offsets.get(partition, 0)
+        for partition, at in facts.committed.items()
+        if _is_of(at, facts) and at.offset < facts.restored.offsets.get(partition, 0)
     }
     if newer:
         log.error(
@@ -175,7 +175,7 @@ def _is_of(committed: Committed, facts: ResumeFacts) -> bool:
 
 
 def _has_run_before(facts: ResumeFacts) -> bool:
-    """Whether a worker has already worked on the partitions that have no offset."""
+    """Whether a worker has already worked on the partitions without an offset."""
     has_had_blocks = facts.restored.blocks > 0 or facts.restored.begin > 0
     if facts.group_has_others or facts.committed or facts.restored.offsets:
         # The group is in use; a partition that was added later, or had no record so far, is new to it. But a task of
@@ -240,7 +240,7 @@ def check_changelog(settings: Settings, committed: Mapping[int, Committed], rest
 
     `restored`: all that ours holds. In a rolling update a member with another one would stand by with an empty index.
     """
-    last, changelog = last_of(one.note for one in committed.values()), settings.topics.changelog
+    last, changelog = last_of(at.note for at in committed.values()), settings.topics.changelog
     if last is None or last.changelog in ("", changelog) or _replaces(committed, restored):
         return
     raise TopicError(
@@ -254,7 +254,7 @@ def check_changelog(settings: Settings, committed: Mapping[int, Committed], rest
 
 def _behind(committed: Mapping[int, Committed], restored: RestoreResult) -> dict[int, int]:
     """The group's offsets that the changelog does not reach."""
-    return {p: one.offset for p, one in committed.items() if restored.offsets.get(p, 0) < one.offset}
+    return {p: at.offset for p, at in committed.items() if restored.offsets.get(p, 0) < at.offset}
 
 
 def _replaces(committed: Mapping[int, Committed], restored: RestoreResult) -> bool:
@@ -278,12 +278,12 @@ def recreated_message(settings: Settings, partitions: Iterable[int], facts: Resu
 def out_of_range_message(settings: Settings, gone: Mapping[int, tuple[int, int, int]]) -> str:
     """The message that the next records do not exist. `gone`: partition -> next offset, first offset, end."""
     lines = []
-    for partition, (asked, begin, end) in sorted(gone.items()):
-        if asked < begin:
-            cause = f"offsets {asked} to {begin - 1} of partition {partition} were deleted before they were read"
+    for partition, (wanted, begin, end) in sorted(gone.items()):
+        if wanted < begin:
+            cause = f"offsets {wanted} to {begin - 1} of partition {partition} were deleted before they were read"
             to, effect = begin, "the deleted records are lost, no record comes twice"
         else:
-            cause = f"partition {partition} ends at {end}, and offset {asked} comes next: the cluster has lost its end"
+            cause = f"partition {partition} ends at {end}, and offset {wanted} comes next: the cluster has lost its end"
             to, effect = end, "records written since below that offset are skipped"
         lines.append(
             f"{cause}. To resume at {to}: {group_command(settings)}:{partition} --reset-offsets --to-offset {to} "

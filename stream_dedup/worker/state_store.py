@@ -1,17 +1,15 @@
-"""The state of a partition task: an index, and a reader that restores it from the task's changelog partitions.
+"""The state of a task: an index, and a reader that restores it from the task's changelog partitions.
 
-In: the committed entries of the changelog, and the task's own batches. Out: a `Deduplicator` that remembers
-their originals. The active member fences the former owner, then reads the whole changelog (`complete`). A standby reads
-entries as they arrive (`follow`), so that only the last ones are left to read at a take-over. A standby reads committed
-entries only, so its index is never wrong, only late. It writes nothing and owns nothing.
+The active member fences the former owner, then reads the whole changelog (`complete`). A standby reads entries as they
+arrive (`follow`), so that a take-over has only the last ones left to read. A standby reads committed entries only, so
+its index is never wrong, only late. It writes nothing and owns nothing.
 
-A state store outlives its task and every failure. While the task is open the store reads nothing: the task's own
-batches are applied, pending until they are confirmed; a confirmation also says where the batch's entries end. After a
-failure the pending batches are rolled back, whatever became of their transactions, and so are their sequence numbers.
-The reader resumes behind the last confirmed entries: if a transaction was committed after all, its entries are there.
+A state store outlives every failure of its task. While the task is open the store reads nothing; the task's own batches
+are applied, and stay pending until they are confirmed. A confirmation also says where the batch's entries end. After a
+failure the pending batches are rolled back with their sequence numbers, whatever became of their transactions. The
+reader resumes behind the last confirmed entries: if a transaction was committed after all, its entries are there.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -49,15 +47,15 @@ class StateStore:
     """
 
     def __init__(self, context: WorkerContext, name: str, index: int, topic_id: str = "") -> None:
-        self.topic_id = topic_id
+        self.name, self.context, self.topic_id = name, context, topic_id
         self.topic = context.settings.topics.changelog
         self.places = index_partitions(self.topic, index)
         self.owner = f"{context.settings.kafka.group_id}-{name}"  # also its producer's transactional id
-        self._context = context
+        self._monotonic = context.runtime.monotonic
         self.dedup = context.deduplicator(context.settings)
         self._builder = EntryBuilder()
         self._pending: deque[_PendingBatch] = deque()  # oldest first
-        self._caught_up_at = time.monotonic()  # when nothing was left to read
+        self._caught_up_at = self._monotonic()  # when nothing was left to read
         self._offsets_behind, self._lag_asked_at = 0, 0.0  # 0.0: not yet
         self.reader = ChangelogReader(
             context, name, self.places, self.owner, self.dedup, self._builder, lambda: self.topic_id
@@ -70,11 +68,11 @@ class StateStore:
     @property
     def lag(self) -> tuple[int, float]:
         """Offsets of the changelog that were not yet read when last asked, and the seconds since none were left."""
-        return self._offsets_behind, time.monotonic() - self._caught_up_at
+        return self._offsets_behind, self._monotonic() - self._caught_up_at
 
     @property
     def all_read(self) -> RestoreResult | None:
-        """What the changelog holds, if nothing was left to read when last asked."""
+        """What the changelog holds, if the store had read all of it when it last asked."""
         is_all = self._lag_asked_at and not self._offsets_behind and self.reader.has_no_gap
         return self.reader.restored if is_all else None
 
@@ -89,14 +87,14 @@ class StateStore:
 
         Raises StreamError or ChangelogError. After Outdated the store is useless; after other errors it can go on.
         """
-        until = time.monotonic() + _SLICE
-        while time.monotonic() < until:
+        until = self._monotonic() + _SLICE
+        while self._monotonic() < until:
             if not self.reader.advance():  # to wait for new ones is the job of the group's poll
                 if self.dedup.index.unsorted_rows > _MAX_UNSORTED:
                     self.dedup.catch_up()
                 break
-        if time.monotonic() - self._lag_asked_at > _LAG_SECONDS:
-            self._offsets_behind, self._lag_asked_at = self.reader.lag(), time.monotonic()
+        if self._monotonic() - self._lag_asked_at > _LAG_SECONDS:
+            self._offsets_behind, self._lag_asked_at = self.reader.lag(), self._monotonic()
             if not self._offsets_behind:
                 self._caught_up_at = self._lag_asked_at
 
@@ -116,7 +114,7 @@ class StateStore:
         """
         self._pending.append(_PendingBatch(self._builder.state, headers))
         # The record's time is the time of writing, never the items': retention depends on it.
-        now, owner, scheme = self._context.now_ms(), self.owner.encode(), self.dedup.scheme_id
+        now, owner, scheme = self.context.now_ms(), self.owner.encode(), self.dedup.scheme_id
         records = []
         for entry in self._builder.build(delta):
             partition = (self.places.merged if entry.is_merged else self.places.blocks).partition

@@ -1,9 +1,9 @@
 """Judge the records of a live topic in memory, and summarise what a worker would hold back.
 
-In: records, from a `LiveReader`. Out: counts and examples, from `Trial.result()` at any time. People want to see the
-verdicts on their own news before they run the program on a topic that others depend on. A worker that reads the same
-records with the same settings and an empty index gives the same verdicts. Only the limits of the topics that a worker
-writes to are left out: records too large for them, or without the key that a compacted one needs. Nothing is written.
+People want to see the verdicts on their own news before they run the program on a topic that others depend on. A worker
+that reads the same records with the same settings and an empty index gives the same verdicts. A trial leaves out only
+the limits of the topics that a worker writes to: records too large for them, or without the key that a compacted one
+needs. Nothing is written.
 """
 
 import random
@@ -105,8 +105,7 @@ class TrialResult:
 
 
 class Trial:
-    """Judges records in their order of arrival. `look` sees each batch. Use it in a
-    `with`."""
+    """Judges records in their order of arrival. `look` sees each batch. Use it in a `with`."""
 
     def __init__(self, settings: Settings, topic: str, *, look: Look | None = None) -> None:
         self._settings, self._look = settings, look

@@ -1,19 +1,16 @@
-"""The worker's loop: polls the input, gives each partition task its records, and follows the assignment.
+"""The worker's loop: poll the input, give each task its records, and follow the assignment.
 
-In: `Settings` and an `Observer`. Out: records in the output, duplicates and dead-letter topics, each input accounted
-for exactly once. `Worker(settings).run(stop)` returns within ten seconds after `stop` is set.
+`Worker(settings).run(stop)` returns within ten seconds after `stop` is set.
 
-A task that fails is closed and reopened by itself (`TaskSlot`), with growing pauses while Kafka is away; the other
-tasks go on. A member that cannot open any task for long gives its role up, so that another member works. The worker
-ends only with an error that no retry can cure (a topic that would lose records, a missing right, a changelog of another
-scheme, an input that was recreated or deleted before it was read); the message says what to do.
+A task that fails is closed and reopened by itself (task.py), with growing pauses while Kafka is away; the other tasks
+go on. A member that cannot open any task for long gives its role up, so that another member works. The worker ends only
+with an error that no retry can cure: a topic that would lose records, a missing right, a changelog of another scheme,
+an input that was recreated, or deleted before it was read. The message says what to do.
 """
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
@@ -35,28 +32,29 @@ from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import FEWEST, most_originals
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.record_batch import content_bytes
+from stream_dedup.kafka.runtime import REAL, Runtime
 from stream_dedup.settings import Settings
-from stream_dedup.worker.cluster_watch import TopicWatch
-from stream_dedup.worker.commit import CommitStep
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.group import Group, is_member
 from stream_dedup.worker.observer import Observer, TaskState
+from stream_dedup.worker.pipeline import Pipeline
 from stream_dedup.worker.resume import check_changelog
-from stream_dedup.worker.task import PartitionTask, TaskSlot
+from stream_dedup.worker.task import Task
+from stream_dedup.worker.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 
 # Container runtimes kill ten seconds after SIGTERM. The running transaction may use six of them; the rest is for
 # leaving the group.
 STOP_SECONDS = 6.0
-# And this long for closing the producers and indexes of all tasks, side by side. Nothing depends on it: the next member
+# Then all producers and indexes are closed side by side, for this long at most. Nothing depends on it: the next member
 # that opens a task fences its producer.
 _CLOSE_SECONDS = 1.5
 _POLL_MS = 200  # also how fast the worker reacts to a stop
-# The poll's limit while a batch is being committed. Records on their way arrive within it. After it the worker waits
-# for the commit and reports it, which would otherwise wait for the end of the poll.
+# A poll is shorter while a batch is being committed: records on their way still arrive within it, and the worker
+# reports the commit right after it.
 _POLL_BESIDE_MS = 20
-# The polls of one iteration at most. It ends with a wait for offsets, some 30 ms, and a rebalance waits for it.
+# The most polls of one iteration. It ends with a wait for offsets, some 30 ms, and a rebalance waits for its end.
 _POLLS = 4
 # A position that has passed only control records and aborted records is committed by itself this long after the last
 # commit: before any retention deletes them, and seldom enough to cost nothing.
@@ -72,31 +70,33 @@ _GLOBAL = "global"
 
 
 class Worker:
-    """One member of the group. `clock`: wall time in seconds; `deduplicator` makes an empty index."""
+    """One member of the group. `deduplicator` makes an empty index."""
 
     def __init__(
         self,
         settings: Settings,
         *,
         observer: Observer | None = None,
-        clock: Callable[[], float] = time.time,
+        runtime: Runtime = REAL,
         deduplicator: Callable[[Settings], Deduplicator] = Deduplicator,
     ) -> None:
         self._settings = settings
         self._observer = observer or Observer()
         self._is_global = settings.worker.is_global
-        self._context = WorkerContext(settings, self._observer, clock, deduplicator, self._remaining)
+        self._runtime, self._monotonic = runtime, runtime.monotonic
+        self._context = WorkerContext(settings, self._observer, runtime, deduplicator, self._remaining)
         self._watch = TopicWatch(self._context)
         self._group: Group | None = None
         self._membership: Any = None  # noted right after the last poll (P4)
         self._next_position_commit = 0.0  # monotonic seconds
         self._applied_change = -1  # the group's count of changes when the assignment was last applied
         self._reported_change = -1  # and when it was last reported
-        self._slots: dict[str, TaskSlot] = {}
+        self._tasks: dict[str, Task] = {}
         self._states: dict[str, TaskState] = {}  # as last reported
         self._stop = threading.Event()
         self._stop_at = float("inf")
-        self._retry = Retry(settings, "group")  # for errors that concern all tasks
+        self._retry = Retry(settings, "group", runtime)  # for errors that concern all tasks
+        self._standby_retry = Retry(settings, f"the standby of task {_GLOBAL}", runtime)
         self._last_poll = 0.0  # of the group, monotonic seconds
         self._absences = 0  # in a row, without an opened task between
 
@@ -135,13 +135,13 @@ class Worker:
             topics = self._context.check_topics()  # raises TopicError for topics that would lose records
             self._watch.expect(topics)
             self._bound_originals(topics[self._settings.topics.input].partitions)
-            self._group = Group(self._settings, self._remaining, is_reluctant=self._absences > 0)
+            self._group = Group(self._context, is_reluctant=self._absences > 0)
             self._applied_change = self._reported_change = -1
         if waiting:
             self._group.pause()
         self._check_changelog()
         polled, failed = self._poll(self._group)
-        self._last_poll = time.monotonic()
+        self._last_poll = self._monotonic()
         if is_member(self._membership):
             self._watch.joining_since = None
         elif self._watch.joining_since is None:
@@ -149,7 +149,7 @@ class Worker:
         if not waiting:
             self._dispatch(self._group, polled, {} if failed is not None else self._group.positions())
         if failed is not None:
-            self._each(PartitionTask.finish)
+            self._each(Pipeline.finish)
             raise failed
 
     def _bound_originals(self, partitions: int) -> None:
@@ -164,17 +164,17 @@ class Worker:
         self._context = replace(self._context, settings=settings.model_copy(update={"window": window}))
 
     def _check_changelog(self) -> None:
-        """Report a changelog that was recreated. The index in memory is complete, and better than any restore."""
+        """Report a changelog that was recreated. The index in memory is complete, which no restore would be."""
         group = self._settings.kafka.group_id
         self._watch.opening = [
-            f"{group}-{slot.name}" for slot in self._slots.values() if slot.partitions and slot.task is None
+            f"{group}-{task.name}" for task in self._tasks.values() if task.partitions and task.pipeline is None
         ]
         change = self._watch.poll()
         if change is None:
             return
-        for slot in self._slots.values():
-            if not slot.partitions:
-                slot.reset_standby()  # it follows the new changelog; what it read before may have a gap
+        for task in self._tasks.values():
+            if not task.partitions:
+                task.reset_standby()  # it follows the new changelog; what it read before may have a gap
         reason = f"{change} while the workers run"
         if self._open_tasks():
             log.error(
@@ -192,64 +192,63 @@ class Worker:
             if is_member(self._membership):
                 self._apply_assignment(group)  # the polled records are polled again
             return
-        for _, task in self._open_tasks():
-            if not task.is_lag_known:  # before the first batch, which may be long in work
-                task.report_lag(group.ends(task.partitions))
+        for task, pipeline in self._open_tasks():
+            if not pipeline.is_lag_known:  # before the first batch, which may be long in work
+                pipeline.report_lag(group.ends(task.partitions))
         if not polled:
-            self._each(PartitionTask.finish)
-            for _, task in self._open_tasks():
-                task.skip_to(positions, group.ends(task.partitions))
+            self._each(Pipeline.finish)
+            for task, pipeline in self._open_tasks():
+                pipeline.skip_to(positions, group.ends(task.partitions))
         elif not is_member(self._membership):
             self._rewind(group)
             return
         self._commit_new_positions()
-        for slot, _ in self._open_tasks():
-            self._process(slot, polled, group, positions)
-        self._each(PartitionTask.wait_for_offsets)
+        for task, _ in self._open_tasks():
+            self._process(task, polled, group, positions)
+        self._each(Pipeline.wait_for_offsets)
         self._advance(group)
         self._stand_by()
         self._retry.succeeded()
         self._give_up(group)
         # Last, because it reports that nothing has failed since the previous iteration.
-        tasks = [slot.name for slot, _ in self._open_tasks()]
-        if tasks or not any(slot.partitions for slot in self._slots.values()):
-            self._observer.loop_completed(tasks)
+        names = [task.name for task, _ in self._open_tasks()]
+        if names or not any(task.partitions for task in self._tasks.values()):
+            self._observer.loop_completed(names)
 
     def _process(
         self,
-        slot: TaskSlot,
+        task: Task,
         polled: Sequence[Mapping[int, list[Any]]],
         group: Group,
         positions: Mapping[int, int],
     ) -> None:
         """Process the task's share of the polled records, until it fails."""
-        share = [record for records in polled for partition in slot.partitions for record in records.get(partition, ())]
-        batches = list(self._batches(share, slot.failed.batch_limit))
+        share = [record for records in polled for partition in task.partitions for record in records.get(partition, ())]
+        batches = list(self._batches(share, task.failed.batch_limit))
         for batch, next_batch in zip_longest(batches, batches[1:], fillvalue=()):
-            if self._stop.is_set() or slot.task is None:  # the rest is polled again, by this member or the next
+            if self._stop.is_set():  # the rest is polled again, by this member or the next
                 return
             # After the last batch everything up to the consumer's position is processed.
             reached = {} if next_batch else positions
-            ends = group.ends(slot.partitions)
-            self._observer.step(CommitStep.POLL, slot.name)
-            self._attempt(slot, PartitionTask.process, batch, self._membership, ends, next_batch, reached)
+            ends = group.ends(task.partitions)
+            self._attempt(task, Pipeline.process, batch, self._membership, ends, next_batch, reached)
 
     def _poll(self, group: Group) -> tuple[list[dict[int, list[Any]]], StreamError | None]:
         """The records of one or more polls, and the error of a later poll. Notes the membership after the last one.
 
-        It polls several times while there are more records and they have fewer bytes than a batch may have: so the
+        It polls again while more records wait and those polled have fewer bytes than a batch may have, so that the
         offsets of one batch are sent while the next one is judged. Records from before an error are processed first; no
-        poll follows it, since the client may not survive its own error.
+        poll follows an error, since the client may not survive it.
         """
         polled: list[dict[int, list[Any]]] = []
         size = 0
-        is_busy = any(not slot.is_quiet for slot in self._slots.values())
+        is_busy = any(not task.is_quiet for task in self._tasks.values())
         records, self._membership = group.poll(_POLL_BESIDE_MS if is_busy else _POLL_MS)
         while records:
             polled.append(records)
-            size += sum(content_bytes(record) for some in records.values() for record in some)
+            size += sum(content_bytes(record) for batch in records.values() for record in batch)
             ends = group.ends(records)
-            has_more = any(some[-1].offset + 1 < ends.get(partition, 0) for partition, some in records.items())
+            has_more = any(batch[-1].offset + 1 < ends.get(partition, 0) for partition, batch in records.items())
             is_settled = self._applied_change == group.changes.count and is_member(self._membership)
             if not has_more or len(polled) == _POLLS or not is_settled or size >= self._settings.worker.batch_bytes:
                 break
@@ -263,101 +262,104 @@ class Worker:
         """Commit positions without a batch: of a new task before anything goes out, of others at times (markers)."""
         if not is_member(self._membership) or self._stop.is_set():
             return
-        is_time = time.monotonic() >= self._next_position_commit
-        for slot, task in self._open_tasks():
-            if task.lacks_offsets or (is_time and task.has_uncommitted_positions):
-                self._attempt(slot, PartitionTask.process, (), self._membership, {})
+        is_time = self._monotonic() >= self._next_position_commit
+        for task, pipeline in self._open_tasks():
+            if pipeline.lacks_offsets or (is_time and pipeline.has_uncommitted_positions):
+                self._attempt(task, Pipeline.process, (), self._membership, {})
         if is_time:
-            self._next_position_commit = time.monotonic() + _MARKERS_SECONDS
+            self._next_position_commit = self._monotonic() + _MARKERS_SECONDS
 
     def _commit_last_positions(self) -> None:
         """Commit positions before a stop, which may outlast the retention of a control record."""
         with suppress(*_RETRYABLE):
-            self._each(PartitionTask.finish)
+            self._each(Pipeline.finish)
             if self._applied_change < 0 or not is_member(self._membership):
                 return
-            for _, task in self._open_tasks():
-                if task.has_uncommitted_positions:
-                    task.process((), self._membership, {})
+            for _, pipeline in self._open_tasks():
+                if pipeline.has_uncommitted_positions:
+                    pipeline.process((), self._membership, {})
 
-    def _open_tasks(self) -> list[tuple[TaskSlot, PartitionTask]]:
-        return [(slot, slot.task) for slot in self._slots.values() if slot.task is not None]
+    def _open_tasks(self) -> list[tuple[Task, Pipeline]]:
+        return [(task, task.pipeline) for task in self._tasks.values() if task.pipeline is not None]
 
-    def _each(self, method: Callable[[PartitionTask], bool | None]) -> None:
-        for slot, _ in self._open_tasks():
-            self._attempt(slot, method)
+    def _each(self, method: Callable[[Pipeline], bool | None]) -> None:
+        for task, _ in self._open_tasks():
+            self._attempt(task, method)
 
-    def _attempt(self, slot: TaskSlot, method: Callable[..., bool | None], *arguments: Any) -> None:
-        """Call a method of the task. After an error that a retry may cure, only this task is closed, and waits."""
-        if slot.task is None:
+    def _attempt(self, task: Task, method: Callable[..., bool | None], *arguments: Any) -> None:
+        """Call a method of the task's pipeline, if it is open. After an error that a retry may cure, only this task is
+        closed, and waits.
+        """
+        if task.pipeline is None:
             return
         try:
-            committed = method(slot.task, *arguments)
+            committed = method(task.pipeline, *arguments)
         except _RETRYABLE as error:
-            self._task_failed(slot, error)
+            self._task_failed(task, error)
         except BaseException as error:
-            slot.close_task(str(error))
+            task.close_pipeline(str(error))
             raise
         else:
             if committed:
-                slot.retry.succeeded()
+                task.retry.succeeded()
 
-    def _task_failed(self, slot: TaskSlot, error: StreamError) -> None:
-        slot.close_task(str(error))
-        self._observer.error(error, slot.retry.failed(error, self._last_poll))
+    def _task_failed(self, task: Task, error: StreamError) -> None:
+        task.close_pipeline(str(error))
+        self._observer.error(error, task.retry.failed(error, self._last_poll))
         if isinstance(error, RegistryAway):
-            self._observer.registry_away(slot.name, str(error))
+            self._observer.registry_away(task.name, str(error))
         if self._group is not None:
-            self._group.pause(slot.partitions)
+            self._group.pause(task.partitions)
 
     def _advance(self, group: Group) -> None:
-        """Open tasks with partitions, and close slots without any."""
-        for name, slot in list(self._slots.items()):
-            if not slot.partitions:
-                if slot.is_idle and not self._is_global:
-                    slot.close()
-                    del self._slots[name]
+        """Open tasks with partitions, and drop those without any."""
+        for name, task in list(self._tasks.items()):
+            if not task.partitions:
+                if task.is_idle and not self._is_global:
+                    task.close()
+                    del self._tasks[name]
                 continue
             try:
-                is_new = slot.advance(group)
+                is_new = task.advance(group)
             except _RETRYABLE as error:
-                self._task_failed(slot, error)
+                self._task_failed(task, error)
                 continue
             if is_new:
                 self._absences = 0
-                if slot.task is not None and group.changes.count == self._applied_change:
-                    group.go_on(slot.task.positions)
-        states = {slot.name: slot.state for slot in self._slots.values() if slot.partitions}
+                if task.pipeline is not None and group.changes.count == self._applied_change:
+                    group.go_on(task.pipeline.positions)
+        states = {task.name: task.state for task in self._tasks.values() if task.partitions}
         if states != self._states:
             self._states = states
             self._observer.tasks(states)
 
     def _stand_by(self) -> None:
-        """Follow the changelog while this member has no partitions, so that a take-over has little left to read.
-
-        Not in scope partition, where it is unknown beforehand which task a member will take over.
+        """Follow the changelog while this member has no partitions, so that a take-over has little left to read; in
+        scope global only, since in scope partition a member may take any task over.
         """
         if not self._is_global:
             return
-        slot = self._slot(_GLOBAL, 0)
-        if slot.partitions:
+        task = self._task(_GLOBAL, 0)
+        if task.partitions:
             return
-        try:
-            slot.follow(self._watch.changelog_id)
-        except _RETRYABLE as error:
-            self._observer.error(error, slot.standby_retry.failed(error, self._last_poll))
-        if slot.standby_lag is not None:
-            self._observer.standby_progress(slot.name, *slot.standby_lag)
-        if slot.standby_has is not None:
-            check_changelog(self._settings, self._watch.committed, slot.standby_has)
+        if self._standby_retry.is_due:
+            try:
+                if task.follow(self._watch.changelog_id):
+                    self._standby_retry.succeeded()
+            except _RETRYABLE as error:
+                self._observer.error(error, self._standby_retry.failed(error, self._last_poll))
+        if (store := task.standby_store) is not None:
+            self._observer.standby_progress(task.name, *store.lag)
+            if store.all_read is not None:
+                check_changelog(self._settings, self._watch.committed, store.all_read)
 
     def _give_up(self, group: Group) -> None:
         """Leave the group for a while if this member cannot open any task, and others may do better."""
         session = self._settings.worker.session_timeout.total_seconds()
-        assigned = [slot for slot in self._slots.values() if slot.partitions]
-        if not assigned or any(slot.task is not None or slot.failed_openings < _FAILED_OPENINGS for slot in assigned):
+        assigned = [task for task in self._tasks.values() if task.partitions]
+        if not assigned or any(task.failed_openings < _FAILED_OPENINGS for task in assigned):
             return
-        failing_seconds = time.monotonic() - max(slot.failing_since for slot in assigned)
+        failing_seconds = self._monotonic() - max(task.failing_since for task in assigned)
         if failing_seconds <= session:
             return
         # A member that leaves is replaced at the next heartbeats of the others, which come four times a session; one
@@ -367,10 +369,10 @@ class Worker:
         log.warning(
             "this member could not open any task, in %d tries and for %.0f s: it gives the role up, so that another "
             "member gets it; it comes back in %.0f s",
-            min(slot.failed_openings for slot in assigned), failing_seconds, away,
+            min(task.failed_openings for task in assigned), failing_seconds, away,
         )  # fmt: skip
-        for slot in assigned:
-            slot.assign(frozenset(), "the role is given up")
+        for task in assigned:
+            task.assign(frozenset(), "the role is given up")
         self._leave()
         self._retry.postpone(away)
 
@@ -391,38 +393,38 @@ class Worker:
 
     def _apply_assignment(self, group: Group) -> None:
         """Keep tasks for exactly the assigned partitions, and let each partition resume at its task's position."""
-        self._each(PartitionTask.finish)
+        self._each(Pipeline.finish)
         changes = group.changes.count
         assigned = group.assignment()
         if self._reported_change != changes:
             self._reported_change = changes
             self._observer.rebalanced(sorted(assigned))
-        tasks = {str(partition): frozenset([partition]) for partition in sorted(assigned)}
+        shares = {str(partition): frozenset([partition]) for partition in sorted(assigned)}
         if self._is_global:
-            tasks = {_GLOBAL: assigned} if assigned else {}
+            shares = {_GLOBAL: assigned} if assigned else {}
         reason = "its partitions went to another member"
-        for name, slot in self._slots.items():
-            if slot.partitions & group.changes.lost:
-                slot.close_task(reason)
-            slot.assign(tasks.get(name, frozenset()), reason)
+        for name, task in self._tasks.items():
+            if task.partitions & group.changes.lost:
+                task.close_pipeline(reason)
+            task.assign(shares.get(name, frozenset()), reason)
         group.changes.lost.clear()
-        for name, partitions in tasks.items():
-            self._slot(name, 0 if self._is_global else min(partitions)).assign(partitions, reason)
+        for name, partitions in shares.items():
+            self._task(name, 0 if self._is_global else min(partitions)).assign(partitions, reason)
         group.pause()
         self._rewind(group)
         self._applied_change = changes
         self._advance(group)
 
-    def _slot(self, name: str, number: int) -> TaskSlot:
-        if name not in self._slots:
-            self._slots[name] = TaskSlot(name, number, self._context, self._stop)
-        return self._slots[name]
+    def _task(self, name: str, number: int) -> Task:
+        if name not in self._tasks:
+            self._tasks[name] = Task(name, number, self._context, self._stop)
+        return self._tasks[name]
 
     def _rewind(self, group: Group) -> None:
         """Let the consumer read from the positions of the tasks again."""
-        self._each(PartitionTask.finish)
-        for _, task in self._open_tasks():
-            group.go_on(task.positions)
+        self._each(Pipeline.finish)
+        for _, pipeline in self._open_tasks():
+            group.go_on(pipeline.positions)
 
     # -- errors, and the end --------------------------------------------------------------
 
@@ -433,18 +435,18 @@ class Worker:
 
     def _remaining(self) -> float:
         if self._stop_at == float("inf") and self._stop.is_set():
-            self._stop_at = time.monotonic() + STOP_SECONDS
-        return self._stop_at - time.monotonic()
+            self._stop_at = self._monotonic() + STOP_SECONDS
+        return self._stop_at - self._monotonic()
 
     def _close(self) -> None:
         """Leave the group before the tasks are closed, so that the other members need not wait for that."""
-        for _, task in self._open_tasks():
+        for _, pipeline in self._open_tasks():
             with suppress(StreamDedupError):  # the next owner of the task finds out what happened
-                task.finish()
+                pipeline.finish()
         self._leave()
         self._watch.end()
-        wait([slot.close() for slot in self._slots.values()], _CLOSE_SECONDS)
-        self._slots.clear()
+        self._runtime.wait([task.close() for task in self._tasks.values()], _CLOSE_SECONDS)
+        self._tasks.clear()
 
     def _leave(self) -> None:
         if self._group is not None:

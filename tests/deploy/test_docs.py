@@ -8,7 +8,7 @@ import pytest
 
 from stream_dedup import errors
 from stream_dedup.settings import Settings
-from stream_dedup.worker import records
+from stream_dedup.worker import outgoing
 from tests.deploy.files import DEPLOY, documents
 from tests.test_errors import every_class, fate
 
@@ -54,7 +54,7 @@ def test_the_worker_does_about_an_error_what_its_rows_say(error: type[errors.Str
 
 
 @pytest.mark.parametrize(
-    "reason", ["type", "compressed", records.TOO_LARGE, records.REFUSED, records.HEADER, "internal"]
+    "reason", ["type", "compressed", outgoing.TOO_LARGE, outgoing.REFUSED, outgoing.HEADER, "internal"]
 )
 def test_a_dead_letter_of_the_worker_has_its_row(reason: str) -> None:
     assert [row[2].startswith("dead-letters") for row in ROWS if f"`{reason}`" in row[1]] == [True]

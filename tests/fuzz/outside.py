@@ -26,7 +26,7 @@ from stream_dedup.observe.page import _requested_id
 from stream_dedup.observe.probe import probe
 from stream_dedup.settings import PREFIX, load_settings
 from stream_dedup.settings.reference import effective
-from stream_dedup.worker.records import EVIDENCE
+from stream_dedup.worker.outgoing import EVIDENCE
 from tests.fuzz.loop import JSON, Target, scratch, scratch_file
 from tests.fuzz.records import NOW
 

@@ -36,7 +36,7 @@ from stream_dedup.news.item import Item
 from stream_dedup.news.plain_values import article
 from stream_dedup.script import Deduplicator as ScriptDeduplicator
 from stream_dedup.settings import ItemSettings, load_settings
-from stream_dedup.worker.records import place_of
+from stream_dedup.worker.outgoing import place_of
 from tests.fuzz.records import NOW, batch_bytes, consume, marker, read_batch, sign_batch
 from tests.fuzz.stored import plain_block, sign_block
 

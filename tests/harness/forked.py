@@ -29,9 +29,8 @@ from stream_dedup.errors import StreamDedupError, TransactionFailed
 from stream_dedup.kafka import client
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import Settings
-from stream_dedup.worker import task
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport, Observer
+from stream_dedup.worker import opening
+from stream_dedup.worker.observer import BatchReport, CommitStep, Observer
 from stream_dedup.worker.worker import Worker
 from tests.worker import clock
 
@@ -141,9 +140,9 @@ def run(settings: Settings, orders: Mapping[str, Any], pipe: Connection) -> None
     if "clock" in orders:
         clock.follow(orders["clock"])
     logging.basicConfig(level=os.environ.get("MEMBER_LOG", "WARNING"), format="%(asctime)s %(name)s %(message)s")
-    task.TaskProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
     if "deadly" in orders:
         Deduplicator.prepare = partialmethod(prepare_or_die, orders["deadly"])  # type: ignore[assignment]
+    opening.TaskProducer = Unreachable if orders.get("cannot_open") else Stumbling  # type: ignore[misc]
     client._METADATA_MS = orders.get("metadata_ms", client._METADATA_MS)
     signal.signal(signal.SIGUSR2, request_stumble)
     stop = threading.Event()

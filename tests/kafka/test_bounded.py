@@ -9,6 +9,7 @@ import pytest
 
 from stream_dedup.errors import Stalled
 from stream_dedup.kafka.bounded import Bounded
+from stream_dedup.kafka.runtime import Runtime
 
 
 def test_a_call_returns_the_result_or_raises_the_error() -> None:
@@ -41,11 +42,10 @@ def test_a_call_that_ends_at_its_time_limit_has_ended() -> None:
     calls.end()
 
 
-def test_the_time_of_a_process_that_is_stopped_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, answer = Bounded("test"), Late()
-    answer.waits = 3
+def test_the_time_of_a_process_that_is_stopped_does_not_count() -> None:
     clock = itertools.count(step=100)  # a minute and more passes between any two lines
-    monkeypatch.setattr("stream_dedup.kafka.bounded.time.monotonic", lambda: next(clock))
+    calls, answer = Bounded("test", runtime=Runtime(monotonic=lambda: float(next(clock)))), Late()
+    answer.waits = 3
     assert calls.wait("polling", 5, answer) == 7
     calls.end()
 

@@ -94,9 +94,10 @@ def test_a_client_whose_thread_cannot_start_reports_that_and_not_its_cleaning_up
     [
         (kafka_errors.InvalidSessionTimeoutError(), "set [worker] session_timeout within .*6 s by default"),
         (kafka_errors.GroupMaxSizeReachedError(), "run fewer members, or raise the brokers' group.max.size"),
+        (kafka_errors.InvalidTransactionTimeoutError(), "lower it to their transaction.max.timeout.ms .*or raise that"),
     ],
 )
-def test_what_the_group_coordinator_refuses_ends_with_the_cure(error: KafkaError, cure: str) -> None:
+def test_what_a_coordinator_refuses_ends_with_the_cure(error: KafkaError, cure: str) -> None:
     failure = translate(error, "polling")
     assert type(failure) is StreamError
     assert re.search(re.escape(cure.partition(".*")[0]), str(failure))

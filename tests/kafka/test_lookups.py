@@ -1,5 +1,8 @@
 """The client knows no partitions of a topic for a moment: a worker tries again, a migration leaves nothing out."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,9 +10,9 @@ from kafka import TopicPartition
 
 from stream_dedup.changelog.headers import MigrationCheckpoint
 from stream_dedup.errors import MigrationError, TransactionFailed
-from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.producer import TaskProducer
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.settings import load_settings
 from stream_dedup.worker.group import Group
 from stream_dedup.worker.migration import Migration
@@ -18,6 +21,9 @@ from tests.worker.support import context
 
 class Ignorant:
     """A client of kafka-python that connects, and knows nothing of topics."""
+
+    config: Mapping[str, int] = {"fetch_max_bytes": 1}
+    _fetcher = SimpleNamespace(_append=None)
 
     def __init__(self, partitions: Any = None) -> None:
         self._partitions = partitions
@@ -31,10 +37,12 @@ class Ignorant:
     partitions_for = partitions_for_topic
 
 
-def test_a_member_of_the_group_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = load_settings()
-    monkeypatch.setattr(client, "make_consumer", lambda *_: Ignorant())
-    group = Group(settings, no_deadline)
+def ignorant(partitions: Any = None) -> Runtime:
+    return Runtime(make_client=lambda *_: Ignorant(partitions))
+
+
+def test_a_member_of_the_group_tries_again() -> None:
+    group = Group(replace(context(load_settings()), runtime=ignorant()))
     with pytest.raises(TransactionFailed, match=r"no broker knows the partitions of news\.raw at present"):
         group.partitions()
     group.leave()
@@ -42,9 +50,7 @@ def test_a_member_of_the_group_tries_again(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("partitions", [None, set()])  # of kafka-python, by version
 def test_a_commit_stands_and_the_former_numbers_of_partitions_are_used(partitions: Any) -> None:
-    producer = TaskProducer(
-        {"transactional_id": "t"}, 10, no_deadline, lambda config: Ignorant(partitions), ["news.unique"]
-    )
+    producer = TaskProducer({"transactional_id": "t"}, 10, no_deadline, ["news.unique"], ignorant(partitions))
     producer.commit()
     assert producer.partitions == {}
     producer.close()

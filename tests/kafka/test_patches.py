@@ -2,7 +2,7 @@
 
 Packing and unpacking are compared with the client's own code in test_producer.py and test_fetch.py, and the sockets of
 closed clients are counted in test_sockets.py; the others fail test_polling.py, test_reader.py, test_security.py,
-test_hiccups.py or tests/worker/test_refused.py on a real Kafka if another version has moved something.
+tests/worker/test_waits.py or tests/worker/test_refused.py on a real Kafka if another version has moved something.
 """
 
 import socket

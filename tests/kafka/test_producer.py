@@ -20,6 +20,7 @@ from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.kafka.fetch import unpack
 from stream_dedup.kafka.producer import RecordBatch, TaskProducer, batch_builder
 from stream_dedup.kafka.record_batch import ESCAPED, Outgoing, batch_sizes, pack, size_bound
+from stream_dedup.kafka.runtime import Runtime
 from tests.harness.check import read_all
 from tests.harness.topics import Make
 
@@ -80,7 +81,7 @@ def test_a_header_keeps_its_bytes(name: bytes, value: bytes | None) -> None:
 def a_producer() -> TaskProducer:
     client = _Silent()
     client._accumulator = RecordAccumulator(batch_size=BATCH, compression_attrs=LZ4)
-    return TaskProducer({"transactional_id": "t"}, 5, no_deadline, lambda _: client)
+    return TaskProducer({"transactional_id": "t"}, 5, no_deadline, runtime=Runtime(make_client=lambda *_: client))
 
 
 def test_a_partition_keeps_its_order() -> None:
@@ -188,10 +189,7 @@ def test_a_real_broker_gets_every_record_once_and_in_order(make: Make, topic_nam
     ]  # fmt: skip
     producer = TaskProducer(client.producer(settings, topic_name("id")), 30, no_deadline)
     for part in (sent[:60], sent[60:]):
-        producer.begin()
-        producer.send(producer.pack(part))
-        producer.flush()
-        producer.commit()
+        producer.write("sending", part)
     producer.begin()
     with pytest.raises(TransactionFailed, match="no partition 9"):
         producer.send(producer.pack([Outgoing(topic, 9, None, b"x", [], 0)]))

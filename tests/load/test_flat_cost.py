@@ -27,8 +27,7 @@ from stream_dedup.news.decode import Decoder
 from stream_dedup.news.item import Item
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport
+from stream_dedup.worker.observer import BatchReport, CommitStep
 from tests.harness.feed import START, article
 from tests.load.process import parts_of, resident
 from tests.load.texts import template, unlike

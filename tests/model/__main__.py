@@ -19,17 +19,17 @@ def main() -> int:
     parser.add_argument("--theme", choices=list(THEMES), help="else by the seed")
     parser.add_argument("--shrink", action="store_true", help="the shortest schedule that fails likewise")
     parser.add_argument("--log", action="store_true", help="with the worker's log")
-    given = parser.parse_args()
-    made = plan(given.seed, given.theme)
+    arguments = parser.parse_args()
+    schedule = plan(arguments.seed, arguments.theme)
     logging.disable(logging.CRITICAL)
-    if given.shrink:
-        made = shrunk(made)
-    world = World(made)
-    if given.log:
+    if arguments.shrink:
+        schedule = shrunk(schedule)
+    world = World(schedule)
+    if arguments.log:
         logging.disable(logging.NOTSET)
         logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(now)8.3f %(who)s %(message)s")
         logging.getLogger().handlers[0].addFilter(lambda record: _stamped(record, world))
-    print(made)
+    print(schedule)
     violations = world.run()
     print(f"{world.simulation.now:.1f} virtual seconds, {len(world.made)} records, {len(violations)} violations")
     for violation in violations:

@@ -1,9 +1,9 @@
 """A Kafka broker in memory: topics, transactions and groups, with the responses of a real one.
 
-In: requests of clients (clients.py) and events of a cluster (schedule.py). Out: results, or kafka-python's errors. It
-models what the worker's guarantees depend on: transactional ids with epochs, control records that come later than the
-commit, offsets that belong to a transaction, groups with generations and sessions, and retention. It leaves out
-replication, and everything below one request.
+It models what the worker's guarantees depend on: transactional ids with epochs, control records that come later than
+the commit, offsets that belong to a transaction, groups with generations and sessions, and retention. It leaves out
+replication, and everything below one request. The clients (clients.py) send it requests, and get results or
+kafka-python's errors.
 """
 
 import uuid

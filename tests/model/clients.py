@@ -1,9 +1,9 @@
 """kafka-python's consumer, producer and admin client, as the worker uses them, on the broker in memory.
 
-In: the same keyword arguments and calls. Out: the same results, errors and habits, including those that the rules P1 to
-P11 (docs/architecture.md) are about. They replace the real clients in `kafka/client.py`'s `make`. Where the worker
-reaches into the library, the library's own code is used: the accumulator and its builders, `send` with its partitioner,
-and the unpacking of a fetch.
+They take the same arguments and give the same results and errors, with the same pitfalls, including those that the
+rules P1 to P11 (docs/architecture.md) are about. They stand in for `client.make` (edges.py). Where the worker reaches
+into the library, the library's own code is used: the accumulator and its builders, `send` with its partitioner, and the
+unpacking of a fetch.
 
 Left out: the network, requests and their retries (a call succeeds, fails or hangs), the sender's timing (it sends at a
 flush, or at random at once), outdated metadata, and JoinGroup and SyncGroup as two steps.
@@ -451,7 +451,7 @@ class _Transactions:
 
 
 class Admin:
-    """The replacement of KafkaAdminClient."""
+    """KafkaAdminClient, as far as the worker uses it."""
 
     def __init__(self, broker: Broker, **config: Any) -> None:
         self._client, self._broker = _Client(broker), broker
@@ -516,7 +516,7 @@ class Admin:
 
 
 def maker(broker: Broker) -> Any:
-    """The replacement of `make` in kafka/client.py."""
+    """What stands in for `make` in kafka/client.py."""
     kinds = {KafkaConsumer: Consumer, KafkaProducer: Producer, KafkaAdminClient: Admin}
 
     def make(kind: Any, config: Mapping[str, Any]) -> Any:

@@ -1,61 +1,41 @@
-"""Run the worker on the model: replace its clock, its Kafka clients and its threads.
+"""The worker's edges in the model: clocks, threads and Kafka clients, in virtual time on the broker in memory."""
 
-In: a broker. Out: within the `with`, every module of the worker that reads a clock, opens a client or starts a thread
-uses the simulation instead; the rest of the worker is real. The changelog is folded every few blocks, so that short
-schedules have folds.
-"""
-
-import concurrent.futures
-import queue
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
 from unittest.mock import patch
 
 from stream_dedup.changelog import entries
 from stream_dedup.dedup import deduplicator
 from stream_dedup.dedup.boilerplate import Boilerplate
-from stream_dedup.kafka import bounded, client
-from stream_dedup.worker import worker
+from stream_dedup.kafka.runtime import Runtime
 from tests.model.broker import Broker
 from tests.model.clients import maker
-from tests.model.simulation import Queue, Result, threads_of, time_of, waiter
+from tests.model.simulation import Queue, Result, waiter
 
-assert worker  # its imports are patched
-_PACKAGES = ("stream_dedup.kafka", "stream_dedup.worker", "stream_dedup.changelog")
 # Eight megabytes, most of the cost of an index. It stays empty: the model's items have fingerprints and no prose.
 _BOILERPLATE = Boilerplate()
 
 
-@contextmanager
-def under(broker: Broker) -> Iterator[None]:
-    """Replace the edges of the worker (see the module docstring)."""
+def runtime_on(broker: Broker) -> Runtime:
+    """The worker's runtime; a thread is a fiber of the same process."""
     simulation = broker.simulation
-    everywhere: list[tuple[Any, Any]] = [
-        (time, time_of(simulation)),
-        (client.make, maker(broker)),
-        (concurrent.futures.wait, waiter(simulation)),
-        (concurrent.futures.Future, partial(Result, simulation)),
-        (queue.SimpleQueue, partial(Queue, simulation)),
-    ]
-    replaced: list[tuple[Any, str, Any]] = [
-        (bounded, "threading", threads_of(simulation)),
-        (deduplicator, "Boilerplate", lambda: _BOILERPLATE),
-        (entries, "MAX_BLOCKS", 4),  # a task has only dozens of batches in a schedule
-        (entries, "_LARGE_ROWS", 8),
-    ]
-    for name, module in list(sys.modules.items()):
-        if name.startswith(_PACKAGES):
-            replaced += [
-                (module, attribute, new)
-                for attribute, value in vars(module).items()
-                for real, new in everywhere
-                if value is real
-            ]
+    return Runtime(
+        monotonic=lambda: simulation.now,
+        wall=simulation.wall,
+        start_thread=lambda name, function: simulation.spawn(name, simulation.current.process, function),
+        future=partial(Result, simulation),
+        queue=partial(Queue, simulation),
+        wait=waiter(simulation),
+        make_client=maker(broker),
+    )
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Fold the changelog every few blocks, since a task has only dozens of batches in a schedule; share one table."""
     with ExitStack() as stack:
-        for place in replaced:
-            stack.enter_context(patch.object(*place))
+        stack.enter_context(patch.object(deduplicator, "Boilerplate", lambda: _BOILERPLATE))
+        stack.enter_context(patch.object(entries, "MAX_BLOCKS", 4))
+        stack.enter_context(patch.object(entries, "_LARGE_ROWS", 8))
         yield

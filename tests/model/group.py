@@ -1,8 +1,8 @@
 """A consumer group as its coordinator keeps it: members, generations, sessions, offsets.
 
-In: joins, leaves and offsets of members (clients.py). Out: assignments by the members' own assignor, and a broker's
-errors for members that do not belong to the generation. JoinGroup and SyncGroup are one step here; a member that has
-joined and has no assignment yet is `REBALANCING`, as in the client.
+The members' own assignor makes the assignments. A member that does not belong to the generation gets a broker's error.
+JoinGroup and SyncGroup are one step here; a member that has joined and has no assignment yet is `REBALANCING`, as in
+the client.
 """
 
 from collections.abc import Mapping

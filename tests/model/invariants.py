@@ -1,8 +1,8 @@
 """Check the guarantees of docs/operating.md in a world that has come to rest.
 
-In: a `World` after its trouble. Out: sentences in its `violations`, each beginning with the short name of the
-guarantee. Every check looks at what a read_committed reader of the topics sees; of the worker's own data only its
-index is used, and compared with the changelog. What a record's outcome must be, outcomes.py says, for the soak too.
+Each violation is a sentence that begins with the short name of the guarantee. Every check looks at what a
+read_committed reader of the topics sees. Of the worker's own data only its index is used, and compared with the
+changelog. outcomes.py says what a record's outcome must be, for the soak too.
 """
 
 from collections import defaultdict
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import ChangelogError
+from stream_dedup.kafka.bounded import no_deadline
 from stream_dedup.news.item import Item
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import Observer
-from stream_dedup.worker.records import ORIGINAL, SOURCE
+from stream_dedup.worker.outgoing import ORIGINAL, SOURCE
 from stream_dedup.worker.state_store import StateStore
 from tests.model.broker import Committed
 from tests.model.items import Made, number_of
@@ -122,7 +123,7 @@ def _indexes(world: "World") -> list[str]:
         Item(f"probe-{n}", "", "", "", broker.now_ms(), 0, 0, fingerprint=one)
         for n, one in enumerate(sorted({one for one, _ in world.source.fingerprints}))
     ]
-    context = WorkerContext(settings, Observer(), world.simulation.wall, Deduplicator, lambda: float("inf"))
+    context = WorkerContext(settings, Observer(), world.runtime, Deduplicator, no_deadline)
     count = len(broker.topics[settings.topics.input].logs)
     names = [str(one) for one in range(count)] if world.plan.scope == "partition" else ["global"]
     fresh = []

@@ -1,8 +1,8 @@
 """Made-up records for the model: small, cheap to judge, and recognisable in every topic.
 
-In: a random generator. Out: `Made` records. Each has a number in a header, which no client reads, and its own
-fingerprint (`fingerprint.family = "given"`), drawn from so many bits that two of them are alike exactly if they are
-equal. So the true verdict of a record is known without a second deduplicator, and the real one judges in a millisecond.
+Each record has a number in a header, which no client reads, and its own fingerprint (`fingerprint.family = "given"`),
+drawn from so many bits that two of them are alike exactly if they are equal. So the true verdict of a record is known
+without a second deduplicator, and the real one judges in a millisecond.
 """
 
 import json

@@ -1,8 +1,7 @@
 """The log of one partition: batches as bytes, its open transactions, and what a reader may see.
 
-In: record batches in Kafka's own format, and control records (markers). Out: the batches from an offset on, up to the
-last stable offset. As on a broker, a marker takes an offset of its own, an aborted batch stays, and retention moves the
-start past anything.
+Batches are in Kafka's own format, and readers get them up to the last stable offset. As on a broker, a control record
+(marker) takes an offset of its own, an aborted batch stays, and retention moves the start past anything.
 """
 
 import struct

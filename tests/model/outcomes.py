@@ -1,14 +1,14 @@
 """What the outcome of an input record must be, for the model of the worker and for the soak on a real Kafka.
 
-In: the records that were fed, with the truth about each (`Made`), and what a read_committed reader has of them. Out:
-sentences, each beginning with the short name of a guarantee of docs/operating.md.
+The records that were fed, with the truth about each (`Made`), are compared with what a read_committed reader has of
+them. Each violation is a sentence that begins with the short name of a guarantee of docs/operating.md.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
-from stream_dedup.worker.records import EVIDENCE, ORIGINAL, REASON, REFUSED, STORY, VERDICT
+from stream_dedup.worker.outgoing import EVIDENCE, ORIGINAL, REASON, REFUSED, STORY, VERDICT
 from tests.model.broker import Committed
 from tests.model.items import ODD, Made, source_of
 from tests.model.log import Record

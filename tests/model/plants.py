@@ -16,7 +16,7 @@ from stream_dedup.dedup.batch import Batch
 from stream_dedup.kafka import client, errors
 from stream_dedup.kafka.producer import TaskProducer
 from stream_dedup.settings import Settings
-from stream_dedup.worker import resume, task
+from stream_dedup.worker import opening, resume
 from stream_dedup.worker.group import Group
 from tests.model import world
 from tests.model.world import Index
@@ -33,7 +33,7 @@ def commit_before_flush() -> Iterator[None]:
 
         def commit(self) -> None: ...
 
-    with patch.object(task, "TaskProducer", Hasty):
+    with patch.object(opening, "TaskProducer", Hasty):
         yield
 
 
@@ -121,7 +121,6 @@ def young_partition_ends_worker() -> Iterator[None]:
         yield
 
 
-# Name -> the bug, the themes in which it shows, and the guarantee that it breaks.
 class _PrefersAgain(Index):
     """Each item is judged as if no preferred copy had come, so another one goes out."""
 
@@ -140,6 +139,7 @@ class _PrefersAgain(Index):
         )
 
 
+# Name -> the bug, the themes in which it shows, and the guarantee that it breaks.
 PLANTS: Mapping[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[str, ...], str]] = {
     "commit before flush": (commit_before_flush, ("broker errors", "crashes"), "lost"),
     "apply kept after an abort": (_indexes(_WithoutRollback), ("broker errors", "zombies"), "original"),

@@ -1,7 +1,7 @@
 """Seeded schedules: what is fed, what breaks, and when.
 
-In: a seed. Out: a `Plan`, a list of timed events that can be printed, shortened and run again (world.py). Each plan has
-a theme, so that even a short one meets the trouble it is about; the events within it and all interleavings are random.
+A `Plan` is a list of timed events that can be printed, shortened and run again (world.py). Each plan has a theme, so
+that even a short one meets the trouble it is about; the events within it and all interleavings are random.
 """
 
 import random
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Shrink a failing schedule to the shortest one found that fails in the same way.
 
-In: a `Plan`. Out: a plan with fewer events, each of them needed. The seed stays, but without an event the later random
-choices shift, so a shorter plan is tried under a few seeds.
+Without an event the later random choices shift, so a shorter plan is tried under a few seeds.
 """
 
 from collections.abc import Iterator

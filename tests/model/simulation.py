@@ -1,11 +1,11 @@
 """Virtual time, and fibers that take turns in it: the base of the model.
 
-In: a seed, and functions to run as fibers. Out: one interleaving of them, the same for the same seed. A fiber runs
-until it sleeps or waits; then the one whose time comes first goes on, and the clock jumps there. Nothing runs in
-parallel and nothing reads the machine's clock, so a failure can be reproduced.
+A fiber runs until it sleeps or waits; then the fiber whose time comes first goes on, and the clock jumps there. Nothing
+runs in parallel and nothing reads the machine's clock, so a seed always gives the same interleaving, and a failure can
+be reproduced.
 
-Fibers are greenlets: the worker's code is written for threads, which may switch in the middle of a call, and generators
-cannot do that. A switch takes half a microsecond; between threads it takes seven to thirty.
+Fibers are greenlets, because the worker's code is written for threads, which may switch in the middle of a call. A
+switch takes half a microsecond; between threads it takes seven to thirty.
 """
 
 import heapq
@@ -14,7 +14,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ALL_COMPLETED, Future
-from types import SimpleNamespace
 from typing import Any
 
 from greenlet import getcurrent, greenlet
@@ -208,7 +207,7 @@ class Result(Future):  # type: ignore[type-arg]
 
 
 def waiter(simulation: Simulation) -> Callable[..., Any]:
-    """The replacement of `concurrent.futures.wait`."""
+    """`concurrent.futures.wait` in virtual time."""
 
     def wait(futures: Iterable[Result], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> Any:
         waited = list(futures)
@@ -221,7 +220,7 @@ def waiter(simulation: Simulation) -> Callable[..., Any]:
 
 
 class Queue:
-    """The replacement of `queue.SimpleQueue`, for one reader."""
+    """`queue.SimpleQueue` in virtual time, for one reader."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -240,23 +239,6 @@ class Queue:
         while not self._items:
             self._simulation.park(1e9)
         return self._items.popleft()
-
-
-def time_of(simulation: Simulation) -> Any:
-    """The replacement of the module `time`."""
-    return SimpleNamespace(
-        monotonic=lambda: simulation.now, perf_counter=lambda: simulation.now, time=simulation.wall,
-        time_ns=lambda: int(simulation.wall() * 1e9), sleep=simulation.sleep,
-    )  # fmt: skip
-
-
-def threads_of(simulation: Simulation) -> Any:
-    """The replacement of the module `threading` where threads are started: each is a fiber of the same process."""
-
-    def thread(target: Callable[[], object], name: str, daemon: bool) -> Any:
-        return SimpleNamespace(start=lambda: simulation.spawn(name, simulation.current.process, target))
-
-    return SimpleNamespace(Thread=thread)
 
 
 class Stop(threading.Event):

@@ -13,7 +13,7 @@ import pytest
 
 from tests.model.plants import PLANTS
 from tests.model.schedule import THEMES, Plan, plan
-from tests.model.shrink import failures, shrunk
+from tests.model.shrink import failures
 from tests.model.world import World
 
 # Schedules per theme; they take ten to twenty seconds in all on an idle machine. `make soak` runs SOAK schedules, with
@@ -68,16 +68,6 @@ def test_a_planted_bug_is_found(name: str) -> None:
         found = next((one for one in plans if guarantee in failures(one)), None)
     assert found is not None, f"{SEEDS} schedules of each of {themes} do not show it"
     assert guarantee not in failures(found), "without the bug the same schedule shows it too"
-
-
-def test_a_failing_schedule_is_cut_to_what_it_needs() -> None:
-    planted, [theme], _ = PLANTS["overlay missing"]
-    with planted():
-        whole = next(one for seed in range(SEEDS) if failures(one := plan(seed, theme)))
-        short = shrunk(whole)
-        assert failures(short) & failures(whole)
-    assert len(short.events) <= 3 < len(whole.events)
-    assert World(short).run() == []
 
 
 @pytest.mark.soak

@@ -1,8 +1,8 @@
 """A world in which workers run a schedule: a broker, processes that start and die, feeders, and trouble.
 
-In: a `Plan` (schedule.py). Out: the violated guarantees of docs/operating.md (invariants.py), after the trouble is over
-and there was time to recover. The workers are the real class with the real index. Each runs in a process of its own,
-which can be killed at a step of the commit protocol, frozen or stopped, and is restarted as by a supervisor.
+When the trouble is over and there was time to recover, the guarantees of docs/operating.md are checked (invariants.py).
+The workers are the real class with the real index. Each runs in a process of its own, which can be killed at a step of
+the commit protocol, frozen or stopped, and is restarted as by a supervisor.
 """
 
 import random
@@ -19,12 +19,11 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.observer import CommitStep, Observer
 from stream_dedup.worker.worker import Worker
 from tests.model import invariants
 from tests.model.broker import Broker, Fault
-from tests.model.edges import under
+from tests.model.edges import runtime_on, small
 from tests.model.items import ODD, ODD_BYTES, Made, Source, number_of, settings_for
 from tests.model.log import Record
 from tests.model.schedule import Plan
@@ -88,9 +87,7 @@ class Life(Observer):
     def _run(self) -> None:
         world = self.world
         try:
-            self.worker = Worker(
-                world.settings, observer=self, clock=world.simulation.wall, deduplicator=self.make_index
-            )
+            self.worker = Worker(world.settings, observer=self, runtime=world.runtime, deduplicator=self.make_index)
             self.worker.run(self.stop)
         except (StreamDedupError, LookupError) as error:  # the latter is the library's, and a bug of ours
             self.failure = error
@@ -155,6 +152,7 @@ class World:
         self.excuses: set[str] = set()  # why workers may end with an error
         self.simulation = Simulation(plan.seed)
         self.broker = Broker(self.simulation)
+        self.runtime = runtime_on(self.broker)
         self.settings = settings_of(plan.scope, plan.batch_items, plan.seed % 2 == 1)
         self.data = random.Random(plan.seed + 1)
         self.source = Source(self.data, odd=plan.odd, wild=plan.wild)
@@ -172,7 +170,7 @@ class World:
     # -- running -----------------------------------------------------------------------------------------
 
     def run(self) -> list[str]:
-        with under(self.broker):
+        with small():
             try:
                 self.simulation.spawn("world", self.broker.process, self._live)
                 self.simulation.run(lambda: self.is_done, 10_000 * _DAY)
@@ -204,7 +202,7 @@ class World:
             broker.create(topics.output, plan.outputs, {**wide, **extra})
             broker.create(topics.duplicates, plan.outputs, wide)
             broker.create(topics.dead_letters, plan.outputs, wide)
-        create_topics(self.settings)
+        create_topics(self.settings, runtime=self.runtime)
 
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
         return self.simulation.wait_for(condition, seconds, 0.25)

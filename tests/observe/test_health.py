@@ -5,8 +5,7 @@ import pytest
 from stream_dedup.errors import RegistryAway, TransactionFailed
 from stream_dedup.kafka.cluster import Wait
 from stream_dedup.observe.health import Health, HealthState, Status
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport
+from stream_dedup.worker.observer import BatchReport, CommitStep
 from tests.observe.watched import START, Clock
 
 BOUND = 60.0

@@ -23,9 +23,8 @@ from stream_dedup.observe.catalogue import BAD_REASONS, CATALOGUE, OTHER, Spec
 from stream_dedup.observe.health import HealthState, Status
 from stream_dedup.observe.metrics import MAX_SOURCES, BulkHistogram, Metrics, SourceCounter
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker import records as stream_records
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport, TaskState
+from stream_dedup.worker import outgoing as stream_records
+from stream_dedup.worker.observer import BatchReport, CommitStep, TaskState
 from tests.index.check import merge
 from tests.observe.watched import START as NOW
 from tests.observe.watched import bad, unique

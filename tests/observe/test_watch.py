@@ -11,8 +11,7 @@ from stream_dedup.errors import Stalled
 from stream_dedup.observe.probe import probe
 from stream_dedup.observe.watch import ObserverGroup, Watch
 from stream_dedup.settings import load_settings
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.observer import CommitStep, Observer
 
 HOOKS = sorted(name for name, _ in inspect.getmembers(Observer, inspect.isfunction) if not name.startswith("_"))
 

@@ -13,8 +13,7 @@ from stream_dedup.errors import BadItem
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.observe.watch import Watch
 from stream_dedup.settings import load_settings
-from stream_dedup.worker.commit import CommitStep
-from stream_dedup.worker.observer import BatchReport
+from stream_dedup.worker.observer import BatchReport, CommitStep
 
 START = 1_700_000_000.0
 

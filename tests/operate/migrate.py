@@ -24,7 +24,7 @@ from stream_dedup.batch.lines import read_lines
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
-from stream_dedup.worker.records import SCHEME
+from stream_dedup.worker.outgoing import SCHEME
 from tests.broker import EmbeddedKafka, prepare
 from tests.harness.check import from_scratch, header, lost_and_repeated, outcome, read_all
 from tests.harness.feed import Load, made_up

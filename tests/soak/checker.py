@@ -25,7 +25,7 @@ from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.news.item import Item
 from stream_dedup.settings import Settings
-from stream_dedup.worker.records import EVIDENCE, ORIGINAL, VERDICT, place_of
+from stream_dedup.worker.outgoing import EVIDENCE, ORIGINAL, VERDICT, place_of
 from tests.model.broker import Committed
 from tests.model.items import Made, source_of
 from tests.model.log import Record

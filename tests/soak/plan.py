@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 
 # Kind -> weight, and the seconds that it lasts, at least and at most. The text behind each is what run.py does.
 AT_STEP = {

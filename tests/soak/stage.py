@@ -21,7 +21,7 @@ from kafka.errors import KafkaError
 
 from stream_dedup.changelog.headers import OFFSETS_HEADER, SEQUENCE_HEADER, SequenceRange, index_partitions, span_of
 from stream_dedup.settings import Settings
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 from tests.harness.check import read_all
 from tests.harness.member import Member
 from tests.harness.topics import administrator, recreate

@@ -45,10 +45,7 @@ class Remembering:
 
     def commit(self, entries: Iterable[ChangelogEntry]) -> None:
         """Commit just these entries."""
-        self._producer.begin()
-        self._producer.send(self._producer.pack([self._record(one) for one in entries]))
-        self._producer.flush()
-        self._producer.commit()
+        self._producer.write("remembering", [self._record(one) for one in entries])
         ends = self._producer.ends_in(self.places.blocks.topic)
         self._blocks_start = ends.get(self.places.blocks) or self._blocks_start
 

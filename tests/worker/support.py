@@ -4,7 +4,6 @@ What tests share beyond that is in tests/harness.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import StreamDedupError, StreamError
 from stream_dedup.kafka.bounded import no_deadline
+from stream_dedup.kafka.runtime import REAL
 from stream_dedup.settings import Settings
 from stream_dedup.worker.context import WorkerContext
 from stream_dedup.worker.observer import BatchReport, Observer
@@ -23,7 +23,7 @@ from tests.harness.wait import PATIENCE, wait_until
 
 
 def context(settings: Settings) -> WorkerContext:
-    return WorkerContext(settings, Observer(), time.time, Deduplicator, no_deadline)
+    return WorkerContext(settings, Observer(), REAL, Deduplicator, no_deadline)
 
 
 def open_store(settings: Settings) -> StateStore:

@@ -20,7 +20,7 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.kafka.reader import LiveReader
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
-from stream_dedup.worker.trial import Trial, run_trial
+from stream_dedup.worker.trial import Trial
 from tests.harness.check import Decision, final_outcome, in_headers
 from tests.harness.feed import made_up
 from tests.harness.topics import make_settings, ready, under_another_scheme
@@ -119,21 +119,6 @@ def test_three_months_produced_at_once_are_judged_as_a_file_is(
     verdicts = final_outcome(new, len(records) + 2).verdicts()
     assert verdicts[b"again"][0] == "duplicate"
     assert verdicts[b"older"][0] == "unique"
-
-
-def test_by_record_times_a_backfill_is_one_moment_and_the_trial_says_so(
-    kafka: EmbeddedKafka, topic_name: Any, tmp_path: Path
-) -> None:
-    settings, records = dated(kafka, topic_name, time="record"), archive()
-    produce(settings, records)
-    with LiveReader(settings, settings.topics.input) as reader, Trial(settings, settings.topics.input) as trial:
-        reader.begin(0)
-        run_trial(reader, trial, items=len(records), seconds=None, stop=lambda: False)
-        result = trial.result()
-    wanted = of_files(settings, records, tmp_path / "archive.jsonl")
-    assert result.held_back > 1.5 * sum(kind == "duplicate" for kind, *_ in wanted.values())
-    [warning] = [one.text for one in result.summary.warnings if one.kind == "backfill"]
-    assert f"Of the first {len(records)} dated records, {len(records)} are dated further than the window" in warning
 
 
 def test_partitions_of_a_backfill_are_read_in_step(kafka: EmbeddedKafka, topic_name: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import zstandard
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.observe.watch import Watch
-from stream_dedup.settings import Settings, load_settings
+from stream_dedup.settings import Settings
 from tests.harness.check import assert_exactly_once, header
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import Make
@@ -90,17 +90,12 @@ CHANGES: dict[str, tuple[Callable[[dict[str, str]], object], str | None]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def seeds() -> dict[str, int]:
-    return {name: 100 + number for number, name in enumerate(CHANGES)}
-
-
-def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(make: Make, seeds: dict[str, int]) -> None:
+def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(make: Make) -> None:
     settings = make(observe={"enabled": False})
     usual: Sequence[tuple[bytes, bytes]] = list(made_up(60))
     records: Records = [*usual]
-    for name, (change, _) in CHANGES.items():
-        records += changed(name, change, seeds[name])
+    for seed, (name, (change, _)) in enumerate(CHANGES.items(), 100):
+        records += changed(name, change, seed)
     sent = feed(settings, records)
     metrics = run_watched(settings, len(sent))
     came = assert_exactly_once(settings, sent)
@@ -125,18 +120,3 @@ def test_each_change_ends_in_verdicts_or_dead_letters_and_in_a_metric(make: Make
     assert "the value is gzip-compressed; publish it plain" in details[b"gzip-0"]
     assert 'such as text = "text.en"' in details[b"text-by-language-0"]
     assert "the record has: kop, tekst; name them in [item] fields" in details[b"all-renamed-0"]
-
-
-def test_after_the_new_name_is_set_beside_the_old_one_texts_are_found_again(make: Make, seeds: dict[str, int]) -> None:
-    settings = make(observe={"enabled": False})
-    feed(settings, [*made_up(10), *changed("renamed", renamed, seeds["text-renamed"])])
-    before = run_watched(settings, 10 + EACH)
-    mended = load_settings(
-        **{table: getattr(settings, table).model_dump() for table in ("kafka", "topics", "worker", "observe")},
-        item={"fields": {"text": "text|tekst"}},
-    )
-    feed(settings, [*made_up(10, seed=2), *changed("mended", renamed, seed=77)])
-    after = run_watched(mended, 10 + EACH)
-    name, labels = "stream_dedup_missing_fields_total", {"field": "text"}
-    assert before.get_sample_value(name, labels) == EACH
-    assert after.get_sample_value(name, labels) == 0

@@ -15,6 +15,7 @@ from stream_dedup.changelog import entries
 from stream_dedup.cli.main import app
 from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import ChangelogError, CorruptBlock
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration
@@ -122,7 +123,7 @@ def test_a_bomb_of_another_program_is_not_unpacked(settings: Settings) -> None:
 def test_a_damaged_block_is_named_and_migrate_keeps_what_was_remembered(settings: Settings, topic_name: Names) -> None:
     items = list(made_up(30))
     feed(settings, items)
-    run_until(settings, 30, clock=clock)
+    run_until(settings, 30, runtime=Runtime(wall=clock))
     assert Changelog(settings, 1).damage(0, is_ours=True)
     fails(settings, rf"{settings.topics.changelog}-0 at offset \d+: .*checksum.*{CURE}", ChangelogError)
     code, shown = state(settings, "verify")
@@ -136,7 +137,7 @@ def test_a_damaged_block_is_named_and_migrate_keeps_what_was_remembered(settings
     create_topics(new)
     Migration(new, lambda progress: None, clock).run()
     feed(new, [(b"again-" + key, value.replace(b'"id": "', b'"id": "again-')) for key, value in items])
-    run_until(new, 30, clock=clock)
+    run_until(new, 30, runtime=Runtime(wall=clock))
     came = final_outcome(new, 60)
     assert {b"again-" + key for key, _ in items} <= {record.key for record in came.duplicates}
 

@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from stream_dedup.kafka import client
 from stream_dedup.kafka.bounded import Retry
 from stream_dedup.kafka.cluster import Look
 from stream_dedup.kafka.errors import RecentBrokers
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.phrases import SECRETS_READ
 from stream_dedup.settings import load_settings
-from stream_dedup.worker import cluster_watch
-from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch, TopicWatch
+from stream_dedup.worker import cluster_watch, topic_watch
+from stream_dedup.worker.cluster_watch import BrokerProbe, BrokerWatch
 from stream_dedup.worker.observer import Observer
+from stream_dedup.worker.topic_watch import TopicWatch
 from tests.worker.support import context
 
 
@@ -66,7 +69,6 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
     release: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(cluster_watch, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
     asked = threading.Semaphore(0)
     answers = [False]
 
@@ -76,8 +78,8 @@ def test_requests_for_the_topics_that_never_return_are_given_up_and_asked_anew(
             release.wait(60)
         return Look({"news.raw": Topic(1, {}, "b"), "news.dedup-changelog": Topic(1, {}, "c")})
 
-    monkeypatch.setattr(cluster_watch, "look", look)
-    watch = TopicWatch(context(load_settings()))
+    monkeypatch.setattr(topic_watch, "look", look)
+    watch = TopicWatch(replace(context(load_settings()), runtime=Runtime(monotonic=lambda: now)))
     watch.expect({"news.raw": Topic(1, {}, "a"), "news.dedup-changelog": Topic(1, {}, "c")})
     for _ in range(4 * 3600):
         assert watch.poll() is None

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.errors import Fenced, Refused, TransactionFailed
-from stream_dedup.worker.judge import IN_A_ROW, Begun, FailedRecords
-from stream_dedup.worker.task import _InFlight
+from stream_dedup.worker.observer import CommitStep
+from stream_dedup.worker.pipeline import _InFlight
+from stream_dedup.worker.poison import IN_A_ROW, Begun, FailedRecords
 
 LASTING = TransactionFailed("the broker says no", lasting=True)
 OUTAGE = TransactionFailed("no broker")
@@ -195,5 +196,6 @@ def test_only_long_work_after_which_the_offsets_fail_may_have_cost_the_membershi
         sent.set_exception(offsets)
     elif offsets is None:
         sent.set_result(None)
-    batch: Any = _InFlight({}, SimpleNamespace(records=records(7)), took, sent, Future())  # type: ignore[arg-type]
+    report: Any = SimpleNamespace(records=records(7), seconds={CommitStep.JUDGE: took})
+    batch = _InFlight({}, report, sent, Future())
     assert batch.too_long(10.0) == too_long

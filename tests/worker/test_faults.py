@@ -1,6 +1,6 @@
 """Kill the worker at every numbered step of the commit protocol and at random moments: all is exactly once.
 
-The steps are those of stream_dedup/worker/commit.py. Each life is a process of its own, killed by SIGKILL. The
+The steps are those of stream_dedup/worker/pipeline.py. Each life is a process of its own, killed by SIGKILL. The
 next one joins the group as soon as its predecessor is dead, and takes over when the session of the dead one has ended.
 """
 
@@ -14,7 +14,7 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.news.decode import Decoder
 from stream_dedup.settings import Settings
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 from tests.harness.check import assert_exactly_once, from_scratch
 from tests.harness.feed import feed, made_up
 from tests.harness.member import Member

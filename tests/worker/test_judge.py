@@ -16,8 +16,9 @@ from stream_dedup.kafka.record_batch import Record
 from stream_dedup.kafka.topics import Topic
 from stream_dedup.news.item import Item
 from stream_dedup.settings import load_settings
-from stream_dedup.worker.judge import FailedRecords, Judge
-from stream_dedup.worker.records import OutgoingRecords
+from stream_dedup.worker.judge import Judge
+from stream_dedup.worker.outgoing import OutgoingRecords
+from stream_dedup.worker.poison import FailedRecords
 from tests.harness.feed import START, made_up
 from tests.worker.support import context
 
@@ -45,7 +46,8 @@ class _Bench:
         topics = settings.topics
         names = [topics.input, topics.output, topics.duplicates, topics.dead_letters]
         outgoing = OutgoingRecords(settings, dict.fromkeys(names, Topic(1, {})), self.dedup.scheme_id)
-        self.judge = Judge("global", context(settings), outgoing, self.dedup, FailedRecords())
+        store: Any = SimpleNamespace(name="global", context=context(settings), dedup=self.dedup)
+        self.judge = Judge(store, outgoing, FailedRecords())
 
     def kinds(self, records: Sequence[Record], next_records: Sequence[Record] = ()) -> list[Kind]:
         items, batch = self.judge(records, next_records)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.errors import ChangelogError, MigrationError
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.settings import Settings, load_settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from stream_dedup.worker.worker import Worker
@@ -44,7 +45,7 @@ def test_new_workers_decide_as_if_they_had_seen_everything(make: Make, topic_nam
     done: list[MigrationProgress] = []
     moving = threading.Thread(target=lambda: done.append(Migration(new, report, clock).run()))
     last = b"last", article("last", "A ferry brought forty goats to the island, where nobody had expected them.")
-    with running(old, clock=clock):
+    with running(old, runtime=Runtime(wall=clock)):
         moving.start()
         sent += feed(old, [*renamed(b"b-", 400, 1), last])  # copies of the first, while the migration runs
         let_through = sum(kind != "duplicate" for kind, *_ in from_scratch(old, sent).values())

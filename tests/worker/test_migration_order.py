@@ -7,7 +7,7 @@ from typing import Any
 from kafka import TopicPartition
 
 from stream_dedup.worker.migration import Source, in_input_order
-from stream_dedup.worker.records import SOURCE, place_of
+from stream_dedup.worker.outgoing import SOURCE, place_of
 
 
 def record(offset: int, partition: int = 0) -> Any:

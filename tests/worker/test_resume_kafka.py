@@ -1,4 +1,4 @@
-"""Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, deleted ranges, a lost changelog."""
+"""Where a worker resumes on a real Kafka: recreated topics, lost offsets, markers, a lost changelog."""
 
 import logging
 import time
@@ -15,10 +15,8 @@ from stream_dedup.demo.embedded import EmbeddedKafka
 from stream_dedup.errors import TopicError
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.commit import CommitStep
 from tests.harness.check import assert_exactly_once, outcome, read_all
 from tests.harness.feed import START, feed, made_up
-from tests.harness.member import Member
 from tests.harness.topics import Make, ready
 from tests.harness.wait import wait_until
 from tests.worker.support import fails, run_until, running
@@ -37,7 +35,7 @@ def admin(kafka: EmbeddedKafka) -> Iterator[Any]:
 @pytest.fixture
 def quick_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker notices a recreated topic within half a second."""
-    monkeypatch.setattr("stream_dedup.worker.cluster_watch._CHECK_SECONDS", 0.5)
+    monkeypatch.setattr("stream_dedup.worker.topic_watch._CHECK_SECONDS", 0.5)
 
 
 def others(count: int, seed: int = 7) -> list[tuple[bytes, bytes]]:
@@ -200,17 +198,7 @@ def test_an_output_that_is_not_empty_is_not_filled_again_by_a_new_group(
     fails(other, f"{settings.topics.output} has had records.*there are no offsets of .* to resume at")
 
 
-def test_a_first_start_that_is_killed_before_its_first_commit_is_a_first_start_again(make: Make) -> None:
-    """The aborted transaction has left unreadable records in output and changelog."""
-    settings = make(2)
-    sent = feed(settings, made_up(30), partition=1)
-    with Member(settings, {"kill": [CommitStep.COMMIT, 1]}) as member:
-        member.go().wait_killed()
-    run_until(settings, 30)
-    assert_exactly_once(settings, sent)
-
-
-# -- markers, and deleted ranges -----------------------------------------------------------------------------------
+# -- markers -----------------------------------------------------------------------------------
 
 
 def feed_in_transaction(settings: Settings, records: Records, partition: int = 0, *, abort: bool = False) -> None:
@@ -224,36 +212,6 @@ def feed_in_transaction(settings: Settings, records: Records, partition: int = 0
             producer.send(settings.topics.input, value, key, partition=partition, timestamp_ms=START + i)
         producer.flush()
         producer.abort_transaction() if abort else producer.commit_transaction()
-
-
-def test_a_deleted_commit_marker_stops_no_worker(make: Make, admin: Any) -> None:
-    settings = make(2)
-    with running(settings) as watching:
-        feed_in_transaction(settings, made_up(20), partition=1)
-        watching.wait_judged(20)
-        time.sleep(1)  # the marker may come with a fetch of its own
-    assert end_of_topic(settings, admin, settings.topics.input, 1) == 21
-    delete_to(admin, settings.topics.input, 21, partition=1)
-    feed(settings, others(5))
-    run_until(settings, 5)
-    assert len(outcome(settings).fates) == 25
-
-
-@pytest.mark.slow
-def test_a_rewind_does_not_go_back_before_a_marker(make: Make, admin: Any) -> None:
-    """Markers alone come to a partition, and are deleted; then a second member causes a rebalance."""
-    settings = make(2)
-    with running(settings) as watching:
-        feed(settings, made_up(5), partition=1)
-        watching.wait_judged(5)
-        feed_in_transaction(settings, others(10), partition=1, abort=True)
-        wait_until(lambda: watching.lag.get(1) == 0, "the consumer's position has passed them")
-        delete_to(admin, settings.topics.input, end_of_topic(settings, admin, settings.topics.input, 1), partition=1)
-        with running(settings):
-            time.sleep(3)
-            feed(settings, others(5, seed=8), partition=1)
-            watching.wait_judged(10)
-        assert watching.errors == []
 
 
 @pytest.mark.slow
@@ -282,21 +240,6 @@ def test_positions_past_markers_are_committed_after_a_while(
     delete_to(admin, settings.topics.input, end, partition=1)
     feed(settings, others(5, seed=8))
     run_until(settings, 5)
-
-
-def test_the_cure_for_a_deleted_range_names_its_partition_alone(make: Make, admin: Any) -> None:
-    settings = make(2)
-    sent = feed(settings, made_up(30))
-    sent += feed(settings, others(10), partition=1)
-    run_until(settings, 40)
-    lost = feed(settings, others(10, seed=8), partition=1)
-    delete_to(admin, settings.topics.input, 15, partition=1)
-    message = fails(settings, "were deleted before they were read")
-    assert f"--topic {settings.topics.input}:1 --reset-offsets --to-offset 15 --execute" in message
-    assert "offsets 10 to 14 of partition 1" in message
-    reset_offsets(admin, settings, {1: 15})
-    run_until(settings, 5)
-    assert_exactly_once(settings, sent + lost[5:])
 
 
 # -- a damaged changelog ------------------------------------------------------------------------------

@@ -1,16 +1,22 @@
-"""Several members: a dead one is replaced, a newcomer waits, a zombie writes nothing."""
+"""Several members: a dead one is replaced, a newcomer waits, a zombie writes nothing; each hears a stop."""
 
 import signal
 import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import pytest
 
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.dedup.deduplicator import Deduplicator
+from stream_dedup.settings import Settings
+from stream_dedup.worker.observer import CommitStep
+from tests.broker import EmbeddedKafka
 from tests.harness.check import assert_exactly_once, outcome, read_all
 from tests.harness.feed import feed, made_up
 from tests.harness.member import Member
-from tests.harness.topics import Make
+from tests.harness.topics import Make, make_settings, ready
 from tests.harness.wait import wait_until
+from tests.worker.support import Watching, running
 
 pytestmark = pytest.mark.kafka
 BATCHES = {"batch_items": 50}
@@ -51,12 +57,12 @@ def test_the_standby_takes_over_and_a_newcomer_does_not(make: Make) -> None:
     assert_exactly_once(settings, sent)
 
 
-@pytest.mark.parametrize("step", [CommitStep.JUDGE, CommitStep.OFFSETS, CommitStep.COMMIT])
 @pytest.mark.slow
-def test_a_zombie_writes_nothing(make: Make, step: CommitStep) -> None:
+def test_a_zombie_writes_nothing(make: Make) -> None:
+    """Frozen in the middle of its transaction; the model freezes it at every step."""
     settings = make(worker=BATCHES)
     sent = feed(settings, made_up(1000))
-    with Member(settings, {"freeze": [step, 3]}) as zombie, Member(settings) as standby:
+    with Member(settings, {"freeze": [CommitStep.COMMIT, 3]}) as zombie, Member(settings) as standby:
         zombie.go().wait_for("opened")
         standby.go()
         zombie.wait_for("freeze")
@@ -97,4 +103,54 @@ def test_scope_partition_shares_and_replaces(make: Make) -> None:
         first.wait_for("batch", 60, lag=0)
         wait_until(lambda: len(outcome(settings).every) >= len(sent), "all is judged")
         assert first.stop() < 10
+    assert_exactly_once(settings, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_stop_is_heard_while_the_broker_is_away(kafka_prepared: None, topic_name: Callable[[str], str]) -> None:
+    """In the middle of the work, and in the middle of a try to come back."""
+    with EmbeddedKafka() as kafka:
+        settings = ready(make_settings(kafka.bootstrap, topic_name, worker={"batch_items": 50}))
+        feed(settings, made_up(3000))
+        with Member(settings, {"slow": 0.02}) as member, Member(settings) as late:
+            member.go().wait_for("batch")
+            kafka.kill()
+            assert member.stop() < 10
+            late.go()
+            late.wait_for("error")
+            late.wait_for("error")
+            assert late.stop() < 10
+
+
+class _Standby(Watching):
+    standing_by = 0
+
+    def loop_completed(self, tasks: Sequence[str]) -> None:
+        self.standing_by += not tasks
+
+
+def test_a_standby_has_read_the_changelog_before_it_takes_over(make: Make) -> None:
+    settings = make(worker={"batch_items": 50})
+    made: list[Deduplicator] = []
+
+    def deduplicator(settings: Settings) -> Deduplicator:
+        made.append(Deduplicator(settings))
+        return made[-1]
+
+    standby = _Standby()
+    with ExitStack() as stack:
+        active = stack.enter_context(running(settings))
+        assert active.opened.wait(30)
+        stack.enter_context(running(settings, standby, deduplicator=deduplicator))
+        sent = feed(settings, made_up(500))
+        wait_until(lambda: active.judged >= 500 and made and len(made[0]), "the standby has read something")
+        wait_until(lambda: standby.standing_by >= 3, "it stands by")
+        assert not standby.opened.is_set()
+        time.sleep(1)
+        followed = len(made[0])
+        active.stop.set()
+        assert standby.opened.wait(30)
+        assert len(made) == 1, "it keeps the index that it had"
+        assert standby.remembered == followed
     assert_exactly_once(settings, sent)

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from types import SimpleNamespace
@@ -13,16 +14,18 @@ from kafka.admin import AbortTransactionSpec
 
 from stream_dedup.demo.embedded import free_ports
 from stream_dedup.kafka import cluster
+from stream_dedup.kafka.client import client_id
 from stream_dedup.kafka.cluster import Wait, look
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker import waits
+from stream_dedup.worker import topic_watch
 from stream_dedup.worker.cluster_watch import BrokerWatch
-from stream_dedup.worker.waits import Waits
+from stream_dedup.worker.topic_watch import Waits
 from tests.broker import EmbeddedKafka, Listener
+from tests.harness.check import assert_exactly_once
 from tests.harness.feed import feed, made_up
 from tests.harness.topics import administrator, make_settings, ready
 from tests.harness.wait import wait_until
-from tests.worker.support import Watching, fails, running
+from tests.worker.support import Watching, run_until, running
 
 Names = Callable[[str], str]
 
@@ -113,14 +116,6 @@ def test_a_missing_coordinator_is_named(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_transaction_timeout_that_the_brokers_refuse_ends_the_member(kafka_prepared: None, topic_name: Names) -> None:
-    with EmbeddedKafka(settings={"transaction.max.timeout.ms": "9000"}) as kafka:
-        message = fails(ready(make_settings(kafka.bootstrap, topic_name)), r"transaction\.max\.timeout\.ms")
-    assert "[worker] transaction_timeout is more than the brokers allow" in message
-
-
-@pytest.mark.kafka
-@pytest.mark.slow
 def test_an_advertised_address_that_cannot_be_reached_is_named(kafka_prepared: None, topic_name: Names) -> None:
     [nowhere] = free_ports(1)
     with EmbeddedKafka(listeners={"OUTSIDE": Listener(advertised_port=nowhere)}) as kafka:
@@ -141,7 +136,7 @@ def test_an_advertised_address_that_cannot_be_reached_is_named(kafka_prepared: N
 def test_an_open_transaction_upstream_is_named_and_its_records_count_as_lag(
     make: Callable[..., Settings], topic_name: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waits, "_PRODUCER_SECONDS", 1.0)
+    monkeypatch.setattr(topic_watch, "_PRODUCER_SECONDS", 1.0)
     settings = make(2)
     sent = feed(settings, made_up(5), partition=1)
     place, name = TopicPartition(settings.topics.input, 1), topic_name("hanging")
@@ -168,3 +163,20 @@ def test_an_open_transaction_upstream_is_named_and_its_records_count_as_lag(
         wait_until(lambda: Wait.PRODUCERS in seen.ended, "it is over", 30)
         sent += feed(settings, made_up(5, seed=4), partition=1)
         seen.wait_judged(10)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_quota_delays_the_worker_and_is_named(
+    kafka: EmbeddedKafka, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = feed(settings, made_up(200))
+    quota = ("--add-config", "producer_byte_rate=5000")
+    whose = ("--alter", "--entity-type", "clients", "--entity-name", client_id(settings))
+    command = kafka._command("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, *whose, *quota)
+    subprocess.run(command, check=True, capture_output=True)
+    run_until(settings, 200, seconds=120)
+    assert_exactly_once(settings, sent)
+    ours = [record for record in caplog.records if record.name.startswith("stream_dedup")]
+    assert [record for record in ours if "the brokers throttle this user or client id" in record.getMessage()]
+    assert not [record for record in ours if "Node paused" in record.getMessage()]

@@ -11,11 +11,14 @@ import pytest
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import Kind
 from stream_dedup.errors import ChangelogError, TopicError
+from stream_dedup.kafka.runtime import Runtime
+from stream_dedup.observe.health import Health, Status
+from stream_dedup.observe.watch import ObserverGroup
 from stream_dedup.settings import Settings, load_settings
-from stream_dedup.worker.commit import CommitStep
+from stream_dedup.worker.observer import CommitStep
 from tests.harness.check import assert_exactly_once, header, outcome
 from tests.harness.feed import START, article, feed, made_up
-from tests.harness.topics import Make, administrator, ready
+from tests.harness.topics import Make, ready
 from tests.worker.support import Watching, fails, run_until, run_worker
 
 pytestmark = pytest.mark.kafka
@@ -163,25 +166,10 @@ def test_a_transaction_holds_no_more_than_batch_bytes(make: Make) -> None:
 def test_a_clock_far_ahead_does_not_move_the_window(settings: Settings) -> None:
     sent = feed(settings, [(b"%d" % i, article(str(i), TEXT, f"Elm bridge {i}", f"{i}.example")) for i in range(3)])
     # The records are from two hours ahead, an hour more than window.future allows: they count as of no time.
-    reports = run_until(settings, 3, clock=lambda: START / 1000 - 7200).reports
+    reports = run_until(settings, 3, runtime=Runtime(wall=lambda: START / 1000 - 7200)).reports
     assert {report.watermark for report in reports} == {0}
     came = assert_exactly_once(settings, sent)
     assert [record.timestamp for record in [*came.output, *came.duplicates]] == [START, START + 1, START + 2]
-
-
-def test_per_key_order_is_kept_when_partition_counts_differ(make: Make) -> None:
-    settings = make(2, policy={"updates": "forward"})
-    with administrator(settings) as admin:
-        admin.create_partitions({settings.topics.input: 3})
-    words = [[f"w{key}x{i}" for i in range(400)] for key in range(5)]
-    versions = [(b"key-%d" % (i % 5), article(f"key-{i % 5}", " ".join(words[i % 5][i:]), f"T{i}")) for i in range(40)]
-    feed(settings, versions, partition=None)
-    run_until(settings, 40)
-    came = outcome(settings)
-    for key in {key for key, _ in versions}:
-        mine = [record for record in came.output if record.key == key]
-        assert len({record.partition for record in mine}) == 1
-        assert [record.value for record in mine] == [value for one, value in versions if one == key]
 
 
 def test_a_graceful_stop_finishes_the_transaction(make: Make) -> None:
@@ -220,3 +208,33 @@ def test_errors_that_no_retry_can_cure_end_the_worker(make: Make, topic_name: Na
         kafka=settings.kafka.model_dump(), topics=settings.topics.model_dump(), fingerprint={"seed": 2}
     )
     fails(changed, "at offset 0: this was written under fingerprint scheme", ChangelogError)
+
+
+def test_a_session_longer_than_the_brokers_allow_ends_with_the_setting(make: Make) -> None:
+    settings = make(worker={"session_timeout": "31m"})
+    fails(settings, r"set \[worker\] session_timeout within the brokers' group\.min\.session\.timeout\.ms")
+
+
+def test_before_the_first_batch_the_lag_is_known_and_health_is_starting(settings: Settings) -> None:
+    sent = feed(settings, made_up(300))
+    health, watching = Health(60.0), Watching(300)
+    seen: list[tuple[Status, dict[int, int]]] = []
+
+    class Looking(Deduplicator):
+        def judge(self, *arguments: Any, **options: Any) -> Any:
+            seen.append((health.state().status, dict(watching.lag)))
+            return super().judge(*arguments, **options)
+
+    run_worker(settings, watching, observer=ObserverGroup(watching, health), deduplicator=Looking)
+    assert seen[0] == (Status.STARTING, {0: 300})
+    assert health.state().status is Status.OK
+    assert_exactly_once(settings, sent)
+
+
+def test_headers_of_a_cloud_event_reach_the_verdicts(settings: Settings) -> None:
+    attributes = {"ce_id": b"e1", "ce_source": b"https://wire.example/a"}  # a path alone would be no source
+    sent = feed(settings, [(b"k", b'{"title": "T", "text": "One text."}')], **attributes)
+    sent += feed(settings, [(b"l", b'{"title": "U", "text": "Another one."}')], **attributes)
+    run_until(settings, 2)
+    came = assert_exactly_once(settings, sent)
+    assert {kind for kind, *_ in came.verdicts().values()} == {"unique", "update"}, "two versions of one id"

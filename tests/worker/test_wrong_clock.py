@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from stream_dedup.kafka.runtime import Runtime
 from stream_dedup.settings import Settings
 from tests.harness.check import assert_exactly_once, read_all
 from tests.harness.feed import feed, made_up
@@ -17,7 +18,7 @@ _DAY = 24 * 3600.0
 @pytest.mark.slow
 def test_a_worker_with_a_wrong_clock_writes_a_changelog_that_lasts(settings: Settings, seconds: float) -> None:
     sent = feed(settings, made_up(30))
-    run_until(settings, 30, seconds=20, clock=lambda: time.time() + seconds)
+    run_until(settings, 30, seconds=20, runtime=Runtime(wall=lambda: time.time() + seconds))
     again = [(b"again-" + key, value) for key, value in made_up(30)]
     sent += feed(settings, again)
     run_until(settings, 30)

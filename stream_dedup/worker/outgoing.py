@@ -1,12 +1,15 @@
-"""Make the outgoing record of a verdict: its topic, its partition and its headers.
+"""Make the outgoing records of a verdict: topic, partition and headers.
 
-- unique, update that is let through, tombstone: to the output; key, value, headers and timestamp unchanged. An update,
-  or a duplicate that [sources] lets through, names its original and the evidence in headers, as a held-back item does.
-- held back: to the duplicates topic, likewise unchanged.
-- bad: to the dead-letter topic, likewise unchanged.
-- in shadow mode (`policy.shadow`): held-back and bad records go to their topic and to the output too, with the same
-  headers, except those that Kafka could not take as output (too large, refused, neither key nor value).
-Our headers follow the record's own.
+| verdict | topic |
+| --- | --- |
+| unique, tombstone; update or duplicate that is let through | output |
+| held back | duplicates |
+| bad | dead letters |
+
+Key, value, headers and timestamp stay as they are, and our headers follow the record's own. An update, and a duplicate
+that [sources] lets through, names its original and the evidence, as a held-back item does. In shadow mode
+(`policy.shadow`) held-back and bad records go to their topic and to the output too, with the same headers, except those
+that Kafka could not take as output (too large, refused, neither key nor value).
 
 The partition is the input's where both topics have equally many. Otherwise a key decides by Kafka's default
 partitioner, and a record without a key goes to the input's partition number modulo the count. So all records of a key
@@ -14,11 +17,13 @@ stay in order. After a topic gains partitions (`update_partitions`), records use
 
 A record that cannot be written must not hold up the others, so these are dead letters before they are judged:
 - a record too large uncompressed for `max_record_bytes`, or compressed for a topic's limit. The input's limit is for
-  compressed batches, so such records can come in. If it is too large for the dead letters too, or was not read for its
-  size (`Record.cut`), its bytes stay in the input topic, and a header names the place.
-- a record without a key if the output is compacted; otherwise it would be remembered as an original that no
-  reader received.
+  compressed batches, so such records can come in. If it is too large for the dead letters too, or its size kept it from
+  being read (`Record.cut`), its bytes stay in the input topic, and a header names the place.
+- a record without a key if the output is compacted. It would be remembered as an original that no reader received.
 - a record with a header name that is not UTF-8, which most consumers could not read. It keeps its bytes.
+
+A new header of every outgoing record goes into `OutgoingRecords.of` and `_dead_letter_headers`, and
+`client.HEADER_ROOM` must have room for it.
 """
 
 import logging

@@ -1,0 +1,185 @@
+"""Find the records at fault when batches of a task fail again and again (`FailedRecords`).
+
+After three failures in a row the search halves the batch until the record is alone. It finds three kinds:
+
+- A record that makes transactions fail. If Kafka refuses it by name, it becomes a dead letter at the next try.
+  Otherwise it stays and is tried again: the cause would hit every other record too, and they must not end as dead
+  letters one by one.
+- A record whose work takes so long that the group removes this member. It becomes a dead letter once it has cost the
+  membership by itself. During a search nothing is fingerprinted ahead, so that no batch is blamed for the next one.
+- A record that ends the process: it takes more memory than there is, or holds the interpreter until the probes fail and
+  the container is restarted. Such work is therefore written down beside the group's offsets before it begins, with its
+  number of records: the first batch of each opening, and every batch of a search. A member that opens the task next
+  and finds the note of another process counts it as a failure and goes on with the search. A note costs a transaction
+  without records, some 20 ms.
+
+Only lasting errors count: answers of the broker or the client that would come again for the same records. An outage, a
+time-out or a rebalance says nothing about the records, and neither does a fence, unless the work took longer than a
+session just before it.
+
+The search outlives an open task, which is closed after each failure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stream_dedup.errors import Fenced, Refused, TransactionFailed
+from stream_dedup.worker.outgoing import TOO_SLOW
+
+# One failure may be chance, and a second one the tail of the same trouble.
+IN_A_ROW = 3
+_LISTED = 5  # records named in a message
+_TRY_FEWER = "Transactions now hold {} records, and fewer each time, until"
+_REPORT_IT = f"The record becomes a dead letter ({TOO_SLOW}); please report it with its bytes"
+
+Place = tuple[int, int]  # partition, offset
+
+
+class Begun(NamedTuple):
+    """Work that was begun, as noted beside the group's offset."""
+
+    offset: int
+    size: int  # records; 0: none
+    tries: int  # at this offset, with this one
+
+
+class FailedRecords:
+    """The search of one task. `refusals`: how often Kafka has refused a record. `too_slow`: records on which the work
+    takes too long, and what it has cost.
+    """
+
+    def __init__(self) -> None:
+        self.refusals: dict[Place, int] = {}
+        self.too_slow: dict[Place, str] = {}
+        self._announced: set[tuple[int, Begun]] = set()  # by this process, whether or not the group has it
+        self._deaths = 0  # of processes in a row, at work that they had announced
+        self._is_first = False  # whether the next batch is the first one of an opening
+        self._suspects: dict[Place, int] = {}  # records not committed since -> the smallest batch that failed with them
+        self._failures = 0  # in a row, each with suspects of the one before
+        self._reported: tuple[int, bool] | None = None
+
+    @property
+    def batch_limit(self) -> int | None:
+        """How many records a transaction may hold; None: no limit. O(suspects)."""
+        return max(1, min(self._suspects.values()) // 2) if self._suspects and self._failures >= IN_A_ROW else None
+
+    def failed(
+        self, records: Sequence[Any], error: TransactionFailed | Fenced, too_long: float = 0.0
+    ) -> tuple[str, bool] | None:
+        """Count a failed batch. Once it is more than chance: a message, and whether it says something new.
+
+        `too_long`: seconds of the work on the batch, if they may have cost the membership, which a fence then confirms.
+        """
+        if isinstance(error, Fenced):
+            message = self._lost(records, too_long) if too_long else None
+            return (message, True) if message else None
+        if not error.lasting:
+            return None
+        places = _places([records[i] for i in error.sources] or records)
+        if isinstance(error, Refused):
+            self.refusals.update({place: self.refusals.get(place, 0) + 1 for place in places})
+        if not self._is_more_than_chance(places):
+            return None
+        # Kafka may refuse the dead letter too, and then even the dead letter without the record's bytes.
+        is_dead_letter = isinstance(error, Refused) and max(self.refusals[place] for place in places) < IN_A_ROW
+        before, self._reported = self._reported, (len(places), is_dead_letter)
+        return self._message(places, error, is_dead_letter), self._reported != before
+
+    def _lost(self, records: Sequence[Any], seconds: float) -> str | None:
+        """Count a batch on which the work took so long that this member lost its place in the group."""
+        places = _places(records)
+        if not self._is_more_than_chance(places):
+            return None
+        partition, offset = places[0]
+        if len(places) > 1:
+            return (
+                f"the work on {len(places)} records has cost this member its place in the group {self._failures} times "
+                f"in a row, the last time after {seconds:.0f} s, from partition/offset {partition}/{offset} on. "
+                f"{_TRY_FEWER.format(self.batch_limit)} the record is found"
+            )
+        self.too_slow[places[0]] = f"took {seconds:.0f} s, and cost the member its place in the group"
+        return (
+            f"the work on the record at offset {offset} of input partition {partition} took {seconds:.0f} s by itself, "
+            f"and cost this member its place in the group, the {self._failures}th time in a row. {_REPORT_IT}"
+        )
+
+    def _is_more_than_chance(self, places: Sequence[Place]) -> bool:
+        """Count a failure of these records."""
+        self._failures = self._failures + 1 if self._suspects.keys() & places else 1
+        for place in places:
+            self._suspects[place] = min(len(places), self._suspects.get(place, len(places)))
+        return self._failures >= IN_A_ROW
+
+    def opened(self, begun: Mapping[int, Begun]) -> list[str]:
+        """Count what other processes have begun and not ended. Messages, once it is more than chance.
+
+        `begun`: what stands beside the group's offsets, by partition.
+        """
+        self._is_first = True
+        messages = []
+        for partition, work in begun.items():
+            if not work.size or (partition, work) in self._announced:
+                continue
+            self._deaths = max(self._deaths, work.tries)
+            if work.tries < IN_A_ROW:
+                continue
+            self._failures = max(self._failures, work.tries)
+            self._suspects |= {(partition, work.offset + i): work.size for i in range(work.size)}
+            then = f"{_TRY_FEWER.format(self.batch_limit)} it is found"
+            if work.size == 1 and work.tries >= 2 * IN_A_ROW:
+                self.too_slow[partition, work.offset] = f"has ended {work.tries} processes in a row"
+                then = _REPORT_IT
+            messages.append(
+                f"{work.tries} processes in a row were ended at their work, the last one at work on {work.size} "
+                f"records from offset {work.offset} of input partition {partition} on. {then}"
+            )
+        return messages
+
+    def to_announce(self, records: Sequence[Any]) -> tuple[int, int] | None:
+        """What to note beside the group's offsets before the work on these records begins: their number, and the tries.
+        None: nothing.
+        """
+        if not self._is_first and self.batch_limit is None:
+            return None
+        self._is_first = False
+        size, tries = len(records), self._deaths + 1
+        first = {record.partition: record.offset for record in reversed(records)}
+        self._announced |= {(partition, Begun(offset, size, tries)) for partition, offset in first.items()}
+        return size, tries
+
+    def committed(self, positions: Mapping[int, int]) -> None:
+        """Clear all records before these positions, whichever member has committed them."""
+        if self._suspects or self.refusals:
+            for places in (self._suspects, self.refusals, self.too_slow):
+                for partition, offset in list(places):
+                    if offset < positions.get(partition, 0):
+                        del places[partition, offset]
+        self._announced = {
+            (partition, work) for partition, work in self._announced if work.offset >= positions.get(partition, 0)
+        }
+        if not self._suspects:
+            self._failures, self._deaths, self._reported = 0, 0, None
+
+    def _message(self, places: Sequence[Place], error: TransactionFailed, is_dead_letter: bool) -> str:
+        listed = ", ".join(f"{partition}/{offset}" for partition, offset in places[:_LISTED])
+        if is_dead_letter:
+            return (
+                f"found after {self._failures} failures in a row: {error}. It becomes a dead letter; partition/offset: "
+                f"{listed}"
+            )
+        if len(places) == 1:
+            [(partition, offset)] = places
+            return (
+                f"the record at offset {offset} of input partition {partition} has failed {self._failures} times in a "
+                f"row, now by itself ({error}). It is tried again, and blocks its partition. If you cannot remove the "
+                "cause, save the record's bytes and skip it: stop every member and run kafka-consumer-groups.sh with "
+                f"--reset-offsets --to-offset {offset + 1} for this partition alone"
+            )
+        return (
+            f"{len(places)} records have failed {self._failures} times in a row ({error}), from partition/offset "
+            f"{listed} on. {_TRY_FEWER.format(self.batch_limit)} they go through or the record is found"
+        )
+
+
+def _places(records: Sequence[Any]) -> list[Place]:
+    return sorted((record.partition, record.offset) for record in records)
