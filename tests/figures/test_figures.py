@@ -103,7 +103,7 @@ def test_the_promises_state_what_was_measured() -> None:
 
 def test_the_sizes_are_those_of_plan() -> None:
     (row,) = [row for row in tables.sizing().splitlines() if row.startswith("| 1 GiB |")]
-    assert row in (ROOT / "deploy" / "README.md").read_text("utf-8")
+    assert row in (ROOT / "deploy" / "sizing.md").read_text("utf-8")
     bound = int(row.split("|")[2].replace(",", ""))
     plan = evaluate(Traffic(bound), load_settings().fingerprint, load_settings().decision)
     assert f"| {tables.mib(plan.memory)} | {tables.mib(plan.peak)} |" in row, "as `stream-dedup plan` says"
