@@ -154,7 +154,7 @@ def test_plan_answers_in_the_words_of_a_feed_with_the_numbers_of_the_sizing_tabl
     parts += ['[window]\nlength = "7d"\n', 'Or keep 8 GiB, and paste\n\n[window]\nlength = "111h"\n', "It costs"]
     places = [shown.index(part) for part in parts]
     assert places == sorted(places)
-    table = (Path(__file__).parents[2] / "deploy" / "README.md").read_text("utf-8")
+    table = (Path(__file__).parents[2] / "deploy" / "sizing.md").read_text("utf-8")
     assert "| 8 GiB | 7,400,000 |" in table
 
     assert run("plan", "--per-day", "2M", "--window", "7d", "--share-held", "20 %", "--memory", "8G") == shown

@@ -1,4 +1,4 @@
-"""The rows of the table of families in docs/decision.md, and what they are measured on.
+"""The rows of the table of families in docs/fingerprints.md, and what they are measured on.
 
 To add a row, add a line to FAMILIES and run `make figures CORPORA=DIR ARGS="--only families"`.
 """
@@ -13,7 +13,7 @@ IDF = Path("made-of-the-corpus")
 """Stands for the table of feature rarities that is made of the corpus a row is measured on."""
 
 BY_LETTERS: Tables = {"decision": {"novelty": 0.5}}
-"""What docs/decision.md recommends with shingles of letters, which unlike texts have in common too."""
+"""What docs/fingerprints.md recommends with shingles of letters, which unlike texts have in common too."""
 
 FAMILIES: dict[str, Tables] = {
     "`minhash` (default)": {},

@@ -156,7 +156,7 @@ def spark(results: Mapping[str, Mapping[str, float]]) -> str:
     return table(head, [cells for _, cells in sorted(rows)])
 
 
-# -- deploy/README.md ---------------------------------------------------------------------------------------------
+# -- deploy/sizing.md ---------------------------------------------------------------------------------------------
 
 
 def sizing() -> str:

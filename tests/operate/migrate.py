@@ -4,7 +4,7 @@
 
 The items are made up; --corpus adds those of files. The former scheme judges half of them at full speed. Then
 `Migration` starts, and the rest comes at 1,000 a second. The former member gets SIGTERM when the migration keeps up and
-three quarters are sent. Its successor joins when the migration is done, as deploy/README.md says.
+three quarters are sent. Its successor joins when the migration is done, as deploy/changes.md says.
 
 The results go to tests/results/operate.json: the records lost or repeated; the share of the new member's records whose
 verdict and original are those of a run under the new scheme from the first item on; and the time from the former

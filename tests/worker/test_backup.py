@@ -1,4 +1,4 @@
-"""The drill of deploy/README.md: back the changelog up, lose the topic, restore the copy, and go on as before."""
+"""The drill of deploy/changes.md: back the changelog up, lose the topic, restore the copy, and go on as before."""
 
 import logging
 import subprocess
