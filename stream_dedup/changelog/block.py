@@ -22,7 +22,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -68,6 +68,12 @@ class _Content(msgspec.Struct, array_like=True):
     stories: list[bytes] = []
 
 
+_ARRAYS: dict[str, Any] = {
+    "passages": "<u4", "passage_counts": np.uint8, "arrivals": ARRIVAL, "clocks": CLOCK, "forgotten": FORGOTTEN
+}  # fmt: skip
+"""The arrays of a delta whose types do not depend on the scheme."""
+
+
 class Head(NamedTuple):
     """The header of an intact block; `tables` is T, times in ms, `content_bytes` before compression."""
 
@@ -82,12 +88,10 @@ class Head(NamedTuple):
 
 def encode(delta: Delta, scheme_id: int) -> bytes:
     """Encode one block. O(bytes)."""
-    parts = _Content(
-        _bytes_of(delta.signatures), _bytes_of(delta.keys.T), _encoded(delta.ids), delta.bodies,
-        _bytes_of(delta.passages), _bytes_of(delta.passage_counts), _bytes_of(delta.arrivals),
-        _bytes_of(delta.clocks), _bytes_of(delta.forgotten), _encoded(delta.stories),
-    )  # fmt: skip
-    content, tables = msgspec.msgpack.encode(parts), delta.keys.shape[1]
+    arrays = {name: _bytes_of(getattr(delta, name)) for name in ("signatures", *_ARRAYS)}
+    arrays["keys"], ids, stories = _bytes_of(delta.keys.T), _encoded(delta.ids), _encoded(delta.stories)
+    content = msgspec.msgpack.encode(_Content(**arrays, ids=ids, bodies=delta.bodies, stories=stories))
+    tables = delta.keys.shape[1]
     head = Head(tables, scheme_id, len(delta), len(delta.forgotten), delta.watermark, delta.elapsed, len(content))
     packed = _HEADER.pack(MAGIC, 0, *head)
     frame = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
@@ -127,20 +131,11 @@ def decode(block: bytes, scheme_id: int, signature_dtype: np.dtype[np.void], cur
         content = msgspec.msgpack.decode(
             unpack_frame(block[HEADER_BYTES:], head.content_bytes, _MAX_CONTENT), type=_Content
         )
-        delta = Delta(
-            np.frombuffer(content.signatures, signature_dtype),
-            np.frombuffer(content.keys, "<u4").reshape(head.tables, n).T,  # as the index sorts them: by table
-            _decoded(content.ids),
-            np.frombuffer(content.forgotten, FORGOTTEN),
-            head.watermark,
-            content.bodies,
-            np.frombuffer(content.passages, "<u4"),
-            np.frombuffer(content.passage_counts, np.uint8),
-            np.frombuffer(content.arrivals, ARRIVAL),
-            np.frombuffer(content.clocks, CLOCK),
-            head.elapsed,
-            _decoded(content.stories),
-        )
+        types: dict[str, Any] = {"signatures": signature_dtype, "keys": "<u4", **_ARRAYS}
+        columns: dict[str, Any] = {name: np.frombuffer(getattr(content, name), of) for name, of in types.items()}
+        columns["keys"] = columns["keys"].reshape(head.tables, n).T  # as the index sorts them: by table
+        columns |= {"ids": _decoded(content.ids), "bodies": content.bodies, "stories": _decoded(content.stories)}
+        delta = Delta(**columns, watermark=head.watermark, elapsed=head.elapsed)
     except (msgspec.MsgspecError, ValueError) as error:  # bytes that do not fit the type of their array, or no UTF-8
         raise CorruptBlock(f"the block's content cannot be read: {error}") from None
     is_complete = len(delta.signatures) == len(delta.ids) == n and len(delta.forgotten) == head.forgotten

@@ -57,7 +57,7 @@ class Original(msgspec.Struct, frozen=True, gc=False):
 class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The similarities to the candidate that decided, in 0..1; None if a view is missing or does not apply.
 
-    The names are published, and those of the same features in rule.py and of the similarities in similarity.py.
+    The names are published. A feature in rule.py and a similarity in similarity.py have the name of the same evidence.
     """
 
     body: float | None = None
