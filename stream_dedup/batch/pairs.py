@@ -5,8 +5,8 @@ In: lines of files and pipes (lines.py). Out:
 - the *pairs*: a row {"a", "b", "stage", "body", "containment", "headline", "distance"} for each two items that the
   decision calls one article, the earlier one as `a`, ordered by (b, a);
 - the *clusters*: a row {"id", "story"} for each item in input order. A cluster is a connected component of the pairs.
-  Its story, as in the stream, is the id of its first item; if an earlier cluster has that id, the number of the item's
-  row follows in brackets, so that each cluster has a name of its own. With a choice of what to keep (`Keep`), the row
+  Its story, as in the stream, is the id of its first item; if an earlier cluster has that id, the number of the item
+  follows in brackets, so that each cluster has a name of its own. With a choice of what to keep (`Keep`), the row
   also has "representative", the id of the item that stays, and "keep", whether it is this one.
 
 Two items are a pair if the stream would call them one article (its second question), by the same fingerprints and the

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 from pyarrow import table
 from pydantic import SecretStr
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -78,10 +79,8 @@ class Archive:
         """
         items = self._items.select("row", "id")
         clustered = items.join(self._labels, "row", "left").withColumn("root", f.coalesce("root", "row"))
-        roots = clustered.where("row = root").select("row", "id")
-        name = f.when(f.col("row") == f.col("first"), f.col("id")).otherwise(
-            f.format_string("%s (%d)", "id", f.expr("row + 1"))
-        )
+        roots = clustered.where("row = root").select("row", "id").join(self._numbers(), "row")
+        name = f.when(f.col("row") == f.col("first"), f.col("id")).otherwise(f.format_string("%s (%d)", "id", "number"))
         first = roots.groupBy("id").agg(f.min("row").alias("first"))
         names = {"story": ("root", roots.join(first, "id").select("row", name.alias("id")))}
         if keep is not None:
@@ -184,6 +183,16 @@ class Archive:
         edges = _mapped(self._pairs.select("b_row", "a_row"), tasks.reduce_pairs, tasks.LABEL_TYPES).toArrow()
         rows, roots = tasks.roots_of(edges["row"].to_numpy(), edges["root"].to_numpy())
         return self._df.sparkSession.createDataFrame(table({"row": rows, "root": roots}))
+
+    def _numbers(self) -> DataFrame:
+        """Row and number of each item. Items are numbered from 1; a line without an item has a row, and no number."""
+        items, places = self._items.select("row", "place"), range(len(self.places.places))
+        counts = dict(items.groupBy("place").count().collect())
+        before = np.cumsum([0, *(counts.get(place, 0) for place in places)])[:-1]
+        starts = self._df.sparkSession.createDataFrame(table({"place": np.array(places), "before": before}))
+        within = f.row_number().over(Window.partitionBy("place").orderBy("row"))
+        numbered = items.withColumn("within", within).join(f.broadcast(starts), "place")
+        return numbered.select("row", (f.col("before") + f.col("within")).alias("number"))
 
     @property
     def _members(self) -> DataFrame:
