@@ -12,7 +12,7 @@ from stream_dedup.errors import MigrationError, Outdated, RecordsGone
 from stream_dedup.settings import Settings
 from stream_dedup.worker.migration import Migration, MigrationProgress
 from tests.broker import EmbeddedKafka
-from tests.harness.check import assert_exactly_once, read_all
+from tests.harness.check import assert_exactly_once, from_scratch, outcome, read_all
 from tests.harness.feed import Sent, feed, made_up
 from tests.harness.topics import administrator, make_settings, ready, under_another_scheme
 from tests.harness.wait import wait_until
@@ -102,6 +102,22 @@ def test_a_running_worker_ends_with_the_command_and_so_does_the_next(
     assert_the_message_helps(own, message, sent, written + 20)
 
 
+def test_a_changelog_that_has_lost_its_end_is_reported(
+    own: Settings, broker: RestoredKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = feed(own, made_up(10))
+    run_until(own, 10)
+    broker.snapshot(own.topics.changelog)
+    sent += feed(own, others(10))
+    run_until(own, 10)
+    broker.restore(own.topics.changelog)
+    sent += feed(own, others(5, seed=8))
+    run_until(own, 5)
+    assert_exactly_once(own, sent)
+    assert "ends at the offsets {0: 10}" in caplog.text
+    assert "the cluster has lost its end. Copies of forgotten originals go out once more" in caplog.text
+
+
 def test_a_standby_reads_a_changelog_that_has_lost_its_end_anew(own: Settings, broker: RestoredKafka) -> None:
     """What stands in the place of lost blocks it has not read, and a take-over needs it."""
     feed(own, made_up(4))
@@ -116,6 +132,37 @@ def test_a_standby_reads_a_changelog_that_has_lost_its_end_anew(own: Settings, b
         run_until(own, 20)
         with pytest.raises(Outdated):
             wait_until(standby.follow, "it notices", 20)
+
+
+@pytest.mark.parametrize("written", [3, 30])
+def test_a_running_worker_goes_back_with_the_whole_cluster(own: Settings, broker: RestoredKafka, written: int) -> None:
+    """Epochs and offsets of the group go back, too, so that new records have the epochs of those that were lost.
+
+    The producers send again what was lost, with other things before it: the former originals are no more.
+    """
+    sent = feed(own, made_up(10))
+    with running(own) as watching:
+        watching.wait_judged(10)
+        wait_until(lambda: len(outcome(own).every) == 10, "it is visible")
+        broker.snapshot()
+        lost = list(others(10))
+        feed(own, lost)
+        watching.wait_judged(20)
+        wait_until(lambda: len(outcome(own).every) == 20, "it is visible")
+        broker.restore()
+        sent += feed(own, [*others(written, seed=8), *lost])
+
+        def is_over() -> bool:
+            return len(outcome(own).every) == len(sent)
+
+        wait_until(lambda: is_over() or RecordsGone in map(type, watching.errors), "it works, or ends with the command")
+    with running(own):  # the offsets of the group are right already
+        wait_until(is_over, "everything comes out")
+    came = assert_exactly_once(own, sent)
+    expected = from_scratch(own, read_all(own, own.topics.input))
+    assert {key: verdict for key, (verdict, *_) in came.verdicts().items()} == {
+        key: verdict for key, (verdict, *_) in expected.items()
+    }
 
 
 def test_a_migration_that_goes_on_does_not_skip_what_stands_in_the_place_of_lost_outputs(
