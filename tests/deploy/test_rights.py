@@ -122,7 +122,8 @@ def as_worker(kafka: GuardedKafka) -> Settings:
 def send_records(kafka: GuardedKafka, name: str, topic: str = "news.raw") -> int:
     """Send one record for each topic that the worker writes to; return their number."""
     settings = load_settings(kafka={"bootstrap_servers": kafka.bootstrap}, topics={"input": topic})
-    text = "The bridge over the Elm opened on Monday after two years of work, the mayor said at noon."
+    # The items of another name are other articles: all tests of this broker share an index.
+    text = " ".join(f"{word} {name}" for word in ("bridge", "mayor", "Monday", "river", "opened", "noon", "works"))
     first, copy = (article(f"{name}-{n}", f"{name} {text}", source=f"{n}.example") for n in "ab")
     return len(feed(settings, [(f"{name}-a".encode(), first), (f"{name}-b".encode(), copy), (b"broken", b"{")]))
 
