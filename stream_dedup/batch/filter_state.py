@@ -1,6 +1,6 @@
 """The state directory of `filter --state`: what was done, what the index remembers, and how a killed run continues.
 
-`FilterState` opens the directory, which holds two files, `journal` (changelog/files.py) and `lock`, and restores the
+`FilterState` opens the directory, which holds two files, `journal` (changelog/journal.py) and `lock`, and restores the
 Deduplicator. For the run that the user asks for (`Begin`) it says where it continues (`ResumePoint`). Then it appends
 the commit record and the changelog block of each batch.
 

@@ -736,7 +736,7 @@ enum { MAX_CANDIDATES = 12, NONE = -1 }; /* candidates that an item is compared 
 /* Kinds of subjects: batch.py. */
 enum { EMPTY, ITEM, TOMBSTONE };
 
-/* An item to judge, or a settled one: SUBJECT in decide.py says what each field means. */
+/* An item to judge, or a pending item: SUBJECT in decide.py says what each field means. */
 typedef struct subject {
     uint64_t row_id, version;
     int64_t time, stated, elapsed;
@@ -747,7 +747,7 @@ typedef struct subject {
     bool is_preferred;
 } subject;
 
-/* What the questions of decide.py find, in their order. */
+/* What the questions of judge.c find: decide.py says what each means. */
 typedef enum { SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, PREFERRED, DIFFERENT } finding;
 
 /* What became of an item: OUTCOME in decide.py. */
@@ -780,7 +780,7 @@ typedef struct batch {
     const subject *subjects;
     outcome *outcomes;
     signatures items;
-    int64_t settled;
+    int64_t pending;
     /* Candidates: of the batch, by the items' keys, and of the index. */
     const uint32_t *keys;
     int32_t *links;

@@ -1,7 +1,7 @@
 /* Judge a batch, item by item, each against what all earlier items left behind.
  *
  * An item has candidates: earlier items that share a key with it. `judge_item` asks these questions in this order; the
- * first answer is the finding.
+ * first answer is the finding. (With `policy.updates` = "forward" VERSION comes before question 2.)
  *
  * 1. Is the item sent again? A candidate has its id and its words: SAME_ID. 2. Has a candidate the same words, headline
  * included? SAME_TEXT. 3. Would a reader of a candidate find nothing new? NOTHING_NEW, against the candidate with the
@@ -160,7 +160,7 @@ static void compare(judge *judge, int64_t item, const candidate *candidates, int
         known[k] = view_of(batch, &candidates[k]);
         pairs[k].apart = hours_apart(batch, item, &candidates[k], known[k].signature);
     }
-    measure(judge->room, pairs, judge->news, item - batch->settled, &own, known, count);
+    measure(judge->room, pairs, judge->news, item - batch->pending, &own, known, count);
 }
 
 /* The newest original that a tombstone withdraws. */
@@ -192,7 +192,7 @@ static void remember(judge *judge, int64_t item, const uint8_t *decided) {
     }
     if (is_another && judge->news->asks_novelty) {
         const texts *texts = &judge->news->texts;
-        int64_t text = item - batch->settled, first = texts->firsts[2 * text], count = texts->lasts[2 * text] - first;
+        int64_t text = item - batch->pending, first = texts->firsts[2 * text], count = texts->lasts[2 * text] - first;
         const passage *passages = texts->passages + first;
         add_original(&judge->news->boilerplate, &passages->hash, sizeof *passages, count, subject->seen_at, judge->log);
     }

@@ -14,8 +14,8 @@ sequential, and `remember` in judge.c is all that an item leaves behind. A new v
 version that it replaces. A tombstone deletes every original with its id, whatever their times, because it names nothing
 else.
 
-The originals of batches that are not yet final come first, as if they were earlier items of this batch: settled ones.
-So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
+Pending items come first, as if they were earlier items of this batch: the originals of batches that are judged, but not
+yet final. So nothing that may be lost is ever in the index, and nothing has to be taken out of it.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,8 @@ from stream_dedup.index.times import ANY_TIME
 from stream_dedup.settings import Settings
 
 SKIPPED, NEW, SAME_ID, SAME_TEXT, NOTHING_NEW, VERSION, REVISED, PREFERRED, DIFFERENT = range(9)
-"""What the questions find, in their order; the same in core.h. SKIPPED: there is nothing to judge the item by; NEW: it
-has no candidate; PREFERRED: it would be held back, but for its source."""
+"""What the questions in judge.c find; the same in core.h. SKIPPED: there is nothing to judge the item by; NEW: it has
+no candidate; PREFERRED: it would be held back, but for its source."""
 SUBJECT = core.record(
     "subject",
     [
@@ -53,7 +53,7 @@ SUBJECT = core.record(
         *(("seen_at", "<u4"), ("kind", "u1"), ("is_preferred", "?")),
     ],
 )
-"""An item to judge, or a settled one, of which only row_id, version, step and index_time are known.
+"""An item to judge, or a pending item, of which only row_id, version, step and index_time are known.
 
 version: see `candidates.versions_of`; time: effective, and stated: see `BatchTimes`, ms; elapsed: at the arrival; step,
 index_time, window: see `Scope`; first_word, last_word: what a lookup found (`index.Found.words`), which gave each key
@@ -79,7 +79,7 @@ class _Batch(core.Struct, name="batch"):
     """All that judge.c needs of a batch; see core.h."""
 
     _fields_ = (
-        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("settled", INT64)),
+        *(*fields(POINTER, "subjects outcomes"), ("items", Signatures), ("pending", INT64)),
         *(*fields(POINTER, "keys links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit")),
         *(("words", POINTER), *fields(INT64, "word_count first_row"), ("segments", POINTER)),
         *(*fields(INT64, "first_stored next_row first_kept_row"), *fields(POINTER, "arrival_rows arrival_times")),
@@ -131,57 +131,57 @@ def decide(
     """
     index, rows, arrivals, earlier = memory.index, memory.rows, memory.arrivals, memory.earlier
     prints, limit, updates = prepared.prints, settings.index.bucket_limit, settings.policy.updates
-    settled = sum(map(len, earlier))
-    signatures = np.empty(settled + len(prints.signatures), prints.signatures.dtype)
+    pending = sum(map(len, earlier))
+    signatures = np.empty(pending + len(prints.signatures), prints.signatures.dtype)
     parts = [delta.signatures for delta in earlier]
     as_bytes(signatures)[:] = np.concatenate([as_bytes(part) for part in (*parts, prints.signatures)])
-    signatures["time"][settled:] = times.times
+    signatures["time"][pending:] = times.times
     keys = np.ascontiguousarray(np.concatenate([*(delta.keys for delta in earlier), prints.keys]))
     scope = scope_of(times, arrivals)
     subjects = _subjects(prepared, times, scope, signatures, memory)
     # One lookup for all items. Which items of the batch will be remembered shows as they are judged.
-    found, links = index.find(keys[settled:], scope.windows), links_of(keys, index.nearness)
+    found, links = index.find(keys[pending:], scope.windows), links_of(keys, index.nearness)
     bounds, words = bounds_of(found.words, len(prepared.subjects)), found.words
-    subjects["first_word"][settled:], subjects["last_word"][settled:] = bounds[:-1], bounds[1:]
+    subjects["first_word"][pending:], subjects["last_word"][pending:] = bounds[:-1], bounds[1:]
     subjects["limit"] = limit
-    is_compared = (bounds[1:] > bounds[:-1]) | (links[settled:] >= 0).any(axis=1)
+    is_compared = (bounds[1:] > bounds[:-1]) | (links[pending:] >= 0).any(axis=1)
     outcomes, deletions = np.zeros(len(subjects), OUTCOME), _deletions(earlier, len(subjects))
-    outcomes["row_number"][:settled], outcomes["is_added"][:settled] = rows.next_row + np.arange(settled), True
+    outcomes["row_number"][:pending], outcomes["is_added"][:pending] = rows.next_row + np.arange(pending), True
     arrival_rows, arrival_times = arrivals.table()
     deleted = sum(len(delta.forgotten) for delta in earlier)
     bodies = [*(body for delta in earlier for body in delta.bodies), *prints.bodies]
     batch = _Batch(
-        subjects=subjects, outcomes=outcomes, items=signatures_of(signatures, bodies), settled=settled,
+        subjects=subjects, outcomes=outcomes, items=signatures_of(signatures, bodies), pending=pending,
         keys=keys, links=links, dont_care_bits=index.nearness.dont_care_bits, columns=keys.shape[1],
         max_hamming=index.nearness.max_hamming, bucket_limit=limit,
         words=words, word_count=len(words), first_row=found.first, segments=rows.segments(),
         first_stored=rows.first_row, next_row=rows.next_row, first_kept_row=rows.next_row - max_originals,
         arrival_rows=arrival_rows, arrival_times=arrival_times, arrival_count=len(arrival_rows),
         step_length=arrivals.step, window=arrivals.window,
-        deletions=deletions, deletion_room=len(deletions), added=settled, deleted=deleted,
+        deletions=deletions, deletion_room=len(deletions), added=pending, deleted=deleted,
         preferred=preferred, preferred_count=len(preferred), forwards=updates == "forward", drops=updates == "drop",
     )  # fmt: skip
     news = news_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
-    log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), settled
+    log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), pending
     try:
         for delta in earlier:
             count_passages(memory.boilerplate, delta, arrivals.window, log)
         while (item := core.call("judge_items", core.arena(), batch, news, rule, log, item)) < len(subjects):
             # This batch has deleted rows of a key that has more.
             subjects["limit"][item] *= 2
-            window = scope.windows[item - settled : item - settled + 1]
+            window = scope.windows[item - pending : item - pending + 1]
             more = index.find(keys[item : item + 1], window, int(subjects["limit"][item])).words
             words = np.concatenate([words, more])
             subjects["first_word"][item], subjects["last_word"][item] = len(words) - len(more), len(words)
             batch.set(words=words, word_count=len(words))
     finally:
         memory.boilerplate.undo(log)
-    deletions["before"] -= settled
-    judged = outcomes[settled:]
+    deletions["before"] -= pending
+    judged = outcomes[pending:]
     texts = news.texts if news.asks_novelty else None
     originals = _originals(judged, signatures, rows)
-    return Decided(judged, signatures[settled:], originals, deletions[deleted : batch.deleted], texts)
+    return Decided(judged, signatures[pending:], originals, deletions[deleted : batch.deleted], texts)
 
 
 def _subjects(

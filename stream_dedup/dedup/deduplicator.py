@@ -194,8 +194,8 @@ class Deduplicator:
             times = clocks.read(np.ascontiguousarray(signatures["time"]), partitions, latest)
             memory = Memory(self.index, self.rows, self.boilerplate, self._arrivals, self._pending)
             decided = decide(ready, times, memory, self.max_originals, self.settings, self._rule, self._preferred)
-            settled = (name for delta in self._pending for name in delta.names())
-            of_subjects = verdicts_of(ready, decided, settled, self.rows.name, self.settings.policy)
+            pending = (name for delta in self._pending for name in delta.names())
+            of_subjects = verdicts_of(ready, decided, pending, self.rows.name, self.settings.policy)
             remaining = iter(of_subjects)
             empty = str(self.scheme.empty_item)
             verdicts = [

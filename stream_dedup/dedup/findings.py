@@ -64,14 +64,14 @@ _WITHDRAWN = Ruling(Kind.TOMBSTONE, Stage.POLICY, True)
 
 
 def verdicts_of(
-    ready: Prepared, decided: Decided, settled: Iterable[Name], name_of: Callable[[int], Name], policy: PolicySettings
+    ready: Prepared, decided: Decided, pending: Iterable[Name], name_of: Callable[[int], Name], policy: PolicySettings
 ) -> list[Verdict | None]:
     """Return a verdict per subject (None for an empty one). O(items).
 
-    settled: the names of the settled items; name_of: returns the name of a row of the index.
+    pending: the names of the pending items; name_of: returns the name of a row of the index.
     """
     items, texts, originals = ready.subjects, decided.texts, decided.originals
-    names, rulings = [*settled], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
+    names, rulings = [*pending], _RULINGS | _RULINGS_BY_POLICY[policy.updates]
     unique, update, none = Kind.UNIQUE, Kind.UPDATE, Stage.NONE  # it takes 100 ns to look up a member of an enum
     parts = _verdict_parts(decided) if len(originals) else iter(())
     verdicts: list[Verdict | None] = []

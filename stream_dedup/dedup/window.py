@@ -1,12 +1,12 @@
-"""The one place that says where the window ends: for lookup, for passages, for memory and for the changelog.
+"""Compute the ends of the window: how far a lookup sees, what a passage counts, what memory and the changelog hold.
 
 Each end has its own clock, and each later one must hold all that the earlier ones need. W is `window.length`.
 
 - A **lookup** goes by the item's own time t. It sees the originals with a time within W of t, on both sides. If one of
   the two times is doubted (clocks.py), it sees what arrived at most W ago in elapsed event time. So a wrong date hides
   neither an original from its copies nor a copy from its original.
-- **Passages** go by t, too: one recurs if it was seen often enough since t - W. The table has a fixed size, so nothing
-  must be freed.
+- **Passages** go by the item's effective time (clocks.py): one recurs if it was seen often enough from W before it on.
+  There is no upper end. The table has a fixed size, so nothing must be freed.
 - **Memory** goes by the watermark, since it serves all later items. It frees an original when the watermark is more
   than W past its time and more than W of event time has elapsed since it arrived. So an original that comes late is
   remembered as long as any other, and a watermark that leaps to another year does not free the last window at once. A
@@ -18,7 +18,7 @@ Arrivals are counted in steps of W/64, rounded down. What arrived at most W ago 
 
                                t - W                    t                     t + W
     lookup                      |----------------------+----------------------|   the item's time; arrivals: 65 steps
-    passages                     |----------------------|                          the item's time
+    passages                    |----------------------+------->                  the item's effective time
     memory                |------|----------------------|                          watermark, and arrivals: 65 steps
     changelog   |- a day -|- wait in the input -|-- W --|                          the broker's clock, from the writing
 
@@ -153,7 +153,7 @@ def may_be_held(newest: float, then: int, watermark: int, elapsed: int, arrivals
 # -- the changelog ----------------------------------------------------------------------------------------------------
 
 
-def changelog_retention_ms(window: int, longest_wait: int) -> int:
+def blocks_needed_ms(window: int, longest_wait: int) -> int:
     """How long the changelog must retain a block after its writing. longest_wait: of a record in the input, R; all ms.
 
     After a stop or in a backlog, the oldest record still to be read is from now - R. It is compared with items from

@@ -115,7 +115,7 @@ def changelog_retention_ms(settings: Settings, source: Topic) -> int:
         wait = _LONGEST_WAIT_MS
     from stream_dedup.dedup import window  # it loads arrays, and this module must be light
 
-    return window.changelog_retention_ms(settings.window.length_ms, wait)
+    return window.blocks_needed_ms(settings.window.length_ms, wait)
 
 
 def problems(settings: Settings, existing: Mapping[str, Topic]) -> list[str]:

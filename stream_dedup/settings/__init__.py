@@ -4,11 +4,12 @@ A setting comes from a TOML file or from the environment, which wins: `STREAM_DE
 sets `bootstrap_servers` in the table `[kafka]`. An unknown name is an error that names the closest setting. An error
 message has one line for each problem, in the words of the settings file, without secret values.
 
-A new setting takes one place: a field with its type, bounds and default in the class of its table, and its description
-as the docstring below. The tables that verdicts depend on are in judging.py, those of programs that run for long in
-running.py. The descriptions become config/reference.md (`stream-dedup config reference`): write them for the person who
-runs the container, and say when one would change the setting. A secret is a `SecretStr`, or the content of a file
-(base.py); it prints as stars in every log, page and error.
+A new setting is a field with its type, bounds and default in the class of its table, and its description as the
+docstring below. The tables that verdicts depend on are in judging.py, those of programs that run for long in
+running.py. A setting in [fingerprint] that does not change fingerprints also goes into `_UNUSED`
+(fingerprint/scheme.py): others make a new scheme. The descriptions become config/reference.md (`stream-dedup config
+reference`): write them for the person who runs the container, and say when one would change the setting. A secret is a
+`SecretStr`, or the content of a file (base.py); it prints as stars in every log, page and error.
 """
 
 import os

@@ -14,6 +14,8 @@ before it begins.
     8 FLUSH        every record is acknowledged, one by one            the transaction is aborted, the batch read again
     9 COMMIT       everything becomes visible at once                  all of it happened, or none
 
+After step 9 `finish` confirms the delta: only then does the index take it in.
+
 `Pipeline.process` does steps 1 to 3 in the worker's thread and hands steps 4 to 9 (`commit`) to the producer's thread.
 There the client mostly waits, so three batches overlap: one is committed while the next is judged and the one after it
 is fingerprinted. The records are packed and compressed after step 3, while the previous batch is still being committed.
@@ -108,7 +110,7 @@ class Pipeline:
     after such records, are committed with the next batch, or without one (`process` without records).
 
     `store` and `failed` are borrowed from the task, which keeps them when this is closed. `facts`: what the opening has
-    found. `opened_in`: seconds. `committed`: positions that the group has, or that are being committed.
+    found. `opened_in`: seconds. `sent_offsets`: positions that the group has, or that are being committed.
     """
 
     store: StateStore
@@ -122,7 +124,7 @@ class Pipeline:
     opened_in: float
     name: str = field(init=False)
     context: WorkerContext = field(init=False)
-    committed: dict[int, int] = field(init=False)
+    sent_offsets: dict[int, int] = field(init=False)
     is_lag_known: bool = False  # and reported
     _lag: Mapping[int, int] = field(default_factory=dict)  # as last reported
     _in_flight: _InFlight | None = None
@@ -130,7 +132,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.name, self.context = self.store.name, self.store.context
-        self.committed = {partition: at.offset for partition, at in self.facts.committed.items()}
+        self.sent_offsets = {partition: at.offset for partition, at in self.facts.committed.items()}
         self.producer.note = self._note
 
     def __len__(self) -> int:
@@ -145,14 +147,14 @@ class Pipeline:
     @property
     def has_uncommitted_positions(self) -> bool:
         """Whether `positions` are ahead of the group's offsets; False while a batch is being committed."""
-        return self._in_flight is None and self.positions != self.committed
+        return self._in_flight is None and self.positions != self.sent_offsets
 
     @property
     def lacks_offsets(self) -> bool:
         """Whether the group has no offset at all of a partition. It must have one before anything goes out: records in
         the output without offsets of the group are the sign of a stop that was too long.
         """
-        return any(partition not in self.committed for partition in self.positions)
+        return any(partition not in self.sent_offsets for partition in self.positions)
 
     def close(self, *, wait: bool = True) -> None:
         """Close the producer. A transaction in flight may be committed or not; the next opening finds out. Its batch
@@ -238,9 +240,9 @@ class Pipeline:
         offsets = {
             TopicPartition(source, partition): offset
             for partition, offset in sorted(positions.items())
-            if self.committed.get(partition) != offset
+            if self.sent_offsets.get(partition) != offset
         }
-        self.committed = positions
+        self.sent_offsets = positions
         offsets_sent: Future[None] = self.context.runtime.future()
         job = partial(commit, producer, packed, offsets, membership, offsets_sent, StepClock(announce, monotonic))
         self._in_flight = _InFlight(positions, report, offsets_sent, producer.start("committing", job))
@@ -255,7 +257,7 @@ class Pipeline:
             return False
         finished = self.finish()
         here = {record.partition for record in records}
-        self.committed = {partition: at for partition, at in self.committed.items() if partition not in here}
+        self.sent_offsets = {partition: at for partition, at in self.sent_offsets.items() if partition not in here}
         self._announcing = begun
         try:
             self.process((), membership, {})

@@ -2,7 +2,7 @@
 
 The worker writes changelog records in the transaction of the batch, so a block exists exactly if its batch was
 committed. An index has two partitions, of blocks and of merged blocks (changelog/entries.py). Each record has headers
-(changelog/records.py) and its owner as key, because two owners in one partition would mix two indexes. Records of other
+(changelog/headers.py) and its owner as key, because two owners in one partition would mix two indexes. Records of other
 programs are skipped.
 
 A restore reads all merged blocks first. The last one says where the blocks begin that are not merged yet
