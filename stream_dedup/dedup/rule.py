@@ -229,8 +229,11 @@ def strongest(pairs: NDArray[np.void]) -> list[Stage]:
 
 
 def probability(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-    """The probability, 0..1, of log-odds."""
-    share: NDArray[np.floating[Any]] = 1 / (1 + np.exp(-logits))
+    """The probability, 0..1, of log-odds, in their dtype.
+
+    numpy's exp of a float32 differs in the last bit between processors; that of a float64 is exact enough for both.
+    """
+    share: NDArray[np.floating[Any]] = (1 / (1 + np.exp(-logits.astype(np.float64)))).astype(logits.dtype)
     return share
 
 
