@@ -38,7 +38,10 @@ def moment(milliseconds: int) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """Format a duration in ms by its largest unit.
+    """Format a duration in ms by its largest unit, as in "1 day".
+
+    For "1.5 hours", on the status page, see `duration` in observe/rendering.py; for "36h", as a setting, `duration` in
+    settings/base.py.
 
     >>> span(90_000_000), span(3_600_000), span(10)
     ('1 day', '1 hour', 'under a second')

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from stream_dedup import Deduplicator, filter_files, load_settings
-from stream_dedup.changelog.journal import new_file, open_locked, replace_file
 from stream_dedup.cli.main import app
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.sampling import Sample
+from stream_dedup.files import new_file, open_locked, replace_file
 
 LINE = b'{"id": "1", "title": "The ferry stops", "text": "It stops on Monday, says the harbour."}\n'
 Write = Callable[[Path], object]
@@ -110,3 +110,11 @@ def test_others_may_read_the_file_as_the_umask_says(shared: Path) -> None:
         os.umask(before)
     file.close()
     assert new.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_is_locked_for_one_at_a_time(tmp_path: Path) -> None:
+    first = open_locked(tmp_path / "lock")
+    with pytest.raises(InputError, match="another process"):
+        open_locked(tmp_path / "lock")
+    first.close()
+    open_locked(tmp_path / "lock").close()

@@ -23,10 +23,11 @@ import xxhash
 
 from stream_dedup.batch.inputs import STDIN
 from stream_dedup.changelog import block
-from stream_dedup.changelog.journal import Entry, Journal, open_locked, sync_directory
+from stream_dedup.changelog.journal import Entry, Journal
 from stream_dedup.dedup.batch import Delta
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.errors import CorruptBlock, InputError, SchemeMismatch
+from stream_dedup.files import open_locked, sync_directory
 from stream_dedup.settings import Settings
 
 START_OVER = "start over with another state directory (which remembers nothing)"

@@ -27,8 +27,8 @@ import zstandard
 from stream_dedup.batch.inputs import GZIP_BITS, STDIN, CsvRow, Packing, ParquetRow, check_inputs, packing_of
 from stream_dedup.batch.lines import UNWRITABLE, FileFormat, Line, format_of
 from stream_dedup.batch.tables import pyarrow
-from stream_dedup.changelog.journal import new_file, open_locked, sync_directory
 from stream_dedup.errors import InputError, UsageError
+from stream_dedup.files import new_file, open_locked, sync_directory
 
 Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]
 

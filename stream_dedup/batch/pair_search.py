@@ -1,4 +1,4 @@
-"""The steps of `pairs`: fingerprint a corpus, sort keys into candidates, decide. The caller gives the sizes.
+"""The steps of `pairs`: fingerprint a corpus, sort keys into candidates, decide. pairs.py gives memory and limits.
 
 1. The corpus. Several threads decode and fingerprint batches of lines side by side (the core releases the GIL). The
    batches are put together in input order, in temporary files, one for each column. The result is a `Corpus`: the

@@ -1,4 +1,5 @@
-"""Find all near-duplicate pairs and clusters of a corpus, within a limit of memory: run the steps, write the rows.
+"""Find all near-duplicate pairs and clusters of a corpus: run the steps, with the limits of memory and of items per key
+(`BUCKET_LIMIT`), and write the rows.
 
 In: lines of files and pipes (lines.py). Out:
 

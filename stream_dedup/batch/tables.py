@@ -1,4 +1,5 @@
-"""Read tables (CSV, TSV, Parquet): a row of JSON for each row, and the row as it was read, for an output of its format.
+"""Read tables (CSV, TSV, Parquet). Each row is given twice: as a JSON object to judge, and unchanged, to be written to
+an output of the same format.
 
 Field map and decision are those of JSON Lines. Empty cells and nulls are left out. The header is handed out as a blank
 line, so rows have the numbers that a spreadsheet shows. Python's csv (strict) and pyarrow (extra `parquet`) read the

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from stream_dedup.changelog.block import decode, read_head
 from stream_dedup.changelog.headers import index_partitions, is_block, span_of
-from stream_dedup.changelog.journal import Entry, Journal, open_locked
+from stream_dedup.changelog.journal import Entry, Journal
 from stream_dedup.errors import ChangelogError, CorruptBlock, InputError
+from stream_dedup.files import open_locked
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.kafka.record_batch import PARTITIONS
 

@@ -1,4 +1,4 @@
-"""The changelog as a file: an append-only journal. Also, how every file is written and locked.
+"""The changelog as a file: an append-only journal.
 
 An entry has two parts: a record (JSON of the caller about what was done) and a block (the changes to the index,
 block.py). When the journal is opened again, it returns the same entries in order. An entry counts once `append`
@@ -15,19 +15,13 @@ Layout, little-endian: 8 bytes "SDJRNL01", then the entries. An entry:
 
 `write_entries` writes a whole file of this layout at once, and `read_entries` reads one, which must be complete.
 
-Files that others read appear complete, by a rename (`new_file`). Until then they have a random name that was free, and
-nothing is written through a link: where others may write to the directory, too, none of their links leads elsewhere.
-
 A process that is killed during an append leaves a torn tail, which never counted. The next opening cuts it off. A bad
 entry with an intact one after it is damage to entries that did count, and is refused. Therefore the head has its own
 checksum: a corrupt length must not look like a torn tail.
 """
 
-import fcntl
 import mmap
 import os
-import re
-import secrets
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -38,6 +32,7 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 
 from stream_dedup.errors import CorruptBlock, InputError
+from stream_dedup.files import replace_file
 
 MAGIC = b"SDJRNL01"
 _ENTRY = b"SDE1"
@@ -183,73 +178,3 @@ def _damage(path: Path, at: int, part: str) -> CorruptBlock:
         f"{path}, byte {at}: the {part} does not match its checksum: it was changed or cut after it was written; "
         f"{_CURE}"
     )
-
-
-def replace_file(path: Path, parts: Iterable[bytes]) -> int:
-    """Write a file of these parts and replace the former one by it, atomically; returns its bytes.
-
-    Raises OSError, and InputError like `new_file`.
-    """
-    new, target = new_file(path)
-    try:
-        with target:
-            target.writelines(parts)
-            target.flush()
-            os.fsync(target.fileno())
-            size = target.tell()
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-    sync_directory(path.parent)
-    return size
-
-
-def new_file(path: Path) -> tuple[Path, BinaryIO]:
-    """Create a file that gets the name of `path` once it is complete (Path.replace); it is locked until it is closed.
-
-    Deletes what killed processes have left. Raises InputError if another process is writing it.
-    """
-    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    file = open_locked(new, os.O_CREAT | os.O_EXCL)
-    try:
-        ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}\.part")
-        for other in path.parent.iterdir():
-            if ours.fullmatch(other.name) and other != new:
-                with suppress(OSError):  # another user's, or a link
-                    open_locked(other, 0, path).close()
-                    other.unlink()
-    except BaseException:
-        new.unlink(missing_ok=True)
-        file.close()
-        raise
-    return new, file
-
-
-def open_locked(path: Path, flags: int = os.O_CREAT, purpose: Path | None = None) -> BinaryIO:
-    """Open a file for reading and writing, locked until it is closed; create it if it is missing.
-
-    The kernel releases the lock when the process ends, so a killed process leaves none. `purpose`: the path to name in
-    the error, if not this one. Raises InputError if another process holds the lock, OSError for a link.
-    """
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o666), "r+b")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The previous owner may have renamed the file after we opened it. Then this lock is on another file.
-        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            return file
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except BaseException:
-        file.close()
-        raise
-    file.close()
-    raise InputError(f"another process is at work on {purpose or path}; wait until it ends, or name another path")
-
-
-def sync_directory(directory: Path) -> None:
-    """Make creations and renames in the directory survive a power failure."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -56,7 +56,7 @@ def number(help: str, min: float | None = None, max: float | None = None) -> Any
 
 
 class Format(StrEnum):
-    """The values of --format: those of `batch.tables.FileFormat`, whose import would make every help text slow."""
+    """The values of --format: those of `batch.lines.FileFormat`, whose import would make every help text slow."""
 
     JSONL = "jsonl"
     CSV = "csv"

@@ -321,7 +321,7 @@ def build_command(
     """
     from stream_dedup.batch.lines import read_lines
     from stream_dedup.batch.output_files import check_free, target
-    from stream_dedup.changelog.journal import replace_file
+    from stream_dedup.files import replace_file
     from stream_dedup.fingerprint.fingerprint import Fingerprinter
     from stream_dedup.fingerprint.scheme import Scheme
     from stream_dedup.fingerprint.simhash import build_weights

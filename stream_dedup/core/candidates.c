@@ -1,4 +1,5 @@
-/* Find the candidates of an item, earlier items that share a key with it, and choose the twelve to compare.
+/* Find the candidates of an item, earlier items that share a key with it, and choose those to compare, at most
+ * MAX_CANDIDATES (core.h).
  *
  * dedup/candidates.py states the rule. The index was asked for the rows of all items of the batch at once. The items of
  * the batch are linked by their keys: from each key of an item to the newest earlier item that has the same one. Which

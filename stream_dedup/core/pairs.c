@@ -1,4 +1,5 @@
-/* Pairs: compare whole sets with each other, all with all, by prefix filtering. evaluate/exact.py names the source. */
+/* All similar pairs among whole sets, by prefix filtering: for `evaluate`, not for the command `pairs`. The paper: see
+ * evaluate/exact.py. */
 #include "core.h"
 
 /* The state of a search. postings: the earlier sets that have each rank in their prefix; filled: the end of each list;

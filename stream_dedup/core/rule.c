@@ -1,6 +1,8 @@
-/* The rule for one pair: features, boosted trees, log-odds. rule.py has the meaning of all names, and every number.
+/* The rule for one pair: features, boosted trees, log-odds. dedup/rule.py explains each name, and gives all weights and
+ * thresholds.
  *
- * A feature is one line here, and one entry of the same name in rule.py, which compares the names when it is imported.
+ * A feature is one line here, and one entry of the same name in dedup/rule.py, which compares the names when it is
+ * imported.
  */
 #include "core.h"
 

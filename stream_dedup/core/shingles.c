@@ -1,7 +1,8 @@
-/* Shingles, the hashes of each few adjacent words, letters or characters of a text, and what is made of a set of them:
- * a MinHash sketch, keys of bands, anchors, a SimHash (simhash.py). No hash is 0, which marks a free slot. A typing
- * error changes n shingles of n letters, but three shingles of three words, which is all that a short post has around
- * it.
+/* Shingles: hashes of every few adjacent words, letters or characters of a text; and what is made of them: MinHash
+ * sketch, band keys, anchors, SimHash (simhash.py).
+ *
+ * No hash is 0, which marks a free slot. A typing error changes three of the shingles of three words, and a post of
+ * thirty words has 28. It changes five of the shingles of five letters, and the same post has a hundred and fifty.
  *
  * Band keys are index keys that two sets share with a probability that rises with their Jaccard. Anchors are index keys
  * that two texts share if one contains part of the other: the k smallest hashes of the runs of eight words (ten

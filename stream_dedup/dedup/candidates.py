@@ -1,4 +1,5 @@
-"""Find the candidates of each item of a batch: earlier items that share a key with it. Compare twelve at most.
+"""Find the candidates of each item of a batch: earlier items that share a key with it. At most MAX_CANDIDATES of
+them (core.h) are compared.
 
 One rule holds wherever a batch begins; core/candidates.c applies it, item by item:
 
@@ -48,5 +49,5 @@ def links_of(keys: NDArray[np.uint32], nearness: Nearness) -> NDArray[np.int32]:
 
 
 def bounds_of(words: NDArray[np.int64], items: int) -> NDArray[np.int64]:
-    """Where the words of each item begin in `index.Found.words`, (items + 1,)."""
+    """Where the words of each item begin in `index.hybrid.Found.words`, (items + 1,)."""
     return np.searchsorted(words, np.arange(items + 1) << ITEM_SHIFT)

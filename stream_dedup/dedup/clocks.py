@@ -44,7 +44,8 @@ class Odd(IntEnum):
 
     MISSING: there is none; FUTURE: it is later than `latest`, which the caller derives from the wall clock; ALONE: it
     is more than a window from the level of its steady partition; LATE: it is trusted, but more than a window behind the
-    watermark. All but LATE are doubted: the level of the partition replaces them.
+    watermark. All but LATE are doubted: the level of the partition replaces them. `odd_times` of worker/judge.py
+    counts and logs them, and adds a kind of its own.
     """
 
     NOTHING = 0

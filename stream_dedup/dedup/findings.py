@@ -1,4 +1,6 @@
-"""Make a `Verdict`, with its evidence, of each outcome of decide.py. Nothing is decided here."""
+"""Turn each outcome of decide.py into a `Verdict` with its evidence; nothing is decided here. Only rulings by policy or
+id are worded here: verdict.py has the wording of all others.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,8 @@
-"""The verdict on an item: `Verdict`, with its `Evidence` and the `Original` that it names.
+"""The verdict on an item: `Verdict`, its `Evidence` and `Original`, its JSON form, and its wording for people.
 
 `as_json()` is the only form in which a verdict leaves the process: headers of the duplicates topic, rows of the
-duplicates file, `explain --json`. `describe_verdict` explains it to people, on the status page and in samples.
+duplicates file, `explain --json`. `describe_verdict` explains it to people, on the status page and in samples; `trial`
+says it in a line of its own (`_reason` in worker/trial.py).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,5 @@
-"""Compare verdicts with labels: the rates on both questions with 95 % intervals, the trade-off, and a threshold.
+"""Compare verdicts with labels: how often "same article?" and "anything new?" are answered rightly, with 95 %
+intervals; and the novelty threshold that the labels suggest.
 
 The first question, "The same article?", has a weighted recall and precision of "held back or named an update", whatever
 original the verdict names (`Agreement`). The second, "Would a reader miss something?", has two rates (`NoveltyReport`):

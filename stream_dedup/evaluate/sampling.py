@@ -33,12 +33,12 @@ import msgspec
 
 from stream_dedup.batch.filter import LineJudge, batched
 from stream_dedup.batch.lines import Line, LineReader, item_of, read_lines
-from stream_dedup.changelog.journal import replace_file
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.verdict import NOT_ASKED, Evidence, Kind, Stage, margin_of
 from stream_dedup.errors import InputError
 from stream_dedup.evaluate.labels import NEW, NOTHING_NEW, Label, read_labels
 from stream_dedup.evaluate.rates import Judged
+from stream_dedup.files import replace_file
 from stream_dedup.kafka.reader import TopicReader
 from stream_dedup.news.decode import Decoder
 from stream_dedup.news.fields import paths_of

@@ -1,9 +1,12 @@
-"""Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index.
+"""Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index. Cut site
+names and labels off headlines first.
 
 `Fingerprinter` passes items to the core in batches and returns `Fingerprints`. The columns of keys are, in order: body
 (anchors and MinHash bands, or the tables of a SimHash layout), headline bands, exact text, id. The last two work like
-the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match. The site's name at the
-end of a headline is cut off first.
+the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match.
+
+The site's name at the end of a headline is cut off (`cut_site_suffix`); if the item has no text, also the label before
+it, as in "Video: ..." (`cut_label`).
 """
 
 import dataclasses

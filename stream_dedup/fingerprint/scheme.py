@@ -1,7 +1,7 @@
-"""Derive what two fingerprints must share (hash seeds, sizes, tables, runs of anchors) from settings, and its id.
+"""A `Scheme`: all that two fingerprints must share to be comparable (hash seeds, fields and sizes, index tables, anchor
+runs), derived from the [fingerprint] settings; and the scheme's id.
 
-A `Scheme` derives from the [fingerprint] settings the seeds of the hash functions, the fields of a signature, and the
-index tables of each view. Every changelog block contains the scheme id, so that schemes are never mixed.
+Every changelog block contains the id, so that schemes are never mixed.
 
 The family determines what represents an item: MinHash sketches of headline and body with a filter of the words, found
 by anchors; a SimHash of the body, found by a layout of blocks; or a fingerprint that the item brings along.

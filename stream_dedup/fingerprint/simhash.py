@@ -1,4 +1,5 @@
-"""SimHash: 64 or 128 bits for a text, whose Hamming distances estimate the angles between texts, and their index keys.
+"""SimHash: 64 or 128 bits of a text; the Hamming distance of two estimates the angle between the texts. Also their idf
+weights and index keys.
 
 Each feature of a text (a shingle or a token) votes on each bit with its weight, for or against, according to that bit
 of its hash; the majority decides. If the feature vectors of two texts form the angle a, each bit differs with

@@ -1,1 +1,4 @@
-"""Everything that speaks to Kafka: client, producer, readers of partitions, topics. Alone imports kafka-python."""
+"""Everything that speaks to Kafka: client, producer, readers of partitions, topics.
+
+No other package imports kafka-python.
+"""

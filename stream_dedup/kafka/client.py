@@ -1,7 +1,8 @@
-"""Configure and make kafka-python's clients. errors.py explains and translates what they raise.
+"""The configuration of every kafka-python client, consumer and producer alike; and how they are made.
 
-All clients are configured here and nowhere else, each option with its reason, so one place shows what exactly-once
-processing needs: read_committed everywhere, no automatic commits, no automatic topics, no silent reset of offsets.
+Each option has its reason here. So one place shows what exactly-once processing needs: read_committed everywhere, no
+automatic commits, no automatic topics, no silent reset of offsets. errors.py explains and translates what the clients
+raise.
 """
 
 import sys

@@ -1,11 +1,12 @@
-"""Unpack fetched batches in half of the client's time, header names that are not UTF-8 too; bound a poll by bytes.
+"""A faster unpacking of fetched batches than kafka-python's, which also accepts header names that are not UTF-8; and a
+bound on the bytes of a poll.
 
 For a record of 4 KB the client makes three objects in some thirty calls and copies the value three times: 9.8 µs, most
 of it with the interpreter's lock, for which every thread of a worker waits. `FastPartitionRecords` takes 5.5 µs, of
 which decompression is 2.6. The client still fetches, decompresses, checks sums and knows the aborted transactions.
 
-It also reads records with a header whose name is not UTF-8, which the client refuses as damaged. They become dead
-letters (worker/outgoing.py); with the client's own code they would stop the worker.
+The client refuses records with a header whose name is not UTF-8 as damaged. Read here, they become dead letters
+(worker/outgoing.py); with the client's own code they would stop the worker.
 """
 
 import gzip

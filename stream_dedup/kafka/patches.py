@@ -1,4 +1,5 @@
-"""Refuse other versions of kafka-python, and patch this one: seek, resume, rebalance, producers, and refused logins.
+"""Patches of kafka-python, of exactly the pinned version: how it seeks, resumes, rebalances, stops producers and
+reports refused logins. Other versions are refused.
 
 kafka-python promises none of what is used here, so pyproject.toml pins its version exactly, this module refuses another
 one when it is imported, and tests/kafka/test_patches.py names what each patch relies on.

@@ -1,4 +1,5 @@
-"""What the status page shows of the recent past: numbers (`Board`), charts of them, and items (`Recent`).
+"""What the status page shows of the recent past: numbers (`Board`), charts of them, and items (`Recent`, at
+most as many as [observe] recent_items says).
 
 `Board` counts the worker's events, and `charts` draws SVG paths of the last half hour. `Recent` retains items by id,
 and the last held-back items and updates with their originals (retained.py). Prometheus keeps a longer history, but a

@@ -1,4 +1,5 @@
-"""The steps of a Spark job over one DataFrame of news, and how its rows are shuffled: fingerprints, pairs, clusters.
+"""The steps of a Spark job over a DataFrame of news (fingerprints, pairs, clusters), and how rows are shuffled between
+them.
 
 `Archive` does each step once, and keeps the result on the executors' disks. If the session has a checkpoint directory,
 the result goes there, and a lost executor does not fail the job. The order of arrival is the order of the rows: that of

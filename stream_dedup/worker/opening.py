@@ -1,4 +1,4 @@
-"""Open a task: check, fence, restore, resume.
+"""The four steps of opening a task, in a thread of its own: check, fence, restore, resume. task.py starts the thread.
 
 The order is the same at a start, at a take-over and after any failure, and it makes the opening safe:
 

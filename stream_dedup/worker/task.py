@@ -1,4 +1,4 @@
-"""A task of this member, in one of five phases: it stands by, waits, opens, cancels an opening, or is open.
+"""A task's life: begin and end its opening, log and report that it is open, close it. It is in one of five phases:
 
     STANDBY     it has no partitions. In scope global its state store follows the changelog, so that a take-over has
                 little left to read; in scope partition the store is closed, since any task may come next

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.changelog.journal import MAGIC, Entry, Journal, open_locked
-from stream_dedup.errors import CorruptBlock, InputError
+from stream_dedup.changelog.journal import MAGIC, Entry, Journal
+from stream_dedup.errors import CorruptBlock
 
 HEAD = 40
 PARTS = st.lists(st.tuples(st.binary(max_size=50), st.binary(max_size=200)), min_size=1, max_size=6)
@@ -94,11 +94,3 @@ def test_only_the_kept_spans_remain_and_appending_goes_on(path: Path) -> None:
     assert journal.size == path.stat().st_size
     journal.close()
     assert content(path) == [(b"1", b"\0"), (b"4", bytes(4)), (b"5", bytes(5)), (b"new", b"block")]
-
-
-def test_a_file_is_locked_for_one_at_a_time(tmp_path: Path) -> None:
-    first = open_locked(tmp_path / "lock")
-    with pytest.raises(InputError, match="another process"):
-        open_locked(tmp_path / "lock")
-    first.close()
-    open_locked(tmp_path / "lock").close()

@@ -17,7 +17,7 @@ from tests.cli.commands import COMMANDS, exit_of
 # Command -> arguments with which its work fails, and words of the message. NOTHING stands for a port where nothing
 # listens, DIR for a directory; None: it takes no input and cannot fail.
 FAILING: dict[str, tuple[str, str] | None] = {
-    "run": None,  # it waits for a broker; test_mistakes.py ends it with errors on a real one
+    "run": None,  # it waits for a broker; tests/kafka/test_security.py ends it with errors on a real one
     "demo": ("--bootstrap 127.0.0.1:NOTHING", "no broker answers at 127.0.0.1:NOTHING"),
     "kafka": None,  # it waits for Ctrl-C; tests/demo/test_demo.py ends it with errors
     "feeds": ("DIR/nowhere.opml --once", "nowhere.opml"),
