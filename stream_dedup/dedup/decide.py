@@ -56,9 +56,9 @@ SUBJECT = core.record(
 """An item to judge, or a pending item, of which only row_id, version, step and index_time are known.
 
 version: see `candidates.versions_of`; time: effective, and stated: see `BatchTimes`, ms; elapsed: at the arrival; step,
-index_time, window: see `Scope`; first_word, last_word: what a lookup found (`index.Found.words`), which gave each key
-`limit` rows at most; seen_at: when the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE; is_preferred:
-by a rule for sources."""
+index_time, window: see `Scope`; first_word, last_word: what a lookup found (`index.hybrid.Found.words`), which gave
+each key `limit` rows at most; seen_at: when the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE;
+is_preferred: by a rule for sources."""
 OUTCOME = core.record(
     "outcome",
     [
