@@ -62,11 +62,9 @@ def test_it_begins_at_a_given_time_and_leaves_no_trace(settings: Settings) -> No
 
 
 def test_a_lone_wrong_date_does_not_hold_up_its_partition(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.worker import support
-
     for partition, starts in ((0, (START, START + 10**10, START + 2)), (1, (START + 1, START + 3))):
         for i, start in enumerate(starts):
-            monkeypatch.setattr(support, "START", start)
+            monkeypatch.setattr("tests.harness.feed.START", start)
             feed(settings, [(f"{partition}-{i}".encode(), b"{}")], partition=partition)
     with LiveReader(settings, settings.topics.input) as reader:
         reader.begin(0)
