@@ -1,4 +1,4 @@
-"""What a reader of a file format takes and gives: an open, unpacked `Input`, and the `Row`s that it holds.
+"""Open and unpack inputs (gzip, zstd). An `Input` is what the reader of a file format takes, and a `Row` what it gives.
 
 A reader is a function from an `Input` to `Row`s; lines.py lists the reader of each format. The first bytes of an input
 show how it is packed (gzip, zstd), whatever its name says. A file that is cut short is an error, never a shorter file;

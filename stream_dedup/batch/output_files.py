@@ -1,4 +1,4 @@
-"""Write the outputs of a command, files and streams; and check inputs and outputs before a run.
+"""Write the outputs of all commands in every format, to files and streams; and check the outputs before a run.
 
 A file is written in one of two ways. With a journal it grows under its final name; after a kill it is cut to the length
 in the journal. Without one, nothing may show until all is done: the file grows under a temporary name and takes the

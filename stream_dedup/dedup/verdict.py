@@ -1,4 +1,5 @@
-"""The verdict on an item: `Verdict`, its `Evidence` and `Original`, its JSON form, and its wording for people.
+"""The verdict on an item: `Verdict`, its `Evidence`, its `Original` (of which only id, time and place are known), its
+JSON form, and its wording for people.
 
 `as_json()` is the only form in which a verdict leaves the process: headers of the duplicates topic, rows of the
 duplicates file, `explain --json`. `describe_verdict` explains it to people, on the status page and in samples; `trial`

@@ -1,4 +1,5 @@
 """Store what is kept of each remembered item (row) beside its keys: signature, id, story and, optionally, packed body.
+Headlines and texts are not kept.
 
 Rows arrive in order and have the same numbers as in the index. The store consists of segments of 65,536 rows, so it
 grows without copying, and frees memory segment by segment as the window moves on; what is not written yet takes no

@@ -1,4 +1,5 @@
-"""All observers of a worker behind one object: metrics, health, status page, HTTP server and notices in the log.
+"""All observers of a worker behind one object: metrics, health, status page, HTTP server, notices in the log, and
+the watch on memory.
 
     with Watch(settings, version) as watch:
         Worker(settings, observer=watch, deduplicator=watch.deduplicator).run(stop)

@@ -1,4 +1,5 @@
-"""`stream-dedup pairs --engine spark`: open a session, read files with Spark, write pairs and clusters.
+"""`stream-dedup pairs --engine spark`: open a session, read files with Spark, write directories with it, and single
+files with batch/output_files.py.
 
 In: names of JSON Lines files (plain or .gz) and Parquet files, of directories of them, patterns, or URLs that Spark
 reads. Lines are numbered as in the single process; a directory is read as if its files were named in order. Out: the

@@ -1,4 +1,4 @@
-"""An open task at work: the commit protocol, which turns each batch into one Kafka transaction.
+"""An open task at work: the commit protocol, which turns each batch (worker.py cuts it) into one Kafka transaction.
 
 docs/architecture.md and the fault tests, which kill the process at each step, use the same numbers. A step is announced
 before it begins.

@@ -1,4 +1,4 @@
-"""The worker's loop: poll the input, give each task its records, and follow the assignment.
+"""The worker's loop: poll the input, cut what came into batches for each task, and follow the assignment.
 
 `Worker(settings).run(stop)` returns within ten seconds after `stop` is set.
 
