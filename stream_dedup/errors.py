@@ -5,11 +5,11 @@
     ├── UsageError             a command or the Python interface was called with wrong arguments
     ├── BadItem                an item cannot be judged; the worker sends its bytes to the dead letters
     ├── InputError             an input or output file cannot be used, or a killed run cannot be resumed with it
-    ├── ChangelogError         the stored state cannot be read
+    ├── ChangelogError         the stored state cannot be read; the worker ends
     │   ├── CorruptBlock       a block's checksum, length or version does not fit
     │   └── SchemeMismatch     the state was written under another fingerprint scheme
     ├── MergeFailed            a background merge of the index failed; lookups still find everything
-    └── StreamError            the worker on Kafka cannot continue
+    └── StreamError            a step on Kafka failed; the worker reopens the task, or ends
         ├── TopicError         a topic is missing or would lose data; the message has the command that fixes it
         ├── RecordsGone        the next records of the input no longer exist; the message has the command that fixes it
         ├── TransactionFailed  a step of the commit protocol failed; the worker reopens the task
@@ -79,7 +79,7 @@ class MergeFailed(StreamDedupError):  # noqa: N818
 
 
 class StreamError(StreamDedupError):
-    """The worker on Kafka cannot continue."""
+    """A step on Kafka failed. Each kind says whether the worker reopens the task; otherwise it ends."""
 
 
 class TopicError(StreamError):

@@ -50,7 +50,7 @@ static bool is_version(const similarity *pair, const thresholds *rule) {
     return pair->same_id && (pair->same_source || is_one_article(pair, rule));
 }
 
-/* The candidate with the lowest novelty. By plain similarity, the one with the highest. */
+/* The candidate with the lowest novelty. Where plain similarity decides, the most similar of those that are alike. */
 static ruling least_novel(const similarity *pairs, int64_t count, const thresholds *rule) {
     ruling least = {NOTHING_NEW, 0, NAN};
     float lowest = INFINITY;

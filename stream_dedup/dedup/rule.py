@@ -1,8 +1,8 @@
 """The rule for one pair of items. Two models answer: is anything new? is it the same article? decide.py applies it.
 
 A pair is a `SIMILARITY` record; an answer is a log-odds. The core computes it (core/rule.c, a line per feature) from
-the names, weights and constants of this module. Every number was fitted to pairs that people read, and to articles that
-were edited on purpose.
+the names, weights and constants of this module. Every number but the weights of FIXED was fitted to pairs that people
+read, and to articles that were edited on purpose.
 
 **Is anything new?** Would a reader of the earlier item miss something if the new one were never shown? `novelty_logit`
 estimates the probability from what the article of the new item has and the earlier one lacks (words, sentences,
@@ -81,8 +81,8 @@ class Feature(NamedTuple):
 
 
 # `python -m tests.labels.fit FOLDER` fits the trees again, and measures what each feature contributes. A changed
-# feature, tree or weight must raise verdict.RULE_VERSION, which every evidence contains. A feature has the name of the
-# field of SIMILARITY that it is, and of the evidence that shows it.
+# feature, tree or weight must raise verdict.RULE_VERSION, which every evidence contains. A feature that is a field
+# of SIMILARITY, or that the evidence shows, has its name.
 NOVELTY = {
     "same_source": "one source, which seldom tells a story twice",
     "headline": "how similar the headlines are",

@@ -13,8 +13,9 @@ read_committed consumer reads until its position has passed that end. So it wait
 writer that is still being completed, and cannot miss it. A standby reads entries as they come, and has only the last
 ones left to read.
 
-A damaged block, a block of another owner and a missing entry raise ChangelogError, whose message names the place and
-the cure; nothing is forgotten in silence.
+A damaged block, a block of another owner and a missing entry that cannot have expired raise ChangelogError, whose
+message names the place and the cure; nothing is forgotten in silence. A standby that misses an entry raises Outdated
+first, to read all of it again.
 """
 
 import logging
