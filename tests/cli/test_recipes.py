@@ -30,6 +30,7 @@ NOT_RUN = {
     "stream-dedup run": "needs a cluster",
     "stream-dedup migrate": "needs a cluster",
     "stream-dedup trial": "needs a cluster",
+    "stream-dedup give-back": "needs a cluster",
     "stream-dedup feeds": "needs feeds on the network",
     "stream-dedup sample": "needs a terminal; tests/cli/test_sample.py runs it",
     "DIRECTORY/": "needs what a person has labelled",
