@@ -48,9 +48,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.filter_state import START_OVER, Begin, Commit, FilterState, ResumePoint
 from stream_dedup.batch.inputs import CsvRow, files_of
-from stream_dedup.batch.lines import LINE_FORMATS, FileFormat, Line, LineReader, Position, item_of, size_of
+from stream_dedup.batch.lines import LINE_FORMATS, Line, LineReader, Position, item_of, size_of
 from stream_dedup.batch.output_files import LineWriter, Output, check_free, checked_outputs, file_errors
 from stream_dedup.dedup.batch import Batch, batches
 from stream_dedup.dedup.deduplicator import Deduplicator

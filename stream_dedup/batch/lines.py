@@ -12,7 +12,6 @@ from codecs import iterdecode, iterencode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from enum import StrEnum
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -22,6 +21,7 @@ import xxhash
 import zstandard
 
 from stream_dedup.batch.avro_files import avro_rows
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import (
     CHUNK,
     STDIN,
@@ -45,17 +45,6 @@ from stream_dedup.settings.memory import LARGEST_RECORD
 
 # The longest magic number that is recognised.
 _HEAD_BYTES = 8
-
-
-class FileFormat(StrEnum):
-    """The file formats; the value is what `--format` takes, and the suffix without its dot."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    TSV = "tsv"
-    PARQUET = "parquet"
-    XML = "xml"
-    AVRO = "avro"
 
 
 READERS: Mapping[FileFormat, tuple[Callable[[Input], Iterator[Row]], bytes]] = {

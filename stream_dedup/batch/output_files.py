@@ -24,8 +24,9 @@ from typing import Any, Self
 import msgspec
 import zstandard
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import GZIP_BITS, STDIN, CsvRow, Packing, ParquetRow, check_inputs, packing_of
-from stream_dedup.batch.lines import UNWRITABLE, FileFormat, Line, format_of
+from stream_dedup.batch.lines import UNWRITABLE, Line, format_of
 from stream_dedup.batch.tables import pyarrow
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.files import new_file, open_locked, sync_directory

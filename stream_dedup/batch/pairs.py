@@ -37,8 +37,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import files_of
-from stream_dedup.batch.lines import ROW_FORMATS, FileFormat, LineReader
+from stream_dedup.batch.lines import ROW_FORMATS, LineReader
 from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, file_errors
 from stream_dedup.batch.pair_search import (
     Arrays,

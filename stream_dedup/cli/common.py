@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +24,13 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.errors import UsageError
 from stream_dedup.observe.logs import escape_controls
 from stream_dedup.phrases import public_url
 
 if TYPE_CHECKING:
     from stream_dedup.batch.filter import FilterResult
-    from stream_dedup.batch.lines import FileFormat
     from stream_dedup.batch.pairs import PairsResult
     from stream_dedup.news.summary import Summary
     from stream_dedup.observe.report import Report
@@ -55,17 +54,6 @@ def number(help: str, min: float | None = None, max: float | None = None) -> Any
     return typer.Option(metavar="NUMBER", help=help, min=min, max=max)
 
 
-class Format(StrEnum):
-    """The values of --format: those of `batch.lines.FileFormat`, whose import would make every help text slow."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    TSV = "tsv"
-    PARQUET = "parquet"
-    XML = "xml"
-    AVRO = "avro"
-
-
 ConfigOption = Annotated[
     Path | None, option("Settings file (TOML); default: none. Environment variables override it.", "FILE")
 ]
@@ -86,7 +74,7 @@ InputsArgument = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Format | None,
+    FileFormat | None,
     typer.Option(
         "--format",
         case_sensitive=False,
@@ -100,13 +88,6 @@ def settings_of(config: Path | None, **overrides: dict[str, Any]) -> Settings:
     from stream_dedup.settings import load_settings
 
     return load_settings(config, **overrides)
-
-
-def file_format_of(value: Format | None) -> FileFormat | None:
-    """Return the file format that --format names."""
-    from stream_dedup.batch.lines import FileFormat
-
-    return FileFormat(value) if value else None
 
 
 def refuse(*cases: tuple[bool, str], error: type[Exception] = UsageError) -> None:

@@ -84,7 +84,7 @@ def filter_command(
 
             result = filter_files(
                 inputs, output, duplicates, settings=settings, verdicts=verdicts, state=state,
-                file_format=common.file_format_of(file_format), force=force, report=page, progress=show,
+                file_format=file_format, force=force, report=page, progress=show,
             )  # fmt: skip
         if as_json:
             _print_json(console, result)
@@ -207,7 +207,7 @@ def pairs_command(
         arguments: dict[str, Any] = {
             "inputs": inputs, "pairs": output, "clusters": clusters, "settings": settings, "keep": keep,
             "bucket_limit": bucket_limit or BUCKET_LIMIT, "force": force,
-            "file_format": common.file_format_of(file_format),
+            "file_format": file_format,
         }  # fmt: skip
         if engine is Engine.SPARK:
             result = _find_on_spark(arguments, memory_bytes or _SPARK_MEMORY, master)

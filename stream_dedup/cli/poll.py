@@ -48,7 +48,7 @@ def feeds_command(
 
     Runs until SIGTERM or Ctrl-C, or with --once. Exit code 1 if --once could read no feed of those that it polled.
     """
-    from stream_dedup.batch.lines import FileFormat
+    from stream_dedup.batch.file_format import FileFormat
     from stream_dedup.batch.output_files import check_free, checked_outputs
     from stream_dedup.feeds.database import State
     from stream_dedup.feeds.delivery import FileDelivery, KafkaDelivery

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.cli import common
 from stream_dedup.cli.common import argument, number, one_line, option, print_table
 from stream_dedup.errors import InputError
@@ -82,7 +83,7 @@ def _settings(config: Path | None, bootstrap: str | None) -> Settings:
     return common.settings_of(config, kafka={"bootstrap_servers": bootstrap} if bootstrap is not None else {})
 
 
-def _of_files(settings: Settings, inputs: list[str], file_format: common.Format | None) -> Summary:
+def _of_files(settings: Settings, inputs: list[str], file_format: FileFormat | None) -> Summary:
     from stream_dedup.batch.filter_state import as_text
     from stream_dedup.batch.inputs import check_inputs, files_of
     from stream_dedup.batch.lines import LineReader, item_of
@@ -91,8 +92,7 @@ def _of_files(settings: Settings, inputs: list[str], file_format: common.Format 
     inputs = files_of(inputs)
     check_inputs(inputs, "; if it is a topic, write --topic {}")
     decode, names = Decoder(settings.item), [as_text(name) for name in inputs]
-    kind = common.file_format_of(file_format)
-    lines = LineReader(inputs, kind, most=settings.worker.max_record_bytes, path=settings.item.list)
+    lines = LineReader(inputs, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
     records = ((item_of(decode, line), line.value, line.input, line.number) for line in lines)
     place = lambda index, number: f"{names[index]}:{number}"  # noqa: E731
     return _summarize(settings, decode, records, lines.notes, place=place)

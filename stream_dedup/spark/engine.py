@@ -30,9 +30,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import STDIN, Packing, packing_of
 from stream_dedup.batch.json_files import check_json_lines
-from stream_dedup.batch.lines import ROW_FORMATS, UNWRITABLE, FileFormat, Line, format_of, is_blank, item_of
+from stream_dedup.batch.lines import ROW_FORMATS, UNWRITABLE, Line, format_of, is_blank, item_of
 from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, target
 from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,

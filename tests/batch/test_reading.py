@@ -16,8 +16,9 @@ import pytest
 import zstandard
 from pyarrow import parquet
 
+from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import CsvRow, files_of
-from stream_dedup.batch.lines import FileFormat, LineReader, read_lines
+from stream_dedup.batch.lines import LineReader, read_lines
 from stream_dedup.errors import InputError
 
 LINES = [b'{"id": 1}', b'{"id": 2, "text": "\xc3\xa4\r"}', b"3" * 3_000_000, b"\xff", b"5\r"]

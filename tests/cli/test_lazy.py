@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from stream_dedup.batch.lines import FileFormat
-from stream_dedup.cli.common import Format
 from stream_dedup.cli.main import COMMANDS
 from tests.cli.commands import ALL
 
@@ -78,7 +76,3 @@ def test_the_list_has_the_first_paragraph_of_each_command_s_help(name: str) -> N
     own = ALL[name]
     assert own.name == name
     assert COMMANDS[name].help == own.help.split("\n\n")[0].replace("\n", " ")
-
-
-def test_the_values_of_format_are_the_file_formats() -> None:
-    assert [one.value for one in Format] == [one.value for one in FileFormat]
