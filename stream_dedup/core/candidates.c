@@ -113,7 +113,7 @@ static int64_t body_end(const segment *segment, int64_t row) {
 static view stored_at(const batch *batch, int64_t row) {
     int64_t offset = row - batch->first_stored, place = offset & ((1 << SEGMENT_BITS) - 1);
     const segment *segment = &batch->segments[offset >> SEGMENT_BITS];
-    view found = {segment->signatures + place * batch->items.layout.stride, NULL, 0};
+    view found = {segment->signatures + place * batch->items.layout.stride, NULL, 0, false};
     if (!segment->end_bytes) return found;
     found.body = segment->bodies + body_end(segment, place);
     found.body_bytes = body_end(segment, place + 1) - body_end(segment, place);

@@ -1,9 +1,9 @@
 /* The compiled core: every struct and function that its files share.
  *
  * Files follow the path of an item: text.c folds and tokenises, sentences.c cuts passages, words.c finds words and
- * numbers, shingles.c makes sketches and keys, sets.c packs sets, fingerprint.c calls them for a batch; index.c looks
- * keys up, candidates.c chooses earlier items, similarity.c and novelty.c compare two items, rule.c says what that
- * means, judge.c decides. clocks.c finds times, boilerplate.c counts passages, pairs.c compares whole sets.
+ * numbers, shingles.c makes sketches and keys, sets.c packs sets, sequences.c keeps the order of words, fingerprint.c
+ * calls them for a batch; index.c looks keys up, candidates.c chooses earlier items, similarity.c, novelty.c and diff.c
+ * compare two items, rule.c says what that means, judge.c decides. clocks.c finds times, boilerplate.c counts passages, pairs.c compares whole sets.
  *
  * Rules. A function gets pointers with lengths and keeps nothing: no global state. Scratch memory comes from an `arena`
  * that the caller owns. A function that Python calls is marked CORE_API; it returns a count, or a negative
@@ -355,7 +355,7 @@ typedef struct layout {
     int64_t simhash_words, headline_features, body_bytes; /* body_bytes: 0 if bodies are stored whole */
 } layout;
 
-/* `count` signatures. For exact comparison: body i, packed, is bodies[bounds[i]:bounds[i + 1]]; else bounds is NULL. */
+/* `count` signatures. Body i is bodies[bounds[i]:bounds[i + 1]] (sequences.c); bounds is NULL if there are none. */
 typedef struct signatures {
     const uint8_t *rows;
     const uint8_t *bodies;
@@ -364,17 +364,18 @@ typedef struct signatures {
     layout layout;
 } signatures;
 
-/* A signature, and its packed body for exact comparison, or NULL. */
+/* A signature, and its body, or NULL. */
 typedef struct view {
     const uint8_t *signature, *body;
     int64_t body_bytes;
+    bool is_old; /* its sequence does not count, whether it is still there or not */
 } view;
 
 static inline const uint8_t *signature_at(const signatures *all, int64_t i) {
     return all->rows + i * all->layout.stride;
 }
 static inline view view_at(const signatures *all, int64_t i) {
-    view one = {signature_at(all, i), NULL, 0};
+    view one = {signature_at(all, i), NULL, 0, false};
     if (!all->bounds) return one;
     one.body = all->bodies + all->bounds[i];
     one.body_bytes = all->bounds[i + 1] - all->bounds[i];
@@ -389,6 +390,62 @@ static inline int64_t time_between(int64_t a, int64_t b) {
     int64_t gap = (int64_t)((uint64_t)a - (uint64_t)b);
     return gap < 0 ? (int64_t)(0 - (uint64_t)gap) : gap;
 }
+
+/* ---- sequences (sequences.c) ---- */
+
+enum {
+    MOST_SEQUENCE = 1 << 14, /* codes of a text; a longer one has none, and is compared by its filters */
+    HEADLINE_CODES = 64,     /* and of its headline */
+    SEQUENCE_HEAD = 8,       /* bytes in front of the codes */
+    STEMS = 3840, STEM_SHIFT = 4,
+    FIGURE_CODES = STEMS << STEM_SHIFT, /* the codes of figures begin here, those below are words and characters */
+    NEGATION_CODES = 0xFC00,            /* and those of negations here */
+};
+
+static inline bool is_negation(uint16_t code) { return code >= NEGATION_CODES; }
+static inline bool is_figure(uint16_t code) { return code >= FIGURE_CODES && code < NEGATION_CODES; }
+
+/* The codes of an item, headline first, at any address. */
+typedef struct sequence {
+    const uint8_t *bytes;
+    int64_t count, headline;
+} sequence;
+
+/* Write the codes of at most `most` tokens; return their number. stems: `find_words` of the tokens. */
+int64_t write_codes(const token_list *tokens, const uint32_t *stems, int64_t most, uint16_t *out);
+/* The sequence in a body: none if it has none, or is damaged. */
+sequence sequence_of(const view *one);
+/* The same item with the packed set that its body ends with. */
+view set_of(const view *one);
+
+/* ---- the diff (diff.c) ---- */
+
+/* Room to compare one new text with known ones. */
+typedef struct diff diff;
+
+/* What the sentences of a new item are beside a known one, in tokens; see `add_sentence`. */
+typedef struct differences {
+    int64_t tokens, matched;    /* of all sentences */
+    int64_t fresh;              /* without a partner, in new sentences of prose */
+    int64_t altered, facts;     /* in known sentences: words in the place of others; figures, negations */
+    int64_t of_headline;        /* of these, those of the new headline alone */
+    int64_t between, behind;    /* in short sentences or rows between known ones; behind the last known one */
+    int64_t lead;               /* without a partner, in the first sentence of prose */
+    int64_t waiting;            /* scratch: as `between`, until the next sentence is known */
+    bool has_lead, is_behind_known;
+} differences;
+
+diff *take_diff(arena *scratch);
+/* Begin to compare a new item; false if it has no sequence. O(words). */
+bool begin_diff(diff *work, const view *own);
+/* Align it with a known item; false if that has no sequence. O(words of both). */
+bool diff_with(diff *work, const view *known);
+/* Whether the known item has no word like this token of the new text: of its stem, or the same figure. */
+bool lacks_word(const diff *work, int64_t token);
+/* Whether this token of the new text has a partner. */
+bool is_matched(const diff *work, int64_t token);
+/* Add a sentence of the new text, tokens begin to end, to what was found. */
+void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, differences *found);
 
 /* ---- boilerplate (boilerplate.c) ---- */
 
@@ -460,7 +517,8 @@ typedef struct {
     uint8_t *word_sets;                          /* (n, WORD_SET_BYTES) */
     uint32_t *headline_words, *headline_numbers; /* zeros before */
     int64_t *firsts, *lasts;                     /* (n, 2) the passages and the numbers of each text */
-    int64_t *set_bounds;                         /* (n, 2) begin and end of the packed sets; NULL: none are made */
+    int64_t *body_bounds;                        /* (n, 2) begin and end of the bodies */
+    int64_t has_sets;                            /* whether a body ends with a packed set */
     int64_t *unfolded;                           /* (count) items of the call that are not filled */
     int64_t is_continued; /* this call goes on behind the last one, with other rows: what that had stays */
     /* What there is so far; it lies in scratch memory until another function takes that memory. */
@@ -468,9 +526,9 @@ typedef struct {
     uint64_t *shingles;
     number *numbers;
     passage *passages;
-    uint8_t *sets;
-    int64_t word_count, shingle_count, number_count, passage_count, set_bytes;
-    int64_t word_room, shingle_room, number_room, passage_room, set_room;
+    uint8_t *bodies;
+    int64_t word_count, shingle_count, number_count, passage_count, body_bytes;
+    int64_t word_room, shingle_room, number_room, passage_room, body_room;
 } fingerprint_outputs;
 
 /* ---- similarity: a record ---- */
@@ -485,6 +543,7 @@ typedef struct similarity {
     float headline_numbers, new_headline_numbers, new_headline;
     float headline_gains, headline_figures, headline_losses, spread;
     float lost_words, lost_numbers, gained_words, gained_numbers, fewer_words;
+    float matched, fresh, altered, facts, altered_headline, between, behind, lead;
     uint32_t smaller_size;
     bool swapped, other_order, same_form, same_source, same_text, same_id, within_hamming, corrects;
 } similarity;
@@ -521,6 +580,7 @@ typedef struct article {
     int64_t tokens, length; /* of the whole text, and of the article */
     bool is_article;
     uint16_t *places;  /* in a filter, of its tokens */
+    int32_t *tokens_at; /* its tokens in the text */
     int64_t *ends;     /* of its sentences */
     uint64_t *figures; /* each once, those of prose first */
     uint8_t *sketch;   /* of its shingles */
@@ -537,9 +597,12 @@ typedef struct article {
 int64_t room_for_article(arena *scratch, const news *news, const layout *layout, bool is_exact, article *article);
 void take_article(article *article, const news *news, int64_t item, int64_t sketch_bytes, bool is_exact);
 /* Count the words and figures of an item that a known item lacks. headline: in the item's signature; filter, figures:
- * of the known item. */
+ * of the known item; diff: with the known item, or NULL if one of the two has no sequence. */
 void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
-              uint64_t figures, article *article);
+              uint64_t figures, article *article, const diff *diff);
+
+/* Sum up what a diff says of the sentences of the new item, but for those that recur elsewhere. */
+void find_differences(similarity *pair, const news *news, int64_t item, const article *article, const diff *diff);
 
 enum { MOST_NUMBERS = 4 };
 
@@ -793,6 +856,7 @@ typedef struct batch {
     /* Arrivals of rows: the first row of each step, and its elapsed event time, ms. */
     const int64_t *arrival_rows, *arrival_times;
     int64_t arrival_count, step_length, window;
+    int64_t text_steps; /* an original that arrived more steps ago is compared by its filters: dedup/window.py */
     deletion *deletions;
     int64_t deletion_room, added, deleted;
     const uint64_t *preferred; /* sources */

@@ -1,7 +1,7 @@
 /* Fingerprint a batch of texts in one pass: make everything that represents an item.
  *
  * Each headline and each text is tokenised once. Its tokens give a digest, sketches, a filter of its words, index keys,
- * passages and, on request, SimHashes and packed sets. */
+ * passages, a sequence and, on request, SimHashes and packed sets. */
 #include "core.h"
 
 /* Room for what one item consists of, as large as the longest one needs. */
@@ -17,6 +17,8 @@ typedef struct {
     uint64_t *members;  /* distinct shingles */
     uint64_t *minima, *other;
     uint32_t *slots, *narrow, *words;
+    uint16_t headline_codes[HEADLINE_CODES];
+    int64_t headline_code_count;
     number *numbers; /* of the headline */
     uint64_t digest; /* of the headline */
     int64_t headline_size;
@@ -49,7 +51,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     work->minima = arena_take(scratch, recipe->body_bins, sizeof *work->minima);
     work->slots = arena_take(scratch, slots_for(units), sizeof *work->slots);
     work->narrow = arena_take(scratch, units, sizeof *work->narrow);
-    if (work->out->set_bounds) work->other = arena_take(scratch, units, sizeof *work->other);
+    if (work->out->has_sets) work->other = arena_take(scratch, units, sizeof *work->other);
     if (recipe->of_letters) take_letters(scratch, units, tokens, &work->units);
     return !arena_has_failed(scratch);
 }
@@ -98,6 +100,8 @@ static void add_headline(scratch_lists *work, int64_t row) {
     work->headline_size = size;
     work->digest = add_to_digest(work->tables->seed, &work->tokens);
     if (recipe->simhash.words) return;
+    find_words(&work->tokens, work->tables->seed, work->words);
+    work->headline_code_count = write_codes(&work->tokens, work->words, HEADLINE_CODES, work->headline_codes);
     uint32_t *words = out->headline_words + row * recipe->headline_features;
     uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
     int64_t word_count = min_i64(size, recipe->headline_features);
@@ -162,6 +166,26 @@ static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     }
 }
 
+/* Begin the body of an item with the sequence of its words; false if there is no memory. */
+static bool add_sequence(scratch_lists *work, int64_t row) {
+    fingerprint_outputs *out = work->out;
+    bool is_kept = work->tokens.count <= MOST_SEQUENCE;
+    int64_t headline = is_kept ? work->headline_code_count : 0, text = is_kept ? work->tokens.count : 0;
+    int64_t size = SEQUENCE_HEAD + (int64_t)sizeof(uint16_t) * (headline + text);
+    out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, out->body_bytes, size, 1);
+    if (!out->bodies) return false;
+    uint8_t *at = out->bodies + out->body_bytes;
+    uint32_t head[] = {(uint32_t)(headline + text), (uint32_t)headline};
+    memcpy(at, head, sizeof head);
+    memcpy(at + SEQUENCE_HEAD, work->headline_codes, (size_t)headline * sizeof *work->headline_codes);
+    uint16_t *codes = (uint16_t *)work->narrow; /* as long as there are tokens */
+    write_codes(&work->tokens, work->words, text, codes);
+    memcpy(at + SEQUENCE_HEAD + 2 * headline, codes, (size_t)text * sizeof *codes);
+    out->body_bounds[2 * row] = out->body_bytes;
+    out->body_bounds[2 * row + 1] = out->body_bytes += size;
+    return true;
+}
+
 /* Fill the sketch and the keys of a text's shingles, and pack them on request; return their number with repeats, or a
  * core_error. */
 static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature) {
@@ -179,12 +203,11 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
     sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
     band_keys(work->members, size, &recipe->body, work->narrow, keys);
-    if (out->set_bounds) {
-        out->sets = arena_grow(work->scratch, out->sets, &out->set_room, out->set_bytes, most_set_bytes(size), 1);
-        if (!out->sets) return CORE_NO_MEMORY;
-        out->set_bounds[2 * row] = out->set_bytes;
-        out->set_bytes += pack_members(work->members, size, work->other, out->sets + out->set_bytes);
-        out->set_bounds[2 * row + 1] = out->set_bytes;
+    if (out->has_sets) {
+        out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, out->body_bytes, most_set_bytes(size), 1);
+        if (!out->bodies) return CORE_NO_MEMORY;
+        out->body_bytes += pack_members(work->members, size, work->other, out->bodies + out->body_bytes);
+        out->body_bounds[2 * row + 1] = out->body_bytes;
     }
     return count;
 }
@@ -224,6 +247,7 @@ static int64_t add_item(scratch_lists *work, const text_batch *batch, int64_t k)
     int64_t most = tokens->count;
     if (!make_room_for_parts(work->scratch, out, most, work->units.count, most, most)) return CORE_NO_MEMORY;
     add_words(work, row, signature);
+    if (!add_sequence(work, row)) return CORE_NO_MEMORY;
     int64_t shingles = add_shingles(work, row, signature);
     if (shingles < 0) return shingles;
     add_passages(work, row);

@@ -158,6 +158,8 @@ static void compare(judge *judge, int64_t item, const candidate *candidates, int
     view own = view_at(&batch->items, item), known[MAX_CANDIDATES];
     for (int64_t k = 0; k < count; k++) {
         known[k] = view_of(batch, &candidates[k]);
+        int64_t age = batch->subjects[item].step - arrival_of(batch, &candidates[k]) / batch->step_length;
+        known[k].is_old = age > batch->text_steps;
         pairs[k].apart = hours_apart(batch, item, &candidates[k], known[k].signature);
     }
     measure(judge->room, pairs, judge->news, item - batch->pending, &own, known, count);

@@ -121,6 +121,8 @@ static int64_t take_passages(article *article, const texts *texts, text_bounds t
         if ((one->is_prose || !article->is_article) && !article->recurs[p]) {
             int64_t count = one->end - start, size = one->last_shingle - one->first_shingle;
             memcpy(article->places + article->place_count, texts->words + start, (size_t)count * sizeof *texts->words);
+            for (int64_t k = 0; k < count; k++)
+                article->tokens_at[article->place_count + k] = (int32_t)(start - text.token + k);
             article->place_count += count;
             window += count;
             if (article->is_article && size) {
@@ -190,6 +192,7 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
         if (!fits(&news->texts, item, &most)) return CORE_BAD_SIZE;
     int64_t bins = 2 * layout->body_bytes, hashed = is_exact ? max_i64(most.shingles, most.numbers) : most.numbers;
     article->places = arena_take(scratch, most.tokens, sizeof *article->places);
+    article->tokens_at = arena_take(scratch, most.tokens, sizeof *article->tokens_at);
     article->ends = arena_take(scratch, most.passages, sizeof *article->ends);
     article->recurs = arena_take(scratch, most.passages, sizeof *article->recurs);
     article->figures = arena_take(scratch, most.numbers, sizeof *article->figures);
@@ -207,13 +210,18 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
 
 /* ---- what the known item lacks of it ---- */
 
-/* Count the words in new sentences, and the share of sentences with a new word. Return the number of new words. */
-static double find_new_words(similarity *pair, const article *article, double each_word) {
+/* Count the words in new sentences, and the share of sentences with a new word. Return the number of new words. With a
+ * diff a word is new if neither its place nor its stem is known. */
+static double find_new_words(similarity *pair, const article *article, double each_word, const diff *diff) {
     double new = 0, new_sentences = 0;
     int64_t start = 0, sentences = 0, touched = 0;
     for (int64_t sentence = 0; sentence < article->sentence_count; sentence++) {
         int64_t end = article->ends[sentence], absent = 0, count = end - start;
-        for (; start < end; start++) absent += article->lacks[article->places[start]];
+        for (; start < end; start++) {
+            int64_t token = article->tokens_at[start];
+            absent += article->lacks[article->places[start]] ||
+                      (diff && article->places[start] != NO_WORD && !is_matched(diff, token) && lacks_word(diff, token));
+        }
         new += (double)absent;
         if (count < SENTENCE_TOKENS) continue;
         sentences++;
@@ -271,12 +279,36 @@ static void find_new_headline_numbers(similarity *pair, const uint32_t *values, 
     pair->headline_figures = (float)in_text;
 }
 
+void find_differences(similarity *pair, const news *news, int64_t item, const article *article, const diff *diff) {
+    const texts *texts = &news->texts;
+    text_bounds text = bounds_of(texts, item);
+    differences found = {0};
+    int64_t begin = text.token, prose = 0, recurring = 0;
+    for (int64_t p = text.first; p < text.last; p++) {
+        const passage *one = texts->passages + p;
+        prose += one->is_prose;
+        recurring += one->is_prose && article->recurs[p - text.first];
+        if (!one->is_last) continue;
+        if (!recurring) add_sentence(diff, begin - text.token, one->end - text.token, prose > 0, &found);
+        begin = one->end;
+        prose = recurring = 0;
+    }
+    pair->matched = (float)((double)found.matched / (double)max_i64(found.tokens, 1));
+    pair->fresh = (float)found.fresh;
+    pair->altered = (float)found.altered;
+    pair->facts = (float)found.facts;
+    pair->altered_headline = (float)found.of_headline;
+    pair->between = (float)found.between;
+    pair->behind = (float)(found.behind + found.waiting);
+    pair->lead = (float)found.lead;
+}
+
 void find_new(similarity *pair, const news *news, int64_t item, const uint8_t *headline, const uint8_t *filter,
-              uint64_t figures, article *article) {
+              uint64_t figures, article *article, const diff *diff) {
     absence absent = absence_in(filter, figures);
-    double each_word = absent.each_word;
+    double each_word = diff ? 1 : absent.each_word;
     write_absent(filter, article->lacks);
-    double new = find_new_words(pair, article, each_word);
+    double new = find_new_words(pair, article, each_word, diff);
     double may_be_new = (new + DOUBT * sqrt(new + 1)) * each_word;
     bool is_far_longer = pair->log_size_ratio < FAR_LONGER;
     if (each_word >= 2 && is_far_longer) new = new + DOUBT * sqrt(new + 1); /* in doubt an item is let through */

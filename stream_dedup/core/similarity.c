@@ -139,12 +139,14 @@ typedef struct fresh_item {
     headline headline;
     stored_set members; /* for exact comparison */
     article *article;   /* NULL if novelty is not computed */
+    diff *diff;         /* NULL if the item has no sequence */
 } fresh_item;
 
 /* The stored members of a body, decoded, for exact comparison. */
 static stored_set members_of(const view *one, uint32_t *members) {
     int64_t size = body_size_of(one->signature);
-    return (stored_set){members, size ? decode_set(one->body, one->body_bytes, size, members) : 0, size};
+    view set = set_of(one);
+    return (stored_set){members, size ? decode_set(set.body, set.body_bytes, size, members) : 0, size};
 }
 
 /* What the signatures say of any two items. */
@@ -192,9 +194,10 @@ static double measure_minhash(similarity *pair, const fresh_item *new, const uin
 /* Measure what the new item's article has that the known item lacks. body_covered: of `measure_minhash`, for an item
  * with hardly any article. */
 static void measure_novelty(similarity *pair, const fresh_item *new, const uint8_t *known, const stored_set *members,
-                            const layout *at, double body_covered) {
+                            const layout *at, double body_covered, const view *known_view) {
     article *article = new->article;
     int64_t known_size = body_size_of(known);
+    bool has_diff = new->diff && diff_with(new->diff, known_view);
     int64_t size = min_i64(article->shingle_count, new->size); /* the shingles of a doubled text are counted twice */
     pair->covered = (float)body_covered;
     if (size > 0 && members) {
@@ -208,7 +211,8 @@ static void measure_novelty(similarity *pair, const fresh_item *new, const uint8
         pair->covered = (float)share_of_new(found.least, size, known_size);
     }
     find_new(pair, new->news, new->item, new->signature + at->headline, known + at->words, load64(known + at->figures),
-             article);
+             article, has_diff ? new->diff : NULL);
+    if (has_diff) find_differences(pair, new->news, new->item, article, new->diff);
     pair->corrects |= new->news->corrects[new->item] == IN_TEXT && pair->new_words >= NOTE;
 }
 
@@ -216,7 +220,7 @@ static void measure_novelty(similarity *pair, const fresh_item *new, const uint8
 static void forget(similarity *pair) {
     float apart = pair->apart;
     *pair = (similarity){0};
-    for (float *one = &pair->body; one <= &pair->fewer_words; one++) *one = NAN;
+    for (float *one = &pair->body; one <= &pair->lead; one++) *one = NAN;
     pair->apart = apart;
 }
 
@@ -225,6 +229,7 @@ struct workspace {
     bool is_exact;
     uint32_t *own_members, *known_members;
     article article;
+    diff *diff;
 };
 
 void measure(workspace *room, similarity *pairs, const news *news, int64_t item, const view *own, const view *known,
@@ -239,6 +244,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
     if (news->asks_novelty) {
         new.article = &room->article;
         take_article(new.article, news, item, at->body_bytes, room->is_exact);
+        new.diff = begin_diff(room->diff, own) ? room->diff : NULL;
     }
     for (int64_t k = 0; k < count; k++) {
         similarity *pair = pairs + k;
@@ -256,7 +262,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
             measure_simhashes(pair, new.signature + at->simhash, other + at->simhash, at->simhash_words);
         pair->within_hamming = pair->distance <= (float)news->hamming;
         pair->corrects = news->corrects[item] == IN_HEADLINE && !(pair->headline >= 1);
-        if (new.article) measure_novelty(pair, &new, other, members, at, body_covered);
+        if (new.article) measure_novelty(pair, &new, other, members, at, body_covered, known + k);
     }
 }
 
@@ -282,14 +288,18 @@ int64_t take_workspace(arena *scratch, const news *news, const signatures *items
     workspace *room = *taken = arena_take(scratch, 1, sizeof *room);
     if (!room) return CORE_NO_MEMORY;
     room->layout = items->layout;
-    room->is_exact = items->bounds != NULL;
-    if (!is_layout(&items->layout) || (room->is_exact && !has_bodies(items))) return CORE_BAD_SIZE;
+    room->is_exact = !items->layout.body_bytes && !items->layout.simhash_words;
+    if (!is_layout(&items->layout) || (items->bounds && !has_bodies(items))) return CORE_BAD_SIZE;
+    if (room->is_exact && !items->bounds) return CORE_BAD_SIZE;
     if (room->is_exact) {
         room->own_members = arena_take(scratch, MAX_MEMBERS, sizeof *room->own_members);
         room->known_members = arena_take(scratch, MAX_MEMBERS, sizeof *room->known_members);
         if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
     }
-    return news->asks_novelty ? room_for_article(scratch, news, &items->layout, room->is_exact, &room->article) : 0;
+    if (!news->asks_novelty) return 0;
+    room->diff = take_diff(scratch);
+    if (!room->diff) return CORE_NO_MEMORY;
+    return room_for_article(scratch, news, &items->layout, room->is_exact, &room->article);
 }
 
 /* Measure pairs of items: pairs[p] of new[of_new[p]] and known[of_known[p]]; fastest if the pairs of one new item
@@ -301,7 +311,7 @@ CORE_API int64_t measure_pairs(arena *scratch, similarity *pairs, const news *ne
     int64_t error = take_workspace(scratch, news, new, &room);
     if (error) return error;
     if (memcmp(&new->layout, &known->layout, sizeof(layout))) return CORE_BAD_SIZE;
-    if (room->is_exact && (!known->bounds || !has_bodies(known))) return CORE_BAD_SIZE;
+    if ((room->is_exact && !known->bounds) || (known->bounds && !has_bodies(known))) return CORE_BAD_SIZE;
     for (int64_t p = 0; p < total; p++) {
         if (of_new[p] < 0 || of_new[p] >= min_i64(new->count, news->count)) return CORE_BAD_SIZE;
         if (of_known[p] < 0 || of_known[p] >= known->count) return CORE_BAD_SIZE;

@@ -83,7 +83,7 @@ class _Batch(core.Struct, name="batch"):
         *(*fields(POINTER, "keys links dont_care_bits"), *fields(INT64, "columns max_hamming bucket_limit")),
         *(("words", POINTER), *fields(INT64, "word_count first_row"), ("segments", POINTER)),
         *(*fields(INT64, "first_stored next_row first_kept_row"), *fields(POINTER, "arrival_rows arrival_times")),
-        *(*fields(INT64, "arrival_count step_length window"), ("deletions", POINTER)),
+        *(*fields(INT64, "arrival_count step_length window text_steps"), ("deletions", POINTER)),
         *(*fields(INT64, "deletion_room added deleted"), ("preferred", POINTER), ("preferred_count", INT64)),
         *fields(BOOL, "forwards drops"),
     )
@@ -157,7 +157,7 @@ def decide(
         words=words, word_count=len(words), first_row=found.first, segments=rows.segments(),
         first_stored=rows.first_row, next_row=rows.next_row, first_kept_row=rows.next_row - max_originals,
         arrival_rows=arrival_rows, arrival_times=arrival_times, arrival_count=len(arrival_rows),
-        step_length=arrivals.step, window=arrivals.window,
+        step_length=arrivals.step, window=arrivals.window, text_steps=arrivals.text_steps,
         deletions=deletions, deletion_room=len(deletions), added=pending, deleted=deleted,
         preferred=preferred, preferred_count=len(preferred), forwards=updates == "forward", drops=updates == "drop",
     )  # fmt: skip

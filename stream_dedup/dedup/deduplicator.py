@@ -92,7 +92,7 @@ class Deduplicator:
             dont_care_bits=self.scheme.dont_care_bits,
             max_hamming=self.settings.fingerprint.hamming,
         )
-        self.rows = RowStore(self.scheme.signature_dtype, with_bodies=self.scheme.is_exact)
+        self.rows = RowStore(self.scheme.signature_dtype, with_bodies=self.scheme.has_bodies)
         self.boilerplate = Boilerplate()
         self._window = self.settings.window.length_ms
         self.max_originals = most_originals(self.settings, self.scheme)
@@ -100,7 +100,7 @@ class Deduplicator:
         self.evicted = 0
         """Originals forgotten within the window because there were more."""
         self._clocks = Clocks(self._window)
-        self._arrivals = Arrivals(self._window)
+        self._arrivals = Arrivals(self._window, self.settings.index.texts_ms)
         self._deletions: list[NDArray[np.void]] = []  # not done yet, DELETION each; `before` is a row number
         self._expired_at = 0
         self._pending: deque[Delta] = deque()  # oldest first
@@ -288,7 +288,7 @@ class Deduplicator:
             arrivals["elapsed"] = self._arrivals.before_or_at(chunk_rows)
             # Without a trusted time, a dead row is freed as soon as it is no longer recent, and so are those before it.
             arrivals["doubted"] = (times[chunk] == ANY_TIME) | (times[chunk] == FORGOTTEN)
-            bodies = list(self.rows.bodies(chunk_rows)) if self.scheme.is_exact else []
+            bodies = list(self.rows.bodies(chunk_rows)) if self.scheme.has_bodies else []
             names = [self.rows.name(row) for row in chunk_rows.tolist()]
             ids, stories, signatures = [name for name, _ in names], stories_of(names), self.rows.take(chunk_rows)
             yield Delta(signatures, keys[chunk], ids, nothing, START, bodies, arrivals=arrivals, stories=stories)
@@ -326,6 +326,7 @@ class Deduplicator:
             self._arrivals.forget(elapsed)
             earliest, recent = first_held(self._clocks.watermark, elapsed, self._arrivals)
             self.rows.trim(self.index.expire(earliest, min(recent, self.rows.next_row)))
+            self.rows.drop_sequences(self._arrivals.first_with_text(elapsed))
         evicted = self.rows.next_row - self.max_originals - self.index.first_row
         if evicted > 0:
             self.evicted += evicted

@@ -11,6 +11,9 @@ Each end has its own clock, and each later one must hold all that the earlier on
   than W past its time and more than W of event time has elapsed since it arrived. So an original that comes late is
   remembered as long as any other, and a watermark that leaps to another year does not free the last window at once. A
   lookup never sees a row that memory may have freed, whether it has or not.
+- **Sequences**, by which an item is compared word by word, go by arrivals: an item sees those of originals that arrived
+  at most `index.texts` ago, rounded up to a step. Older ones are compared by their filters. Memory frees sequences by
+  the same clock, so that no verdict depends on when it does.
 - The **changelog** goes by the broker's clock, which counts from the writing of a block. It outlasts W by the longest
   time that a record waits in the input, and by a day for clocks that differ.
 
@@ -42,7 +45,7 @@ _CHANGELOG_MARGIN_MS = 24 * 3_600_000
 
 
 class Arrivals:
-    """The elapsed event time at which each row arrived (`BatchTimes.elapsed`). `window` in ms.
+    """The elapsed event time at which each row arrived (`BatchTimes.elapsed`). `window`, and `texts` of sequences: ms.
 
     It stores the first row of each step of 1/64 window: some 70 numbers in all.
 
@@ -54,9 +57,10 @@ class Arrivals:
     [0, 3]
     """
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, texts: int = 0) -> None:
         self.window = window
         self.step = max(1, window // _STEPS_PER_WINDOW)
+        self.text_steps = min(-(-texts // self.step), _RECENT_STEPS)
         self._rows: list[int] = []  # the first row of each step
         self._steps: list[int] = []
 
@@ -88,6 +92,11 @@ class Arrivals:
     def steps(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the steps."""
         return elapsed // self.step
+
+    def first_with_text(self, elapsed: int) -> int:
+        """The first row whose sequence may count for an item that arrives at `elapsed`."""
+        at = bisect_left(self._steps, elapsed // self.step - self.text_steps)
+        return [*self._rows, NO_ROW][at]
 
     def first_recent(self, elapsed: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each arrival in `elapsed`, the first row that arrived at most a window before."""

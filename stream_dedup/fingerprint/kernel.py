@@ -92,10 +92,10 @@ class _Outputs(Struct, name="fingerprint_outputs"):
     _fields_ = (
         ("signatures", POINTER), ("keys", POINTER), ("key_columns", INT64), ("word_sets", POINTER),
         ("headline_words", POINTER), ("headline_numbers", POINTER), ("firsts", POINTER), ("lasts", POINTER),
-        ("set_bounds", POINTER), ("unfolded", POINTER), ("is_continued", INT64),
-        *((f"{name}s", POINTER) for name in (*_PARTS, "set")),
-        *((f"{name}_count", INT64) for name in _PARTS), ("set_bytes", INT64),
-        *((f"{name}_room", INT64) for name in (*_PARTS, "set")),
+        ("body_bounds", POINTER), ("has_sets", INT64), ("unfolded", POINTER), ("is_continued", INT64),
+        *((f"{name}s", POINTER) for name in _PARTS), ("bodies", POINTER),
+        *((f"{name}_count", INT64) for name in _PARTS), ("body_bytes", INT64),
+        *((f"{name}_room", INT64) for name in (*_PARTS, "body")),
     )  # fmt: skip
 
 
@@ -129,7 +129,8 @@ def fingerprint_batch(
 
     tries: the tables that fold a text, in this order; Python folds what the first cannot, for the last, the table of
     folded texts. rows: the signatures, keys and word sets to fill, see `Fingerprints`; zeros before, but for word sets.
-    Returns the parts of all texts, empty in a family with a SimHash, and the packed set of each for exact comparison.
+    Returns the parts of all texts and the body of each; both are empty in a family with a SimHash. A body is the sequence
+    of the words (core/sequences.c) and, for exact comparison, the packed set.
     """
     signatures, keys, word_sets = rows
     n = len(signatures)
@@ -141,7 +142,7 @@ def fingerprint_batch(
     bounds, unfolded = np.zeros((n, 2), np.int64), np.empty(n, np.int64)
     outputs = _Outputs(
         signatures=signatures, keys=keys, key_columns=keys.shape[1], word_sets=word_sets, headline_words=headline_words,
-        headline_numbers=headline_numbers, firsts=firsts, lasts=lasts, set_bounds=bounds if is_exact else None,
+        headline_numbers=headline_numbers, firsts=firsts, lasts=lasts, body_bounds=bounds, has_sets=int(is_exact),
         unfolded=unfolded,
     )  # fmt: skip
     for tables in tries:
@@ -156,8 +157,8 @@ def fingerprint_batch(
     parts = (
         copied(getattr(outputs, f"{name}s"), getattr(outputs, f"{name}_count"), dtype) for name, dtype in _PARTS.items()
     )
-    packed = copied(outputs.sets, outputs.set_bytes, np.uint8).tobytes()
-    bodies = [packed[begin:end] for begin, end in bounds.tolist()] if is_exact else []
+    packed = copied(outputs.bodies, outputs.body_bytes, np.uint8).tobytes()
+    bodies = [packed[begin:end] for begin, end in bounds.tolist()] if packed else []
     return Texts(firsts, lasts, headline_words, headline_numbers, *parts), bodies
 
 

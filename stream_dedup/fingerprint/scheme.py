@@ -85,8 +85,13 @@ class Scheme:
 
     @property
     def is_exact(self) -> bool:
-        """Whether bodies are stored whole, beside the signatures, to compute their similarity exactly."""
+        """Whether bodies end with the set of all shingles, to compute their similarity exactly."""
         return self.settings.verify == "exact"
+
+    @property
+    def has_bodies(self) -> bool:
+        """Whether a body, of its words in order and perhaps its set, is stored beside each signature."""
+        return self.settings.family == "minhash"
 
     @cached_property
     def layout(self) -> simhash.Layout | None:

@@ -27,7 +27,9 @@ _UNCLEARED = 1 / 64
 # while they grow, and pages that are not returned at once.
 MEMORY_SLACK = 1.15
 BODY_SHINGLES = 500.0
-"""Distinct shingles of an article of 500 words, whose packed body is kept with verify = "exact"."""
+"""Words, and about as many distinct shingles, of an article whose body is kept."""
+_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence, core.h
+_STEP = 1 / 32  # sequences are freed by steps of 1/64 window (dedup/window.py), and by whole segments of rows
 FEWEST = 20_000
 """The least that [window] max_originals allows."""
 ROWS_OF_AN_INDEX = 2**32 - 1
@@ -76,6 +78,20 @@ def footprint(scheme: Scheme, items: int, id_bytes: float = 40.0, body_bytes: fl
     return Footprint(signature, scheme.key_columns, keys / scheme.key_columns, id_bytes, total)
 
 
+def expected_body_bytes(scheme: Scheme, settings: Settings) -> float:
+    """Compute the bytes of a body of 500 words on average over the window: sequences are kept for a part of it.
+
+    >>> from stream_dedup.settings import load_settings
+    >>> round(expected_body_bytes(Scheme((settings := load_settings()).fingerprint), settings))
+    297
+    """
+    if not scheme.has_bodies:
+        return 0.0
+    kept = min(settings.index.texts_ms / settings.window.length_ms, 1) * (1 + _STEP)
+    packed = expected_bytes(BODY_SHINGLES) if scheme.is_exact else 0.0
+    return packed + min(kept, 1) * (_SEQUENCE_HEAD + 2 * BODY_SHINGLES)
+
+
 def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest: int = 0) -> int:
     """Return how many originals each of `tasks` may remember: `window.max_originals`; unset: what memory has room for.
 
@@ -88,7 +104,7 @@ def most_originals(settings: Settings, scheme: Scheme, tasks: int = 1, *, fewest
     """
     worker, limit = settings.worker, settings.window.max_originals
     work = work_bytes(worker.batch_bytes, worker.max_record_bytes)
-    body_bytes = expected_bytes(BODY_SHINGLES) if scheme.is_exact else 0.0
+    body_bytes = expected_body_bytes(scheme, settings)
 
     def takes(originals: int) -> float:
         return MEMORY_SLACK * peak_bytes(originals, footprint(scheme, originals, body_bytes=body_bytes))

@@ -24,6 +24,7 @@ Strings: TypeAlias = Sequence[bytes]
 _SEGMENT_BITS = 16
 _SEGMENT = 1 << _SEGMENT_BITS
 _MAX_UINT32 = 2**32 - 1
+_SEQUENCE_HEAD = 8  # bytes before the codes of a sequence, as in core.h
 _STORY = b"\xff"  # before a row's story; never a byte of UTF-8
 
 
@@ -55,6 +56,23 @@ class _Strings:
     def take(self, offset: int) -> bytes:
         return bytes(self._arena[int(self._ends[offset]) : int(self._ends[offset + 1])])
 
+    def shortened(self, length: int) -> "_Strings":
+        """The first `length` strings as bodies without their sequences."""
+        other = _Strings()
+        other.append(length, [without_sequence(self.take(offset)) for offset in range(length)])
+        return other
+
+
+def without_sequence(body: bytes) -> bytes:
+    """A body without the sequence of its words (core/sequences.c).
+
+    >>> without_sequence(bytes([1, 0, 0, 0, 0, 0, 0, 0, 7, 7, 9])), without_sequence(bytes([0] * 8)), without_sequence(b"")
+    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\t', b'', b'')
+    """
+    codes = int.from_bytes(body[:4], "little")
+    packed_set = body[_SEQUENCE_HEAD + 2 * codes :]
+    return bytes(_SEQUENCE_HEAD) + packed_set if packed_set else b""
+
 
 def as_bytes(signatures: Signatures) -> Signatures:
     """A view of each signature as plain bytes: NumPy copies structured ones field by field, 2 to 6 times slower.
@@ -73,6 +91,7 @@ class _Segment:
         self.signatures: Signatures = np.empty(_SEGMENT, dtype)
         self.ids = _Strings()
         self.bodies = _Strings() if with_bodies else None
+        self.has_sequences = with_bodies
 
     def place(self) -> tuple[int, int, int, int]:
         """A row of SEGMENT."""
@@ -200,6 +219,13 @@ class RowStore:
                 raise IndexError("these rows have no bodies")
             bodies.append(segment.bodies.take(offset))
         return bodies
+
+    def drop_sequences(self, first_row: int) -> None:
+        """Free the sequences of all segments that lie below `first_row`; O(rows), once a segment."""
+        for number in range(min(first_row, self.next_row) - self.first_row >> _SEGMENT_BITS):
+            segment = self._segments[number]
+            if segment.has_sequences and segment.bodies:
+                segment.bodies, segment.has_sequences = segment.bodies.shortened(segment.length), False
 
     def _locate(self, row: int) -> tuple[_Segment, int]:
         if not self.first_row <= row < self.next_row:

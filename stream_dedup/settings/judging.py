@@ -336,3 +336,13 @@ class IndexSettings(Table):
     bucket_limit: int = Field(24, ge=1, le=100_000)
     """Newest originals looked up per key, so that templates with thousands of items stay cheap. Of all originals found,
     the 12 that share the rarest keys with an item are compared with it."""
+    # Copies come within 13 hours, hardly ever after a day. The words of an article of 500 take 1,008 bytes.
+    texts: Duration = Field(timedelta(hours=48), gt=timedelta(0))
+    """How long the words of an original are kept in order, as hashes, so that an item is compared with it word by word.
+    Older originals are compared by their sketches and filters, which miss a replaced word. At most [window] length
+    counts."""
+
+    @property
+    def texts_ms(self) -> int:
+        """`texts` in milliseconds, the unit of event times."""
+        return self.texts // timedelta(milliseconds=1)

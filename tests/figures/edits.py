@@ -33,11 +33,12 @@ from tests.figures.families import Tables
 from tests.figures.filler_edits import FILLER
 from tests.figures.news_edits import NEWS as WITH_NEWS
 from tests.figures.news_edits import Made
+from tests.figures.small_edits import SMALL
 from tests.figures.stories import Pool, Story, language_of
 from tests.figures.tables import share, table
 from tests.labels.files import read_corpus
 
-NEWS = {**WITH_NEWS, **FILLER}
+NEWS = {**WITH_NEWS, **FILLER, **SMALL}
 KINDS = {**NEWS, **COPIES}
 """What makes an edit, by kind."""
 _KINDS_IN_WORDS = {kind: (make.__doc__ or kind).split(".")[0].replace("\n    ", " ") for kind, make in KINDS.items()}
@@ -47,11 +48,13 @@ CORPORA = (
     "fang_covid_de_2020-01_2020-08",
     "webz_zh_2025-03_2025-06",
     "nepal_2026-03",
+    "italy_2020-02_2020-04",
+    "arabic_2012-10_2018-05",
     "webz_multi",
     "rss_stream_2026-01-27_2026-01-30",
 )
-LANGUAGES = {"en": "English", "de": "German", "zh": "Chinese", "ne": "Nepali", "": "nine others"}
-"""The rows of README's table. The nine others are in one small corpus."""
+LANGUAGES = {"en": "English", "de": "German", "zh": "Chinese", "ne": "Nepali", "it": "Italian", "ar": "Arabic", "": "seven others"}
+"""The rows of README's table. The seven others are in one small corpus."""
 EDITED: dict[str, Tables] = {name: {"decision": {"novelty": name}} for name in NOVELTY_NAMES}
 """The settings that are measured, by name."""
 COUNT = 25

@@ -25,6 +25,7 @@ MEASURED = (
     "reader_labels.jsonl",
     "reader_labels_2.jsonl",
     "reader_labels_3.jsonl",
+    "reader_labels_5.jsonl",
     _OWN / "reader_pairs.jsonl",
     _OWN / "validation_pairs.jsonl",
 )

@@ -344,6 +344,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
     decode, now = Decoder(settings.item), int(time.time() * 1000)
     window = int(settings.window.length.total_seconds() * 1000)
     signatures: dict[str, NDArray[np.void]] = {}
+    bodies: dict[str, bytes] = {}
     parts, far = [], []
     with closing(Deduplicator(settings)) as dedup:
         for batch in batched((Line(line, 0, number) for number, line in enumerate(lines, 1)), settings):
@@ -355,7 +356,7 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
             met = {one.id: one.nearest.id for one in judged.verdicts if one.nearest}
             found: list[tuple[int, Label, str]] = []
             for j, item in enumerate(ready.subjects):
-                signatures[item.id] = prints.signatures[j : j + 1].copy()
+                signatures[item.id], bodies[item.id] = prints.signatures[j : j + 1].copy(), prints.bodies[j]
                 for label in wanted.pop(item.id, ()):
                     if label.earlier not in signatures:
                         raise InputError(f"{label.earlier} does not come before {item.id}; labels and corpus must fit")
@@ -366,8 +367,13 @@ def compare_in_stream(lines: Iterable[bytes], labels: Sequence[Label], settings:
             if found:
                 known = np.concatenate([signatures[label.earlier] for _, label, _ in found])
                 places, marks = np.array([j for j, _, _ in found]), corrections(ready.subjects)
+                apart = np.abs(prints.signatures["time"][places] - known["time"])
+                texts = [
+                    bodies[label.earlier] if gap <= settings.index.texts_ms else b""
+                    for (_, label, _), gap in zip(found, apart.tolist(), strict=True)
+                ]
                 similar = compare(
-                    prints, known, places, np.arange(len(found)), None, (dedup.boilerplate, horizons), marks
+                    prints, known, places, np.arange(len(found)), texts, (dedup.boilerplate, horizons), marks
                 )
                 pairs = Pairs([label for _, label, _ in found], similar, [site for _, _, site in found])
                 is_far = np.array([label.sample == FAR.sample for label in pairs.labels])

@@ -1,0 +1,279 @@
+/* Align the words of a new item with those of a known one: which are known, which replace others, which are new.
+ *
+ * An item's words are kept as a sequence of 16-bit codes (sequences.c). Runs of four equal codes anchor the alignment,
+ * as in patience and histogram diff; they are extended in both directions, and what lies between two of them is
+ * aligned by the longest common subsequence. So a moved paragraph counts as known, and a replaced word shows what it
+ * replaced.
+ *
+ * Cost: O(words of both). A gram is looked up in at most MOST_CHAIN places, and a gap is aligned only if it is short, so
+ * that a text that was made to repeat itself costs as much as any other. What is not found then counts as new: in doubt
+ * an item is let through. A chain has a length that a writer can choose, so no secret is needed.
+ *
+ * Sources: longest common subsequence, Wagner, Fischer 1974; anchors that both sides share, Cohen's patience diff.
+ */
+#include "core.h"
+
+enum {
+    GRAM = 4,        /* codes of an anchor: one 64-bit word */
+    MOST_CHAIN = 8,  /* places of a gram that are tried */
+    MOST_GAP = 40,   /* codes of a gap, on each side, that is aligned: more is another text */
+    FLANK = 3,       /* known words on each side of what is replaced: else it is a dateline or another sentence */
+    MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
+};
+
+struct diff {
+    uint16_t *own, *known;       /* codes, with GRAM zeros behind them */
+    int64_t own_count, known_count, own_headline, known_headline;
+    int32_t *heads, *next;       /* positions of the own grams by hash */
+    int64_t bits;
+    int32_t *partners;           /* of each own code: its place in `known`, or NONE */
+    bool *is_used;               /* of each known code: whether it has a partner */
+    uint8_t *known_stems;        /* bits of the stems of the known words */
+    uint8_t *known_codes;        /* bits of the known codes */
+    uint8_t *lengths;            /* scratch of the gaps: (MOST_GAP + 1)^2 */
+};
+
+enum { STEM_BYTES = STEMS / 8, CODE_BYTES = 8192, GAP_CELLS = (MOST_GAP + 1) * (MOST_GAP + 1) };
+
+static inline uint64_t gram_at(const uint16_t *codes, int64_t place) {
+    uint64_t gram;
+    memcpy(&gram, codes + place, sizeof gram);
+    return gram;
+}
+
+static inline int64_t bucket_of(const diff *work, uint64_t gram) { return (int64_t)(gram * GOLDEN >> (64 - work->bits)); }
+
+diff *take_diff(arena *scratch) {
+    diff *work = arena_take(scratch, 1, sizeof *work);
+    if (!work) return NULL;
+    int64_t codes = MOST_SEQUENCE + HEADLINE_CODES;
+    *work = (diff){.own_count = 0};
+    work->own = arena_take(scratch, codes + GRAM, sizeof *work->own);
+    work->known = arena_take(scratch, codes + GRAM, sizeof *work->known);
+    work->heads = arena_take(scratch, 4 * MOST_SEQUENCE, sizeof *work->heads);
+    work->next = arena_take(scratch, codes, sizeof *work->next);
+    work->partners = arena_take(scratch, codes, sizeof *work->partners);
+    work->is_used = arena_take(scratch, codes, sizeof *work->is_used);
+    work->known_stems = arena_take(scratch, STEM_BYTES, 1);
+    work->known_codes = arena_take(scratch, CODE_BYTES, 1);
+    work->lengths = arena_take(scratch, GAP_CELLS, 1);
+    return arena_has_failed(scratch) ? NULL : work;
+}
+
+/* Copy the codes of a body, which may lie at any address. Returns their number. */
+static int64_t take_codes(sequence from, uint16_t *to) {
+    memcpy(to, from.bytes, (size_t)from.count * sizeof *to);
+    memset(to + from.count, 0, GRAM * sizeof *to);
+    return from.count;
+}
+
+bool begin_diff(diff *work, const view *own) {
+    sequence codes = sequence_of(own);
+    work->own_count = codes.count;
+    work->own_headline = codes.headline;
+    if (codes.count == 0) return false;
+    take_codes(codes, work->own);
+    for (work->bits = 6; 1 << work->bits < 2 * codes.count;) work->bits++;
+    memset(work->heads, NONE, sizeof *work->heads << work->bits);
+    for (int64_t i = codes.count - GRAM; i >= codes.headline; i--) { /* backwards: the first place leads its chain */
+        int32_t *head = work->heads + bucket_of(work, gram_at(work->own, i));
+        work->next[i] = *head;
+        *head = (int32_t)i;
+    }
+    return true;
+}
+
+static void pair_up(diff *work, int64_t own, int64_t known) {
+    work->partners[own] = (int32_t)known;
+    work->is_used[known] = true;
+}
+
+/* Where the gram of a known place stands in the new text, without a partner yet: preferably at `expected`; or NONE. */
+static int64_t place_of_gram(const diff *work, uint64_t gram, int64_t expected) {
+    if (expected + GRAM <= work->own_count && work->partners[expected] == NONE && gram_at(work->own, expected) == gram)
+        return expected;
+    int64_t tried = 0;
+    for (int64_t i = work->heads[bucket_of(work, gram)]; i != NONE && tried < MOST_CHAIN; i = work->next[i], tried++)
+        if (work->partners[i] == NONE && gram_at(work->own, i) == gram) return i;
+    return NONE;
+}
+
+/* Pair all runs of equal codes that contain an anchor. The known headline is part of the known text. */
+static void pair_runs(diff *work) {
+    int64_t expected = work->own_headline;
+    for (int64_t j = 0; j + GRAM <= work->known_count;) {
+        int64_t i = place_of_gram(work, gram_at(work->known, j), expected);
+        if (i == NONE) {
+            j++;
+            continue;
+        }
+        for (int64_t back = 1; i - back >= work->own_headline && j - back >= 0; back++) {
+            bool is_equal = work->own[i - back] == work->known[j - back];
+            if (!is_equal || work->partners[i - back] != NONE || work->is_used[j - back]) break;
+            pair_up(work, i - back, j - back);
+        }
+        for (; i < work->own_count && j < work->known_count; i++, j++) {
+            if (work->own[i] != work->known[j] || work->partners[i] != NONE) break;
+            pair_up(work, i, j);
+        }
+        expected = i;
+    }
+}
+
+/* Align a short gap by its longest common subsequence, own[a:a + m] and known[b:b + n]. O(m n). */
+static void align(diff *work, int64_t a, int64_t m, int64_t b, int64_t n) {
+    uint8_t *lengths = work->lengths; /* of the rests: (m + 1, n + 1) */
+    int64_t width = n + 1;
+    memset(lengths, 0, (size_t)((m + 1) * width));
+    for (int64_t i = m - 1; i >= 0; i--) {
+        for (int64_t j = n - 1; j >= 0; j--) {
+            uint8_t without = lengths[(i + 1) * width + j], other = lengths[i * width + j + 1];
+            bool is_equal = work->own[a + i] == work->known[b + j] && !work->is_used[b + j];
+            uint8_t best = without > other ? without : other;
+            uint8_t with = (uint8_t)(lengths[(i + 1) * width + j + 1] + 1);
+            lengths[i * width + j] = is_equal && with > best ? with : best;
+        }
+    }
+    for (int64_t i = 0, j = 0; i < m && j < n;) {
+        uint8_t here = lengths[i * width + j];
+        if (here == lengths[(i + 1) * width + j]) i++;
+        else if (here == lengths[i * width + j + 1]) j++;
+        else pair_up(work, a + i++, b + j++);
+    }
+}
+
+/* Align the short gaps between paired runs. */
+static void pair_gaps(diff *work) {
+    int64_t count = work->own_count, before = NONE; /* the last place with a partner */
+    for (int64_t i = work->own_headline; i <= count; i++) {
+        if (i < count && work->partners[i] == NONE) continue;
+        int64_t b = before == NONE ? NONE : work->partners[before] + 1;
+        int64_t known_end = i < count ? work->partners[i] : NONE;
+        int64_t a = before == NONE ? work->own_headline : before + 1;
+        bool is_gap = b != NONE && known_end > b && i > a;
+        if (is_gap && i - a <= MOST_GAP && known_end - b <= MOST_GAP) align(work, a, i - a, b, known_end - b);
+        before = i;
+    }
+}
+
+bool diff_with(diff *work, const view *known) {
+    sequence codes = sequence_of(known);
+    if (known->is_old || !codes.count) return false;
+    work->known_count = take_codes(codes, work->known);
+    work->known_headline = codes.headline;
+    memset(work->partners, NONE, (size_t)work->own_count * sizeof *work->partners);
+    memset(work->is_used, 0, (size_t)work->known_count * sizeof *work->is_used);
+    memset(work->known_stems, 0, STEM_BYTES);
+    memset(work->known_codes, 0, CODE_BYTES);
+    for (int64_t j = 0; j < work->known_count; j++) {
+        set_bit(work->known_codes, work->known[j]);
+        if (work->known[j] < FIGURE_CODES) set_bit(work->known_stems, work->known[j] >> STEM_SHIFT);
+    }
+    pair_runs(work);
+    pair_gaps(work);
+    return true;
+}
+
+/* ---- what the sentences of the new item are ---- */
+
+bool lacks_word(const diff *work, int64_t token) {
+    uint16_t code = work->own[work->own_headline + token];
+    if (code >= FIGURE_CODES) return !has_bit(work->known_codes, code);
+    return !has_bit(work->known_stems, code >> STEM_SHIFT);
+}
+
+bool is_matched(const diff *work, int64_t token) { return work->partners[work->own_headline + token] != NONE; }
+
+/* Whether a code stands in the new headline, and not in the known one. */
+static bool is_of_new_headline(const diff *work, uint16_t code) {
+    bool is_in_own = false, is_in_known = false;
+    for (int64_t k = 0; k < work->own_headline; k++) is_in_own |= work->own[k] == code;
+    for (int64_t k = 0; is_in_own && k < work->known_headline; k++) is_in_known |= work->known[k] == code;
+    return is_in_own && !is_in_known;
+}
+
+/* Whether the FLANK codes before or behind a place have partners, and these lie beside each other. */
+static bool is_flank(const diff *work, int64_t place, int64_t step) {
+    for (int64_t k = 0; k < FLANK; k++, place += step) {
+        if (place < work->own_headline || place >= work->own_count || work->partners[place] == NONE) return false;
+        if (k && work->partners[place] != work->partners[place - step] + step) return false;
+    }
+    return true;
+}
+
+/* Whether a word of own[begin:end] has the stem of one of known[known_begin:known_end]: another ending or spelling. */
+static bool is_restyled(const diff *work, int64_t begin, int64_t end, int64_t known_begin, int64_t known_end) {
+    for (int64_t i = begin; i < end; i++)
+        for (int64_t j = known_begin; j < known_end; j++)
+            if (work->own[i] < FIGURE_CODES && work->own[i] >> STEM_SHIFT == work->known[j] >> STEM_SHIFT) return true;
+    return false;
+}
+
+/* Add what a few words in the place of a few others say: own[begin:end] between words that are known on both sides. */
+static void add_replacement(const diff *work, int64_t begin, int64_t end, differences *found) {
+    if (!is_flank(work, begin - 1, -1) || !is_flank(work, end, 1)) return;
+    int64_t known_begin = work->partners[begin - 1] + 1, known_end = work->partners[end];
+    int64_t own = 0, lost = 0, figures = 0, lost_figures = 0;
+    if (known_end < known_begin || known_end - known_begin > MOST_REPLACED) return;
+    bool is_denied = false;
+    for (int64_t i = begin; i < end; i++) {
+        if (work->partners[i] != NONE) continue;
+        own++;
+        is_denied ^= is_negation(work->own[i]);
+        figures += is_figure(work->own[i]);
+        found->of_headline += is_of_new_headline(work, work->own[i]);
+    }
+    for (int64_t j = known_begin; j < known_end; j++) {
+        if (work->is_used[j]) continue;
+        lost++;
+        is_denied ^= is_negation(work->known[j]);
+        lost_figures += is_figure(work->known[j]);
+    }
+    if (is_denied) found->facts++;
+    else if (figures && lost_figures) found->facts += figures;
+    else if (own && lost && !figures && !lost_figures && !is_restyled(work, begin, end, known_begin, known_end))
+        found->altered += own;
+}
+
+/* Add what is replaced in the part own[begin:end] of a known sentence. Two places with one word between them are one. */
+static void add_alterations(const diff *work, int64_t begin, int64_t end, differences *found) {
+    for (int64_t i = begin; i < end; i++) {
+        int64_t stop = i;
+        while (stop < end && (work->partners[stop] == NONE || (stop > i && stop + 1 < end && work->partners[stop + 1] == NONE)))
+            stop++;
+        /* Between two words that are known, others may have been lost. */
+        bool is_lost = stop == i && i > begin && work->partners[i] > work->partners[i - 1] + 1;
+        if ((stop > i && stop - i <= MOST_REPLACED) || is_lost) add_replacement(work, i, stop, found);
+        i = max_i64(i, stop - 1);
+    }
+}
+
+void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, differences *found) {
+    int64_t first = work->own_headline + begin, last = work->own_headline + end, unmatched = 0;
+    for (int64_t i = first; i < last; i++) unmatched += work->partners[i] == NONE;
+    int64_t count = end - begin;
+    bool is_new = 2 * unmatched >= count;
+    found->matched += count - unmatched;
+    found->tokens += count;
+    if (is_prose && !found->has_lead) {
+        found->has_lead = true;
+        found->lead = unmatched;
+    }
+    if (is_prose) {
+        if (is_new) found->fresh += unmatched;
+        else add_alterations(work, first, last, found);
+    }
+    /* A short sentence or a row of a list counts if what stands before it is known; more if what stands behind it is. */
+    bool is_known = unmatched == 0 || (is_prose && !is_new);
+    if (is_known) {
+        found->between += found->waiting;
+        found->waiting = 0;
+        found->is_behind_known = true;
+    } else if (!is_prose && found->is_behind_known && !found->waiting) {
+        found->waiting = unmatched;
+    } else {
+        found->behind += found->waiting;
+        found->waiting = 0;
+        found->is_behind_known = false;
+    }
+}
