@@ -147,7 +147,16 @@ typedef struct {
     int64_t fold_count;
     const uint32_t *longer_folds;
     uint64_t seed; /* of the hashes of tokens */
+    /* Number words and negations, see lexicon.py: hashes, ascending; the hash that stands for each; its trait. */
+    const uint64_t *known, *meant;
+    const uint8_t *known_traits;
+    int64_t known_count;
+    const uint8_t *known_bits; /* of the upper LEXICON_BITS of all these hashes; NULL: there are none */
 } token_tables;
+
+/* What a token is. NUMBER_WORD: its hash is that of its digits ("twelve": of "12"). FIGURE: it has a digit. */
+enum { NO_TRAIT, NEGATION, NUMBER_WORD, FIGURE };
+enum { LEXICON_BITS = 16 }; /* one token in ten passes that is not in the lexicon; the bits stay in the first-level cache */
 
 /* The tokens of one text. The arrays are longer than the text and are used again for the next one. */
 typedef struct {
@@ -155,6 +164,7 @@ typedef struct {
     int32_t *places;  /* start and end of each token in `text` */
     uint64_t *hashes; /* of each token */
     uint8_t *kinds;   /* 1 for a character of a script without spaces, 0 for a word */
+    uint8_t *traits;  /* of each token */
     int64_t count;
     int64_t size;          /* bytes of `text` */
     bool has_characters;   /* whether any kind is 1 */

@@ -41,6 +41,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     list->places = arena_take(scratch, 2 * tokens, sizeof *list->places);
     list->hashes = arena_take(scratch, tokens, sizeof *list->hashes);
     list->kinds = arena_take(scratch, tokens, 1);
+    list->traits = arena_take(scratch, tokens, 1);
     work->features = arena_take(scratch, tokens, sizeof *work->features);
     work->numbers = arena_take(scratch, tokens, sizeof *work->numbers);
     work->words = arena_take(scratch, tokens, sizeof *work->words);

@@ -108,8 +108,35 @@ static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tabl
     return text.out - out;
 }
 
+/* Whether one of the first eight bytes of a word is a digit: the only bytes of words whose upper half is 3. */
+static inline bool has_digit(const uint8_t *word, int64_t size) {
+    uint64_t bytes = load64(word) << (64 - 8 * (int)min_i64(size, 8));
+    return (bytes << 3 & bytes << 2 & ~(bytes << 1) & ~bytes & 0x8080808080808080ull) != 0;
+}
+
+/* Find the trait of a token that has no digit; a number word gets the hash of its digits. */
+static inline uint8_t look_up(uint64_t *hash, const token_tables *tables) {
+    if (!tables->known_bits || !has_bit(tables->known_bits, (int64_t)(*hash >> (64 - LEXICON_BITS)))) return NO_TRAIT;
+    int64_t first = 0, end = tables->known_count;
+    while (first < end) {
+        int64_t middle = (first + end) / 2;
+        if (tables->known[middle] < *hash) first = middle + 1;
+        else end = middle;
+    }
+    if (first == tables->known_count || tables->known[first] != *hash) return NO_TRAIT;
+    *hash = tables->meant[first];
+    return tables->known_traits[first];
+}
+
+/* Fill the hash and the trait of word i. */
+static inline void take_word(token_list *tokens, int64_t i, int64_t start, int64_t end, const token_tables *tables) {
+    uint64_t hash = hash_word(tokens->text + start, end - start, tables->seed);
+    tokens->traits[i] = has_digit(tokens->text + start, end - start) ? FIGURE : look_up(&hash, tables);
+    tokens->hashes[i] = hash;
+}
+
 /* Tokenise a folded text of scripts with spaces. */
-static void split_words(token_list *tokens, uint64_t seed) {
+static void split_words(token_list *tokens, const token_tables *tables) {
     int32_t *places = tokens->places;
     int64_t edges = 0;
     uint64_t carry = 0;
@@ -119,21 +146,20 @@ static void split_words(token_list *tokens, uint64_t seed) {
         for (; changes; changes &= changes - 1) places[edges++] = (int32_t)(base + trailing_zeros(changes));
     }
     int64_t count = edges / 2;
-    for (int64_t word = 0; word < count; word++) {
-        int32_t start = places[2 * word];
-        tokens->hashes[word] = hash_word(tokens->text + start, places[2 * word + 1] - start, seed);
-    }
+    for (int64_t word = 0; word < count; word++)
+        take_word(tokens, word, places[2 * word], places[2 * word + 1], tables);
     memset(tokens->kinds, 0, (size_t)count);
     tokens->count = count;
     tokens->has_characters = false;
 }
 
-static inline void add_token(token_list *tokens, uint64_t hash, uint8_t kind, int64_t start, int64_t end) {
+/* Append a token; return its number. */
+static inline int64_t add_token(token_list *tokens, uint8_t kind, int64_t start, int64_t end) {
     int64_t place = tokens->count++;
-    tokens->hashes[place] = hash;
     tokens->kinds[place] = kind;
     tokens->places[2 * place] = (int32_t)start;
     tokens->places[2 * place + 1] = (int32_t)end;
+    return place;
 }
 
 /* Tokenise a folded text with characters that are tokens. */
@@ -151,11 +177,14 @@ static void split_characters(token_list *tokens, const token_tables *tables) {
             if (word < 0) word = at;
             continue;
         }
-        if (word >= 0) add_token(tokens, hash_word(text + word, at - word, tables->seed), 0, word, at);
+        if (word >= 0) take_word(tokens, add_token(tokens, 0, word, at), word, at, tables);
         word = -1;
         if (kind == CHARACTER) {
+            int64_t i = add_token(tokens, 1, at, at + width);
             /* Inverted, because the code point of U+6574 equals the bytes of the word "te". */
-            add_token(tokens, mix((~(uint64_t)code ^ tables->seed) * GOLDEN), 1, at, at + width);
+            uint64_t hash = mix((~(uint64_t)code ^ tables->seed) * GOLDEN);
+            tokens->hashes[i] = hash;
+            tokens->traits[i] = look_up(&hash, tables);
             tokens->has_characters = true;
         }
     }
@@ -169,7 +198,7 @@ bool tokenise(const uint8_t *text, int64_t size, const token_tables *tables, tok
     tokens->size = fold(text, size, tables, tokens->text, &has_characters);
     if (tokens->size < 0) return false;
     if (has_characters) split_characters(tokens, tables);
-    else split_words(tokens, tables->seed);
+    else split_words(tokens, tables);
     return true;
 }
 

@@ -42,6 +42,7 @@ from stream_dedup.fingerprint.kernel import (
     shingles_of,
     tokens_of,
 )
+from stream_dedup.fingerprint.lexicon import lexicon
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.news.item import Item
 
@@ -120,7 +121,10 @@ class Fingerprinter:
         self.scheme = scheme
         s = scheme.settings
         self._classes = word_classes() if scheme.has_chinese_words else character_classes()
+        self._lexicon: dict[str, Any] = {}
         self._of_folded = self._tables(identity_table(self._classes))
+        self._lexicon = lexicon(self._of_folded)
+        self._of_folded.set(**self._lexicon)
         self._of_ascii = self._tables(NO_TABLE)
         self._of_all: Tables | None = None
 
@@ -201,7 +205,7 @@ class Fingerprinter:
         entries, longer = folds
         counts = {"class_count": len(self._classes), "fold_count": len(entries)}
         seed = self.scheme.token_seed
-        return Tables(classes=self._classes, folds=entries, longer_folds=longer, seed=seed, **counts)
+        return Tables(classes=self._classes, folds=entries, longer_folds=longer, seed=seed, **counts, **self._lexicon)
 
     def _tables_for(self, views: Sequence[str]) -> Tables:
         """The tables that fold these texts. Those for more than ASCII are built for the first text that needs them."""

@@ -49,11 +49,12 @@ def offsets_in(signature: "np.dtype[np.void]") -> dict[str, int]:
 
 
 class Tables(Struct, name="token_tables"):
-    """Constant inputs of the tokeniser: the classes and folds of characters, and the seed of token hashes."""
+    """Constant inputs of the tokeniser: the classes and folds of characters, the seed of token hashes, the lexicon."""
 
     _fields_ = (
         ("classes", POINTER), ("class_count", INT64), ("folds", POINTER), ("fold_count", INT64),
-        ("longer_folds", POINTER), ("seed", UINT64),
+        ("longer_folds", POINTER), ("seed", UINT64), ("known", POINTER), ("meant", POINTER),
+        ("known_traits", POINTER), ("known_count", INT64), ("known_bits", POINTER),
     )  # fmt: skip
 
 
@@ -169,8 +170,8 @@ class TokenList(Struct, name="token_list"):
     """The tokens of one text, as the core fills them."""
 
     _fields_ = (
-        ("text", POINTER), ("places", POINTER), ("hashes", POINTER), ("kinds", POINTER), ("count", INT64),
-        ("size", INT64), ("has_characters", BOOL),
+        ("text", POINTER), ("places", POINTER), ("hashes", POINTER), ("kinds", POINTER), ("traits", POINTER),
+        ("count", INT64), ("size", INT64), ("has_characters", BOOL),
     )  # fmt: skip
     count: int
     size: int
@@ -189,6 +190,7 @@ def tokens_of(text: bytes, tables: Tables) -> TokenList:
         places=np.empty(size, np.int32),
         hashes=np.empty(size, np.uint64),
         kinds=np.empty(size, np.uint8),
+        traits=np.empty(size, np.uint8),
     )
     call("tokens_of_text", np.frombuffer(text, np.uint8), len(text), tables, tokens)
     return tokens
