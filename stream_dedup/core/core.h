@@ -410,6 +410,7 @@ enum {
     STEMS = 3840, STEM_SHIFT = 4,
     FIGURE_CODES = STEMS << STEM_SHIFT, /* the codes of figures begin here, those below are words and characters */
     NEGATION_CODES = 0xFC00,            /* and those of negations here */
+    CODES = 1 << 16,
 };
 
 static inline bool is_negation(uint16_t code) { return code >= NEGATION_CODES; }

@@ -12,8 +12,10 @@
 
 static inline uint16_t code_of(const token_list *tokens, int64_t i, uint32_t stem) {
     uint64_t hash = tokens->hashes[i];
-    if (is_digit(tokens->text[tokens->places[2 * i]]))
+    uint8_t trait = tokens->traits[i];
+    if (trait == FIGURE || trait == NUMBER_WORD)
         return (uint16_t)(FIGURE_CODES + (hash >> 32) % (NEGATION_CODES - FIGURE_CODES));
+    if (trait == NEGATION) return (uint16_t)(NEGATION_CODES + (hash >> 32) % (CODES - NEGATION_CODES));
     if (tokens->kinds[i]) return (uint16_t)((hash >> 32) * FIGURE_CODES >> 32);
     return (uint16_t)(((uint64_t)stem * STEMS >> 32) << STEM_SHIFT | hash >> (64 - STEM_SHIFT));
 }
