@@ -18,6 +18,7 @@ enum {
     MOST_CHAIN = 8,  /* places of a gram that are tried */
     MOST_GAP = 40,   /* codes of a gap, on each side, that is aligned: more is another text */
     FLANK = 3,       /* known words on each side of what is replaced: else it is a dateline or another sentence */
+    DATELINE = 8,    /* words of a dateline with a city, a country, agencies and a day */
     MOST_REPLACED = 5, /* words from the first to the last that was replaced: more is another clause */
 };
 
@@ -258,6 +259,10 @@ void add_sentence(const diff *work, int64_t begin, int64_t end, bool is_prose, d
     if (is_prose && !found->has_lead) {
         found->has_lead = true;
         found->lead = unmatched;
+        /* What stands in front of known words alone is a dateline. */
+        int64_t start = first;
+        while (start < last && work->partners[start] == NONE) start++;
+        if (start - first == unmatched && unmatched <= DATELINE) found->lead = 0;
     }
     if (is_prose) {
         if (is_new) found->fresh += unmatched;

@@ -211,16 +211,21 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
 /* ---- what the known item lacks of it ---- */
 
 /* Count the words in new sentences, and the share of sentences with a new word. Return the number of new words. With a
- * diff a word is new if neither its place nor its stem is known. */
+ * diff a word is new if neither its place nor its stem is known, and the share that the known item holds is exact. */
 static double find_new_words(similarity *pair, const article *article, double each_word, const diff *diff) {
     double new = 0, new_sentences = 0;
-    int64_t start = 0, sentences = 0, touched = 0;
+    int64_t start = 0, sentences = 0, touched = 0, matched = 0;
     for (int64_t sentence = 0; sentence < article->sentence_count; sentence++) {
         int64_t end = article->ends[sentence], absent = 0, count = end - start;
         for (; start < end; start++) {
-            int64_t token = article->tokens_at[start];
-            absent += article->lacks[article->places[start]] ||
-                      (diff && article->places[start] != NO_WORD && !is_matched(diff, token) && lacks_word(diff, token));
+            bool is_absent = article->lacks[article->places[start]];
+            if (diff && article->places[start] != NO_WORD) {
+                int64_t token = article->tokens_at[start];
+                bool is_known = is_matched(diff, token);
+                matched += is_known;
+                is_absent = !is_known && (is_absent || lacks_word(diff, token));
+            }
+            absent += is_absent;
         }
         new += (double)absent;
         if (count < SENTENCE_TOKENS) continue;
@@ -230,6 +235,7 @@ static double find_new_words(similarity *pair, const article *article, double ea
     }
     pair->new_sentences = (float)new_sentences;
     pair->spread = (float)((double)touched / (double)max_i64(sentences, 1));
+    if (diff && article->place_count) pair->covered = (float)((double)matched / (double)article->place_count);
     return new;
 }
 

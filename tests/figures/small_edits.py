@@ -13,6 +13,7 @@ from tests.figures.stories import WORD, Pool, Story, another_number, plain_numbe
 
 _QUOTED = re.compile(r"[\"“”„«»「」『』]")
 _ROWS = 6
+_LEAD_WORDS = 10
 
 
 def _said(story: Story, name: str) -> Any:
@@ -24,6 +25,12 @@ def _with_sentence(story: Story, sentence: str, at_end: bool = False) -> str:
     paragraphs = [" ".join(paragraph) for paragraph in story.paragraphs]
     place = len(paragraphs) if at_end else max(len(paragraphs) // 2, 1)
     return "\n".join([*paragraphs[:place], sentence, *paragraphs[place:]])
+
+
+def _names_of_others(story: Story, pool: Pool, chance: Random) -> list[str]:
+    """Names of three stories drawn at random that this one does not have."""
+    others = chance.sample(pool.stories, min(3, len(pool.stories)))
+    return [name for other in others for name in pool.names(other) if name not in story.text]
 
 
 def fact(story: Story, pool: Pool, chance: Random, at_end: bool = False) -> Made | None:
@@ -115,9 +122,7 @@ def exchanged_figures(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def speaker(story: Story, pool: Pool, chance: Random) -> Made | None:
     """Another name beside a quotation."""
-    others = pool.others(story, 2, chance)
-    names = set(pool.names(story))
-    spare = [name for other in others or () for name in pool.names(other) if name not in story.text]
+    names, spare = set(pool.names(story)), _names_of_others(story, pool, chance)
     if story.language == "zh" or not spare:
         return None
     for sentence in story.prose:
@@ -130,9 +135,8 @@ def speaker(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def place(story: Story, pool: Pool, chance: Random) -> Made | None:
     """A name of the text swapped for another one, everywhere; the headline has none of it."""
-    others = pool.others(story, 2, chance)
     names = [name for name in pool.names(story) if name not in story.title]
-    spare = [name for other in others or () for name in pool.names(other) if name not in story.text]
+    spare = _names_of_others(story, pool, chance)
     if story.language == "zh" or not names or not spare:
         return None
     return Made(story.title, with_swapped(story.text, {chance.choice(names[:4]): chance.choice(spare)}))
@@ -152,14 +156,24 @@ def postponed(story: Story, pool: Pool, chance: Random) -> Made | None:
 
 def row(story: Story, pool: Pool, chance: Random) -> Made | None:
     """One more row of a list."""
-    others = pool.others(story, 2, chance)
-    names = [name for other in others or () for name in pool.names(other)][: _ROWS + 1]
+    names = _names_of_others(story, pool, chance)[: _ROWS + 1]
     if len(names) <= _ROWS:
         return None
     rows = [f"{name}: {chance.randrange(10, 400)}" for name in names]
     short = rows[:3] + rows[4:]
     before, after = ("\n".join([story.text, *some]) for some in (short, rows))
     return Made(story.title, after, ((story.title, before),))
+
+
+def follow_up(story: Story, pool: Pool, chance: Random) -> Made | None:
+    """A new headline, and the news in a first sentence that keeps the old words; the rest is background."""
+    facts, names = _said(story, "short_facts"), [one for one in pool.names(story) if one in story.title]
+    words = story.prose[0].split()
+    if not facts or not names or len(words) < _LEAD_WORDS or not story.text.startswith(story.prose[0]):
+        return None
+    said = chance.choice(facts).rstrip(".।。")
+    lead = f"{said}, {' '.join(words[len(words) // 2 :])}"
+    return Made(f"{names[0]}: {said}", lead + story.text[len(story.prose[0]) :])
 
 
 def own_version(story: Story, pool: Pool, chance: Random) -> Made | None:
@@ -176,7 +190,7 @@ SMALL: dict[str, MakeEdit] = {
     edit.__name__: edit
     for edit in (
         fact, fact_at_end, short_fact, short_fact_at_end, turned, denied, toll_in_words, code, known_figure,
-        exchanged_figures, speaker, place, cancelled, postponed, row, own_version,
+        exchanged_figures, speaker, place, cancelled, postponed, row, follow_up, own_version,
     )
 }  # fmt: skip
 """The edits with news in a few words, by kind."""
