@@ -21,9 +21,12 @@ from stream_dedup.fingerprint.characters import fold
 
 OUT = Path(__file__).parents[1] / "stream_dedup/fingerprint/words.txt"
 LANGUAGES = frozenset(
-    "af|am|ar|az|be|bg|bn|bs|ca|cs|cy|da|de|el|en|es|et|eu|fa|fi|fil|fr|ga|gl|gu|ha|he|hi|hr|hu|hy|id|is|it|ja|ka|kk|"
-    "km|ko|ky|lo|lt|lv|mk|ml|mr|ms|mt|my|nb|ne|nl|nn|no|pa|pl|pt|ro|ru|sk|sl|sq|sr|sr-Latn|sv|sw|ta|te|th|tl|tr|uk|ur|"
-    "uz|vi|zh".split("|")
+    re.findall(
+        r"\S+",
+        "af am ar az be bg bn bs ca cs cy da de el en es et eu fa fi fil fr ga gl gu ha he hi hr hu hy id is it ja ka "
+        "kk km ko ky lo lt lv mk ml mr ms mt my nb ne nl nn no pa pl pt ro ru sk sl sq sr sr-Latn sv sw ta te th tl tr "
+        "uk ur uz vi zh",
+    )
 )
 # What follows another number and multiplies it; 1,000 and more have a word of their own in most languages.
 POWERS = (100, 1000, 10**5, 10**6, 10**7, 10**9)

@@ -268,7 +268,7 @@ static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t ha
 
 int64_t find_headline_features(const token_list *tokens, uint64_t seed, uint32_t *slots, uint64_t *out);
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out);
-int64_t find_numbers(const token_list *tokens, number *out);
+int64_t find_numbers(const token_list *tokens, uint64_t seed, number *out);
 
 /* ---- shingles (shingles.c) ---- */
 

@@ -84,8 +84,7 @@ static uint64_t add_to_digest(uint64_t digest, const token_list *tokens) {
 static uint8_t form_of(const token_list *tokens, int64_t size) {
     uint64_t hash = 0;
     for (int64_t i = 0; i < tokens->count; i++) {
-        bool is_number = is_digit(tokens->text[tokens->places[2 * i]]);
-        hash = mix((hash ^ (is_number ? 1 : tokens->hashes[i])) * GOLDEN);
+        hash = mix((hash ^ (tokens->traits[i] >= NUMBER_WORD ? 1 : tokens->hashes[i])) * GOLDEN);
     }
     return size > 1 ? (uint8_t)max_i64((int64_t)(hash >> 56), 1) : 0;
 }
@@ -107,7 +106,7 @@ static void add_headline(scratch_lists *work, int64_t row) {
     uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
     int64_t word_count = min_i64(size, recipe->headline_features);
     for (int64_t j = 0; j < word_count; j++) words[j] = narrowed(work->features[j]);
-    int64_t found = min_i64(find_numbers(&work->tokens, work->numbers), recipe->headline_numbers);
+    int64_t found = min_i64(find_numbers(&work->tokens, work->tables->seed, work->numbers), recipe->headline_numbers);
     for (int64_t j = 0; j < found; j++) values[j] = work->numbers[j].value;
     signature[recipe->form] = form_of(&work->tokens, size);
     band_keys(work->features, size, &recipe->headline, work->narrow, out->keys + row * out->key_columns);
@@ -145,7 +144,7 @@ static void add_words(scratch_lists *work, int64_t row, uint8_t *signature) {
     const uint32_t *words = out->headline_words + row * recipe->headline_features;
     for (int64_t j = 0; j < recipe->headline_features && words[j]; j++) set_bit(filter, bit_of_word(words[j]));
     number *own = out->numbers + out->number_count;
-    int64_t found = find_numbers(&work->tokens, own);
+    int64_t found = find_numbers(&work->tokens, work->tables->seed, own);
     const uint32_t *values = out->headline_numbers + row * recipe->headline_numbers;
     uint64_t figures = 0;
     for (int64_t k = 0; k < found + recipe->headline_numbers; k++) {

@@ -14,6 +14,7 @@
 enum {
     LEAST_SENTENCE = 15, /* length of the shortest sentence of prose: two units a word, one a character */
     LEAST_LINE = 80,     /* and of a line where no line has a sentence mark: Thai has none, and menus are shorter */
+    MARKED_SHARE = 10,   /* a text with less than a tenth in marked sentences has none: an exclamation alone */
     PASSAGE_TOKENS = 16, /* a sentence of some 18 words is one passage, so that its hash stands for all of it */
 };
 /* A text is wrapped if it has three lines or more, none above 80 bytes, half of them 50 bytes or more. */
@@ -34,7 +35,8 @@ static int64_t find_marks(const uint8_t *text, int64_t stop, int32_t *marks) {
         for (int at = 0; at < BLOCK; at += 16) {
             bytes16 block = load16(text + base + at);
             bytes16 marked = (bytes16)(block == '\n') | (bytes16)(block == '.');
-            mask |= high_bits(marked | (bytes16)(block == '!') | (bytes16)(block == '?')) << at;
+            marked |= (bytes16)(block == '!') | (bytes16)(block == '?') | (bytes16)(block == '|');
+            mask |= high_bits(marked) << at;
         }
         for (; mask; mask &= mask - 1) marks[found++] = (int32_t)(base + trailing_zeros(mask));
     }
@@ -65,6 +67,23 @@ static bool ends_sentence(const token_list *tokens, int64_t token, int64_t at) {
     return !is_short || token == tokens->count || following == '\n'; /* a short word may end the text or a line */
 }
 
+/* Whether a token is of an Indic script, U+0900 to U+0D7F: there "|" stands for the danda, which it looks like. */
+static bool is_indic(const token_list *tokens, int64_t token) {
+    const uint8_t *start = tokens->text + tokens->places[2 * token];
+    return start[0] == 0xE0 && start[1] >= 0xA4 && start[1] <= 0xB5;
+}
+
+/* Whether most tokens are Thai or Lao, U+0E00 to U+0EFF: these scripts have no sentence mark. */
+static bool is_without_marks(const token_list *tokens) {
+    int64_t found = 0;
+    if (!tokens->has_characters) return false;
+    for (int64_t i = 0; i < tokens->count; i++) {
+        const uint8_t *start = tokens->text + tokens->places[2 * i];
+        found += start[0] == 0xE0 && start[1] >= 0xB8 && start[1] <= 0xBB;
+    }
+    return 2 * found > tokens->count;
+}
+
 /* Find the ends of the lines and sentences of a text. */
 void split_sentences(const token_list *tokens, sentence_list *sentences) {
     const uint8_t *text = tokens->text;
@@ -82,6 +101,7 @@ void split_sentences(const token_list *tokens, sentence_list *sentences) {
         while (token < count && places[2 * token + 1] <= at) token++;
         if (!token || (n && ends[n - 1] == token)) continue;
         if (text[at] == '.' && !ends_sentence(tokens, token, at)) continue;
+        if (text[at] == '|' && !is_indic(tokens, token - 1)) continue;
         ends[n] = (int32_t)token;
         sentences->is_sentence[n++] = text[at] != '\n';
     }
@@ -100,6 +120,14 @@ static int64_t length_of(const token_list *tokens, int64_t start, int64_t end) {
     return length;
 }
 
+/* Whether the sentences of a text end in marks: enough of them do. */
+static bool is_marked(const token_list *tokens, const sentence_list *sentences) {
+    int64_t marked = 0, start = 0;
+    for (int64_t k = 0; k < sentences->count; start = sentences->ends[k++])
+        if (sentences->is_sentence[k]) marked += sentences->ends[k] - start;
+    return marked * MARKED_SHARE > tokens->count && !is_without_marks(tokens);
+}
+
 /* Write the passages of a text and return their number, at most one a token.
  *
  * words: of each token; units: what its shingles are made of, `width` long. first_token, first_shingle: of this text
@@ -108,11 +136,11 @@ int64_t cut_passages(const token_list *tokens, const uint32_t *words, const unit
                      const sentence_list *sentences, int64_t first_token, int64_t first_shingle, passage *out) {
     const int32_t *starts = units->starts;
     int64_t found = 0, begin = 0;
-    bool has_marks = false;
-    for (int64_t k = 0; k < sentences->count; k++) has_marks |= sentences->is_sentence[k];
+    bool has_marks = is_marked(tokens, sentences);
     for (int64_t k = 0; k < sentences->count; k++) {
-        int64_t end = sentences->ends[k], least = has_marks ? LEAST_SENTENCE : LEAST_LINE;
-        bool is_prose = sentences->is_sentence[k] == has_marks && length_of(tokens, begin, end) >= least;
+        int64_t end = sentences->ends[k], least = sentences->is_sentence[k] ? LEAST_SENTENCE : LEAST_LINE;
+        bool is_prose = sentences->is_sentence[k] || !has_marks;
+        is_prose = is_prose && length_of(tokens, begin, end) >= least;
         int64_t stop = (starts ? starts[end] : end) - width + 1; /* the first shingle that leaves it */
         while (begin < end) {
             int64_t until = min_i64(begin + PASSAGE_TOKENS, end);

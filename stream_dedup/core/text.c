@@ -38,7 +38,7 @@ static inline uint64_t word_mask(const uint8_t *text) {
 /* The text that is folded, and how far. */
 typedef struct {
     const uint8_t *start, *at, *end;
-    uint8_t *out;
+    uint8_t *first, *out;
     bool has_characters;
 } folding;
 
@@ -51,6 +51,8 @@ static inline void write_entry(folding *text, uint32_t entry) {
         *text->out++ = (uint8_t)code;
         return;
     }
+    /* Letters that follow digits are a word of their own: a counter or an ending, which other writers set apart. */
+    if (class_of(entry) == WORD && text->out > text->first && is_digit(text->out[-1])) *text->out++ = ' ';
     int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes behind the first one */
     *text->out++ = (uint8_t)(0xFF00 >> (more + 1) | code >> 6 * more);
     for (int shift = 6 * more - 6; shift >= 0; shift -= 6) *text->out++ = (uint8_t)(0x80 | (code >> shift & 0x3F));
@@ -92,7 +94,7 @@ static bool fold_by_table(folding *text, const token_tables *tables) {
  * fold the text. Blocks are read only within the text: the last one is a copy. */
 static int64_t fold(const uint8_t *start, int64_t size, const token_tables *tables, uint8_t *out,
                     bool *has_characters) {
-    folding text = {start, start, start + size, out, false};
+    folding text = {start, start, start + size, out, out, false};
     while (text.at < text.end) {
         int64_t left = text.end - text.at;
         uint8_t last[FOLDED] = {0};

@@ -10,7 +10,7 @@ in a browser. Input that would cost it more than linear time is read without a t
 
 The setting "page" first extracts the article from a whole web page, without menus, teasers and comments (trafilatura,
 extra `pages`; Barbaresi, "Trafilatura: a web scraping library and command-line tool for text discovery and extraction",
-ACL 2021). Bare URLs stay: removing them changes no verdict on the labelled English and Chinese corpora (16,147 items).
+ACL 2021). writing.py then undoes what is not the author's: links in the text, a wrong encoding.
 """
 
 import re
@@ -22,6 +22,7 @@ from html.entities import html5
 from selectolax.lexbor import LexborHTMLParser
 
 from stream_dedup.errors import ConfigError
+from stream_dedup.news.writing import as_written
 from stream_dedup.phrases import install_command
 from stream_dedup.settings import ItemSettings
 
@@ -86,8 +87,22 @@ _BLOCK_TAG = re.compile(rf"<(?=/?(?:{_BLOCKS})[\s/>])", re.IGNORECASE)
 # The beginning or end of a tag; a quote, with the equals sign before it if there is one.
 _TAG_MARK = re.compile(r"""<[a-zA-Z]|>|=\s*+["']|["']""")
 _NAME = re.compile(r"[^=\s][ \t\n\f\r]++[a-zA-Z0-9_:-]++\Z")
-# Not text: code, embedded objects, controls, and noscript, which repeats what browsers with scripts show.
-_UNSEEN = ["script", "style", "template", "noscript", "iframe", "object", "svg", "button", "select", "textarea"]
+# Not text: code, embedded objects, controls, and noscript, which repeats what browsers with scripts show; and readings
+# above Japanese characters (ruby).
+_UNSEEN = [
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "iframe",
+    "object",
+    "svg",
+    "button",
+    "select",
+    "textarea",
+    "rt",
+    "rp",
+]
 # Those of them that hide prose if they are not closed. Unclosed script and style hide code, so they stay out.
 _HIDING = re.compile(r"<(/?)(template|noscript|iframe|object|svg|button|select|textarea)(?=[\s/>])", re.IGNORECASE)
 _HIDDEN = (
@@ -121,8 +136,10 @@ class Cleaner:
         if self._markup == "none":
             return title, text
         if self._article and is_html(text) and _is_page(text):
-            return _plain(title) or title_of_html(text), self._article(text) or text_of_html(text)
-        return _plain(title), _links(text_of_html(text)) if self._markup == "html" else _plain(text)
+            title, text = _plain(title) or title_of_html(text), self._article(text) or text_of_html(text)
+        else:
+            title, text = _plain(title), _links(text_of_html(text)) if self._markup == "html" else _plain(text)
+        return as_written(title, text)
 
 
 def _plain(text: str) -> str:

@@ -70,8 +70,6 @@ def test_other_letters_for_the_same_word(first: str, second: str) -> None:
         ("قلب", "كلب"),
         ("ש", "ס"),
         ("кот", "кит"),
-        ("й", "и"),
-        ("für", "fur"),
         ("क", "ख"),
         ("台灣", "台北"),
         ("auf\u200clage", "auf lage"),  # only behind Arabic letters it is a space
@@ -84,7 +82,7 @@ def test_other_words_stay_others(first: str, second: str) -> None:
 def test_a_letter_stands_for_itself() -> None:
     """So that a text that is folded twice is folded once."""
     letters = same_letters()
-    assert all(ord(letter) not in letters for letter in letters.values() if letter)
+    assert all(ord(letter) not in letters for folded in letters.values() for letter in folded)
     assert len(letters) > 4000
 
 
@@ -164,7 +162,7 @@ def test_a_number_is_the_same_in_every_script(zero: int, number: str) -> None:
         ("1,000", "1.000", "1000", "१,०००", "१०००", "١٠٠٠", "１，０００"),
         ("3:1", "3-1", "३-१"),
         ("2026-11-23", "2026/11/23", "2026.11.23"),
-        ("38 million", "$38 million", "38 percent", "38%", "(38)", "38."),
+        ("38 percent", "$38", "38 dollars", "38%", "(38)", "38."),
     ],
 )
 def test_separators_and_units_make_no_difference(same: tuple[str, ...]) -> None:
@@ -182,7 +180,8 @@ def test_other_values_are_other_numbers(one: str, other: str) -> None:
     [
         ("", 0),
         ("no number, none at all - here: nothing.", 0),
-        ("The G7 met in Room B12 for the 2nd time", 0),
+        ("The G7 met in Room B12 for the 2nd time", 3),
+        ("Flight L4471B, a 4x4, 3pm, 12명", 4),
         ("On 3 May, 40 of 1,200 fans came at 10:30; it was 3-1.", 5),
         ("a 12-year deal of 1 000 crowns", 3),
         ("38 39,40 - 41", 3),  # a mark with spaces joins nothing
