@@ -502,7 +502,8 @@ typedef struct texts {
     int64_t word_count, shingle_count, number_count, passage_count;
 } texts;
 
-enum { IN_HEADLINE = 1, IN_TEXT = 2 }; /* where an item says that it is a correction: corrections.py */
+/* Where an item says that it is a correction, or that it is a version of an earlier one: corrections.py. */
+enum { IN_HEADLINE = 1, IN_TEXT = 2, NEW_VERSION = 3 };
 
 /* What is known of new items, and not stored: see `News` in additions.py. */
 typedef struct news {

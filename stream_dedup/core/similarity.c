@@ -209,7 +209,10 @@ static void measure_novelty(similarity *pair, const fresh_item *new, const uint8
     }
     find_new(pair, new->news, new->item, new->signature + at->headline, known + at->words, load64(known + at->figures),
              article);
-    pair->corrects |= new->news->corrects[new->item] == IN_TEXT && pair->new_words >= NOTE;
+    int8_t says = new->news->corrects[new->item];
+    float gains = max_f32(pair->new_words, pair->gained_words); /* a short note is no prose */
+    bool has_new_figure = pair->new_numbers_anywhere > 0 && pair->lost_numbers > 0;
+    pair->corrects |= (says == IN_TEXT && gains >= NOTE) || (says >= IN_TEXT && has_new_figure);
 }
 
 /* Nothing is known but `apart`. */
