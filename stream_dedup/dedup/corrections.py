@@ -61,22 +61,23 @@ def _any(alternatives: Iterable[str]) -> str:
 _OF = _table()
 _MARK = _any(_OF["mark"])
 _OPEN, _CLOSE = r"(\[<{【〔〈《『「〖", r")\]>}】〕〉》』」〗"
-_NUMBERED = rf"{_MARK}(?:\s\d+)?\s?"
 # "Correction 27 November:", "Correction (Nov. 5):"
 _DATED = r"(?:\W[^\n:]{0,25}\d[^\n:]{0,12})?(?:\s?[:—–|፦៖]|\s-\s)"
-_MARKED_FIRST = re.compile(rf"\W{{0,2}}(?:{_NUMBERED}[-–—:|፦៖]|{_MARK}{_DATED})")  # "CORRECTED-Fed ..."
-# Each form begins with one of a few characters, which a search finds in an eighth of the time.
+_MARKED_FIRST = re.compile(rf"\W{{0,2}}{_MARK}(?:(?:\s\d+)?\s?[-–—:|፦៖]|{_DATED})")  # "CORRECTED-Fed ..."
+# "UPDATE 2-CORRECTED-Fed ...", "Fed ... - CORRECTED", "Fed ... (Corrected)". Each form begins with one of a few
+# characters, which a search finds in an eighth of the time.
 _MARKED = re.compile(
-    rf"[-–—:|{_OPEN}](?:(?:(?<=[\d\s].)|(?<=[—:|])|(?<=\Arpt.))\s?{_NUMBERED}(?:[-–—:|]|\W{{0,2}}\Z)"
-    # "UPDATE 2-CORRECTED-Fed ...", "Fed ... - CORRECTED"; "Fed ... (Corrected)"
-    rf"|(?<=[{_OPEN}])\s?{_MARK}\s?[{_CLOSE}])"
+    rf"[-–—:|{_OPEN}](?:(?<=[\d\s].)|(?<=[—:|{_OPEN}])|(?<=\Arpt.))\s?{_MARK}"
+    rf"(?:(?:\s\d+)?\s?[-–—:|]|\s?[{_CLOSE}]|\W{{0,2}}\Z)"
 )
 _VERSION = re.compile(rf"\W{{0,2}}{_any(_OF['version'])}(?:\s\d+)?\s?[-–—:|]")
 # A note begins a line or a sentence: "Correction: ...", "(Corrects ...". In scripts of South-East Asia, which have no
 # full stop, a space ends a sentence.
 _END = re.compile(r"[\n.!?։۔।॥።။៕。]|(?<=[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\s")
 _END_IN_ASCII = re.compile(r"[\n.!?]")
-_NOTE = re.compile(rf"\W{{0,6}}+(?:{_any(_OF['mark'] + _OF['remark'])}{_DATED}|(?<=[{_OPEN}]){_MARK}\b)")
+_NOTE = re.compile(
+    rf"\W{{0,6}}+(?:(?<=[{_OPEN}])(?P<open>))?{_any(_OF['mark'] + _OF['remark'])}(?:{_DATED}|(?(open)\b|(?!)))"
+)
 _PHRASE, _HINTS = re.compile(rf"\b{_any(_OF['note'])}"), [hint.replace(r"\s", " ") for hint in _OF["hint"]]
 _HINTS_IN_ASCII = [hint for hint in _HINTS if hint.isascii()]
 # Characters at both ends of a text in which a note is looked for, and before and behind a hint.
