@@ -572,7 +572,8 @@ typedef struct texts {
     int64_t word_count, shingle_count, number_count, passage_count;
 } texts;
 
-enum { IN_HEADLINE = 1, IN_TEXT = 2 }; /* where an item says that it is a correction: corrections.py */
+/* Where an item says that it is a correction, or that it is a version of an earlier one: corrections.py. */
+enum { IN_HEADLINE = 1, IN_TEXT = 2, NEW_VERSION = 3 };
 
 /* What is known of new items, and not stored: see `News` in additions.py. */
 typedef struct news {
@@ -646,7 +647,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
-enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 4 };
+enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 5 };
 
 /* Boosted trees: see trees.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
 enum { TREES_AT_ONCE = 6 };

@@ -58,6 +58,15 @@ static bool is_reordered(const similarity *pair, const thresholds *rule) {
     return pair->other_order && pair->covered < rule->same_order && !has_others(pair, rule);
 }
 
+/* Whether the new item is a headline alone that says something else: a figure that the known item lacks; and if that is
+ * a headline alone, too, any new word, or the same figures in other places. */
+static bool is_flash(const similarity *pair, const thresholds *rule) {
+    if (pair->smaller_size > 0 || pair->log_size_ratio > 0) return false; /* the new item has a text */
+    if (pair->new_headline_numbers >= rule->one_figure) return true;
+    bool has_swapped = pair->headline >= 1 && pair->same_form && !pair->same_text;
+    return pair->log_size_ratio == 0 && (pair->new_headline >= 1 || has_swapped);
+}
+
 /* Whether it is a new version of its id, with a new sentence or a few new words. */
 static bool is_new_version(const similarity *pair, const thresholds *rule) {
     return pair->same_id && (pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
@@ -109,7 +118,8 @@ static bool has_fact(const similarity *pair, const thresholds *rule) {
     FEATURE(bulletin, is_bulletin(pair, rule))                                                                         \
     FEATURE(corrects, pair->corrects)                                                                                  \
     FEATURE(reordered, is_reordered(pair, rule))                                                                       \
-    FEATURE(version, is_new_version(pair, rule))
+    FEATURE(version, is_new_version(pair, rule))                                                                       \
+    FEATURE(flash, is_flash(pair, rule))
 
 #define VALUE(name, value) (float)(value),
 #define COUNTED(name, value) +1

@@ -213,7 +213,10 @@ static void measure_novelty(similarity *pair, const fresh_item *new, const uint8
     find_new(pair, new->news, new->item, new->signature + at->headline, known + at->words, load64(known + at->figures),
              article, has_diff ? new->diff : NULL);
     if (has_diff) find_differences(pair, new->news, new->item, article, new->diff);
-    pair->corrects |= new->news->corrects[new->item] == IN_TEXT && pair->new_words >= NOTE;
+    int8_t says = new->news->corrects[new->item];
+    float gains = max_f32(pair->new_words, pair->gained_words); /* a short note is no prose */
+    bool is_changed = (pair->new_numbers_anywhere > 0 && pair->lost_numbers > 0) || pair->facts + pair->altered > 0;
+    pair->corrects |= (says == IN_TEXT && gains >= NOTE) || (says >= IN_TEXT && is_changed);
 }
 
 /* Nothing is known but `apart`. */

@@ -115,6 +115,7 @@ FIXED = {
     "corrects": Feature(10.0, "it says that it corrects an earlier one"),
     "reordered": Feature(8.0, "names that have changed places in headline and text"),
     "version": Feature(3.0, "a new version of its id, with a new sentence or a few new words"),
+    "flash": Feature(8.0, "a headline alone with another figure or word"),
 }
 """Features with fixed weights, which the trees do not use. Labelled pairs hardly show them.
 

@@ -1,17 +1,11 @@
-"""Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index. Cut site
-names and labels off headlines first.
+"""Make fingerprints of items: signatures to compare and store, and keys to look up candidates in the index.
 
 `Fingerprinter` passes items to the core in batches and returns `Fingerprints`. The columns of keys are, in order: body
 (anchors and MinHash bands, or the tables of a SimHash layout), headline bands, exact text, id. The last two work like
 the others: a key has 32 bits of a 64-bit hash, and the 64 bits in the signature confirm a match.
-
-The site's name at the end of a headline is cut off (`cut_site_suffix`); if the item has no text, also the label before
-it, as in "Video: ..." (`cut_label`).
 """
 
 import dataclasses
-import re
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +24,7 @@ from stream_dedup.fingerprint.characters import (
     segment,
     word_classes,
 )
+from stream_dedup.fingerprint.headlines import headline_of
 from stream_dedup.fingerprint.kernel import (
     MOST_HEADLINE_NUMBERS,
     Recipe,
@@ -49,32 +44,6 @@ from stream_dedup.news.item import Item
 _WEIGHTINGS = {"uniform": 0, "tf": 1, "idf": 2}  # as core.h numbers them
 WORD_SET_BYTES = 4096
 """Bytes of a bit set of 15-bit word hashes; a text of 500 distinct words fills 1.5 % of it."""
-# Separators before a site's name: "Headline - Site", "Headline | Section | Site", "标题_网站".
-# Space is bounded, because the search would scan a megabyte of it again from each of its characters.
-_SEPARATOR = re.compile(r"\s{1,8}[-–—|·•»:]{1,2}\s{1,8}|\s{0,8}[|｜_]\s{0,8}")
-# The first mark of a separator. Searching for one character costs a tenth of trying a separator at every position. Four
-# headlines in ten contain no such character, and finding that out costs a sixth of the search.
-_ANY_MARK = re.compile(r"[|｜_–—·•»:-]")
-_MARK = re.compile(r"[|｜_]|(?<=\s)[-–—·•»:]")
-_DIGIT = re.compile(r"\d")
-# Forms of a text, in the most frequent languages of Latin script. Before a colon only these are cut.
-_FORMS = (
-    "op|ed|opinions?|editorials?|comment|commentary|column|columnist|contributor|guest|essay|analysis|explainer|feature|"
-    "exclusive|watch|video|photos?|podcast|interview|meinung|kommentar|analyse|leitartikel|kolumne|gastbeitrag|"
-    "opinión|análisis|columna|tribuna|vídeo|chronique|tribune|éditorial|opinione|editoriale|analisi|opinião|análise"
-)
-_LABEL = re.compile(
-    rf"\W?(?:\w{{1,30}}(?:[ -]\w{{1,30}}){{0,2}}\s?[|｜]|(?:{_FORMS})(?:[ -](?:{_FORMS})){{0,2}}\s?[:：])\s{{0,8}}",
-    re.I,
-)
-# A site's name is short; a longer last part belongs to the headline.
-_SUFFIX_WORDS = 5
-_SUFFIX_CHARACTERS = 10  # the same in scripts without spaces
-# Pages append up to five parts: sections and site. Without a limit, a megabyte of "x | y - " would take 12 s.
-_MAX_SUFFIXES = 16
-# The rest must still be a headline.
-_HEADLINE_WORDS = 4
-_HEADLINE_CHARACTERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +158,7 @@ class Fingerprinter:
     def exact(self, item: Item) -> "ExactViews":
         """The whole sets that the sketches represent, for an exact comparison. O(bytes)."""
         seed, widths = self.scheme.token_seed, self.scheme.shingle_widths
-        headline = frozenset(headline_features_of(self.tokens(_headline_of(item)), seed).tolist())
+        headline = frozenset(headline_features_of(self.tokens(headline_of(item)), seed).tolist())
         tokens = self.tokens(_text_of(item, self.scheme))
         body = shingles_of(tokens, seed, widths, self.scheme.has_letters)
         return ExactViews(headline, frozenset(body.tolist()), tokens.count)
@@ -236,70 +205,10 @@ def _take_given(items: Sequence[Item], signatures: NDArray[np.void]) -> None:
 
 def _views_of(items: Sequence[Item], scheme: Scheme) -> list[str]:
     """Headline and text of each item; segmented texts are folded."""
-    views = [view for item in items for view in (_headline_of(item), _text_of(item, scheme))]
+    views = [view for item in items for view in (headline_of(item), _text_of(item, scheme))]
     return [segment(view).decode() for view in views] if scheme.has_chinese_words else views
 
 
 def _text_of(item: Item, scheme: Scheme) -> str:
     """The text of the shingles."""
-    return item.text or (_headline_of(item) if scheme.has_letters else "")
-
-
-def _headline_of(item: Item) -> str:
-    """The headline of an item without the site's name at its end; without a text, also without its label."""
-    if item.text:
-        return cut_site_suffix(item.title)
-    return cut_label(cut_site_suffix(item.title, with_numbers=False))
-
-
-def cut_label(headline: str) -> str:
-    """Cut the label of a headline: a section before "|", or the form of the text before a colon.
-
-    Any other part before a colon is news: "Elm: bridge closed" and "Oak: bridge closed" are two headlines.
-
-    >>> cut_label("Opinion | Who owns the new bridge?"), cut_label("Op-Ed Columnist: Who owns the new bridge?")
-    ('Who owns the new bridge?', 'Who owns the new bridge?')
-    >>> cut_label("Elm: bridge closed for a week")
-    'Elm: bridge closed for a week'
-    """
-    found = _LABEL.match(headline)
-    if not found or _DIGIT.search(found[0]):
-        return headline
-    rest = headline[found.end() :]
-    return headline if _is_short(rest, _HEADLINE_WORDS - 1, _HEADLINE_CHARACTERS - 1) else rest
-
-
-def cut_site_suffix(headline: str, with_numbers: bool = True) -> str:
-    """Cut the site's name off the end of a headline, by structure and without a list of sites.
-
-    with_numbers: if False, keep a last part with a digit. In an item without text, it may be the news ("London gold fix
-    - 464.30 dollars") and not a channel's name.
-
-    >>> cut_site_suffix("Mayor opens new bridge over the Elm - The Harbor Post")
-    'Mayor opens new bridge over the Elm'
-    >>> cut_site_suffix("Bridge open - at last")
-    'Bridge open - at last'
-    """
-    candidate = _ANY_MARK.search(headline)
-    mark = candidate and _MARK.search(headline, candidate.start())
-    if mark is None:
-        return headline
-    # Only the last ones: a headline of a megabyte may have 250,000.
-    separators = deque(_SEPARATOR.finditer(headline, len(headline[: mark.start()].rstrip())), _MAX_SUFFIXES)
-    for separator in reversed(separators):
-        start, end = separator.span()
-        head, tail = headline[:start], headline[end:]
-        if not with_numbers and _DIGIT.search(tail):
-            break
-        if not _is_short(tail, _SUFFIX_WORDS, _SUFFIX_CHARACTERS) or _is_short(
-            head, _HEADLINE_WORDS - 1, _HEADLINE_CHARACTERS - 1
-        ):
-            break
-        headline = head
-    return headline
-
-
-def _is_short(text: str, words: int, characters: int) -> bool:
-    if text.isascii() or " " in text.strip():
-        return len(text.split(None, words)) <= words
-    return len(text) <= characters
+    return item.text or (headline_of(item) if scheme.has_letters else "")

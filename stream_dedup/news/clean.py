@@ -1,5 +1,5 @@
 """Remove markup: turn the title and text of a record into what a reader sees, as `item.markup` says.
-Labels and site names stay in headlines; fingerprint/fingerprint.py cuts them off.
+Labels and site names stay in headlines; fingerprint/headlines.py cuts them off.
 
 Only the compared text is cleaned; the bytes of the record stay untouched. Plain text costs three searches for one
 character (.4 µs for 3.7 KB).

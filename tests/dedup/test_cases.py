@@ -142,6 +142,8 @@ NEWS = {
     "a price": (("Water costs 3.10", WATER.format("3.10")), ("Water costs 3.60", WATER.format("3.60"))),
     "a note behind it": ((BANKER, VERDICT), (BANKER, f"{RIGHT} {NOTE}")),
     "a note before it": ((BANKER, VERDICT), (BANKER, f"{NOTE} {RIGHT}")),
+    "a short note": ((BANKER, VERDICT), (BANKER, f"{RIGHT} Erratum: he is 63.")),
+    "an update with another figure": ((BANKER, VERDICT), (f"Update: {BANKER}", RIGHT)),
     "a corrected headline": ((BANKER, VERDICT), (f"{BANKER} (corrected)", RIGHT)),
     "two stories without marks": (("", UNMARKED), ("", f"{UNMARKED} {OTHER_UNMARKED}")),
     "a briefing's headline": (("Morning briefing for today", FERRY), ("Morning briefing for today", OTHER)),

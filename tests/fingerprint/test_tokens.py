@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.dedup.passages import word_key, word_spans
 from stream_dedup.fingerprint.characters import same_letters
-from stream_dedup.fingerprint.fingerprint import cut_label, cut_site_suffix
+from stream_dedup.fingerprint.headlines import cut_label, cut_site_suffix
 from stream_dedup.fingerprint.scheme import FILTER_BITS
 from stream_dedup.news.item import Item
 from tests.fingerprint.built import texts_of, tokens_of
@@ -209,10 +209,16 @@ def test_numbers_are_counted(text: str, count: int) -> None:
         ("Harbor Post", "Harbor Post"),
         ("", ""),
         ("两城之间的大桥今天终于通车了_新闻网", "两城之间的大桥今天终于通车了"),
+        ("两城之间的大桥今天终于通车了-新闻网", "两城之间的大桥今天终于通车了"),
+        ("Bridge over the Elm opens at last - Elmside", "Bridge over the Elm opens at last"),
+        ("Bridge over the Elm opens at last - police", "Bridge over the Elm opens at last"),
+        ("Bridge over the Elm opens at last - called off", "Bridge over the Elm opens at last - called off"),
+        ("Bridge over the Elm: traffic jam - Resolved", "Bridge over the Elm: traffic jam - Resolved"),
+        ("Elm bridge opens at last | 3 hurt", "Elm bridge opens at last | 3 hurt"),
     ],
 )
-def test_the_site_s_name_is_cut_by_structure(headline: str, kept: str) -> None:
-    assert cut_site_suffix(headline) == kept
+def test_a_site_s_name_is_cut_and_news_stays(headline: str, kept: str) -> None:
+    assert cut_site_suffix(headline, "elmside.example") == kept
 
 
 @pytest.mark.timeout(60)
@@ -238,6 +244,11 @@ def forwarded(*headlines: str) -> list[bool]:
         "KOMMENTAR: Who pays for the new harbour wall",
         "Money and work | Who pays for the new harbour wall",
         "Who pays for the new harbour wall | Opinion",
+        "BREAKING - Who pays for the new harbour wall | The Lindra Times",
+        "SON DAKİKA! Who pays for the new harbour wall",
+        "[속보] Who pays for the new harbour wall",
+        "#Lindra #Harbour Who pays for the new harbour wall",
+        "Who pays for the new harbour wall | Who pays for the new harbour wall",
     ],
 )
 def test_a_headline_alone_is_the_same_under_another_label(headline: str) -> None:
@@ -250,9 +261,14 @@ def test_a_headline_alone_is_the_same_under_another_label(headline: str) -> None
     [
         ("Lindra: ferry to the islands stops for a week", "Elmport: ferry to the islands stops for a week"),
         ("Opinion: we must act", "Analysis: the bank"),
+        ("Ferry to the islands stops for a week", "Lifted: ferry to the islands stops for a week"),
+        ("Ferry to the islands stops for a week", "Ferry to the islands stops for a week - called off"),
+        ("Banker Jonas Weil found guilty of forgery", "Banker Jonas Weil found not guilty of forgery"),
+        ("Bus crash near Lindra kills 3 and injures 14", "Bus crash near Lindra kills 14 and injures 3"),
+        ("Ferry outage in Lindra - Investigating", "Ferry outage in Lindra - Resolved"),
     ],
 )
-def test_what_stands_before_a_colon_is_news(first: str, second: str) -> None:
+def test_in_a_headline_alone_every_word_is_news(first: str, second: str) -> None:
     assert forwarded(first, second) == [True, True]
 
 

@@ -205,8 +205,13 @@ def novelty_of(s: Similar) -> Any:
     is_more = s.new_words > F32(4) or s.lost_words > F32(8)
     is_reordered = s.other_order and s.covered < F32(0.93) and not is_more
     is_version = s.same_id and (s.new_sentences > 0 or s.new_words >= F32(4))
+    is_other = bool(s.new_headline >= 1) or (bool(s.headline >= 1) and s.same_form and not s.same_text)
+    is_alone, both = s.smaller_size == 0 and s.log_size_ratio <= 0, s.log_size_ratio == 0
+    is_flash = is_alone and (bool(s.new_headline_numbers >= F32(0.9)) or (both and is_other))
     fixed = F32(0)
-    for value, feature in zip((is_bulletin(s), s.corrects, is_reordered, is_version), rule.FIXED.values(), strict=True):
+    for value, feature in zip(
+        (is_bulletin(s), s.corrects, is_reordered, is_version, is_flash), rule.FIXED.values(), strict=True
+    ):
         fixed += F32(feature.weight) * F32(value)
     log_odds = sum_of(rule.TABLE, features) + fixed
     has_figure = s.new_numbers >= F32(0.9) and s.lost_numbers >= 1 and not is_more

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stream_dedup.fingerprint import characters
 from stream_dedup.fingerprint.characters import CHARACTER, IGNORED, SEPARATOR, WORD
-from stream_dedup.fingerprint.fingerprint import cut_label, cut_site_suffix
+from stream_dedup.fingerprint.headlines import headline_of
 from stream_dedup.fingerprint.scheme import HEADLINE_FEATURES, Scheme
 from stream_dedup.news.item import Item
 
@@ -405,13 +405,6 @@ class Print:
     @property
     def is_empty(self) -> bool:
         return self.headline_size == self.body_size == 0
-
-
-def headline_of(item: Item) -> str:
-    """Without the site's name at its end; one without a text also without its label."""
-    if item.text:
-        return cut_site_suffix(item.title)
-    return cut_label(cut_site_suffix(item.title, with_numbers=False))
 
 
 def fingerprint(item: Item, scheme: Scheme) -> Print:

@@ -239,7 +239,8 @@ def compare(
         sketch = sketch_of(article.shingles, scheme.settings.body_bins)
         s.covered = share_of_new(compare_sketches(sketch, known.body, size, m)[2] if m else 0.0, size, m)
     find_new(s, new, known, article)
-    s.corrects |= mark == 2 and bool(s.new_words >= 3)
+    s.corrects |= mark == 2 and bool(max(s.new_words, s.gained_words) >= 3)
+    s.corrects |= mark >= 2 and bool(s.new_numbers_anywhere > 0 and s.lost_numbers > 0)
     return s
 
 
