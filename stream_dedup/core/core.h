@@ -647,7 +647,7 @@ void measure(workspace *room, similarity *pairs, const news *news, int64_t item,
 
 /* ---- rule (rule.c): every number comes from rule.py ---- */
 
-enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 5 };
+enum { TREE_DEPTH = 4, LEAVES = 1 << TREE_DEPTH, INNER_NODES = LEAVES - 1, FIXED_TERMS = 6 };
 
 /* Boosted trees: see trees.py. Walking six at once takes a third less time than one after the other; four, a fifth. */
 enum { TREES_AT_ONCE = 6 };
@@ -664,9 +664,9 @@ typedef struct thresholds {
     float fixed_weights[FIXED_TERMS];
     float body, hold_below;
     float fact, same_article;
-    float same_headline, another_headline, shortest, least_ratio, most_ratio, next_day, bulletin_hours;
+    float same_headline, another_headline, shortest, notice, short_notice, same_body, least_ratio, most_ratio, next_day, bulletin_hours;
     float figures, fewest_words, another_text, same_wording, form_tokens, new_to_version, same_order;
-    float few_new, few_lost, one_figure;
+    float few_new, few_lost, few_gained, one_figure;
     bool is_plain;
 } thresholds;
 
@@ -832,7 +832,7 @@ typedef struct outcome {
     float logit;
     int32_t candidates;
     uint8_t finding;
-    bool is_added;
+    bool is_added, is_counted;
 } outcome;
 
 /* The originals of this name, an id or a version, are forgotten: those that came before this addition. */

@@ -176,6 +176,9 @@ static ruling withdrawn(const batch *batch, int64_t item, const candidate *candi
 
 /* ---- what an item leaves behind ---- */
 
+/* Jaccard of two headlines that may be of one form: "Magnitude 5.1 quake near Elm", "Magnitude 6.3 quake near Oak". */
+static const float LIKE_HEADLINES = 0.3f;
+
 /* Leave behind what later items find: the item itself, what it replaces or withdraws, and its passages. decided: the
  * signature of the candidate that decided, or NULL. */
 static void remember(judge *judge, int64_t item, const uint8_t *decided) {
@@ -192,7 +195,9 @@ static void remember(judge *judge, int64_t item, const uint8_t *decided) {
         outcome->is_added = true;
         outcome->row_number = batch->next_row + batch->added++;
     }
-    if (is_another && judge->news->asks_novelty) {
+    /* What recurs in reports under like headlines may be what they report, such as a warning. */
+    outcome->is_counted = is_another && (finding == NEW || !(outcome->similar.headline >= LIKE_HEADLINES));
+    if (outcome->is_counted && judge->news->asks_novelty) {
         const texts *texts = &judge->news->texts;
         int64_t text = item - batch->pending, first = texts->firsts[2 * text], count = texts->lasts[2 * text] - first;
         const passage *passages = texts->passages + first;

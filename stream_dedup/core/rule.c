@@ -67,6 +67,20 @@ static bool is_flash(const similarity *pair, const thresholds *rule) {
     return pair->log_size_ratio == 0 && (pair->new_headline >= 1 || has_swapped);
 }
 
+/* Whether it is another notice in the words of its source: a short text with a figure in the place of another one; or a
+ * shorter one with another number or word in the headline alone, or with words that are added and replace none. */
+static bool is_notice(const similarity *pair, const thresholds *rule) {
+    float size = (float)pair->smaller_size;
+    if (!pair->same_source || size == 0 || size >= rule->notice) return false;
+    bool is_same_headline = pair->headline >= rule->same_headline;
+    bool is_replaced = pair->new_numbers_anywhere >= rule->one_figure && pair->lost_numbers >= 1;
+    if (is_same_headline && is_replaced) return true;
+    if (size >= rule->short_notice) return false;
+    if (pair->same_form && pair->new_headline_numbers >= rule->one_figure) return true;
+    if (is_same_headline) return pair->gained_words >= rule->few_gained && pair->lost_words < 1;
+    return pair->headline >= rule->another_headline && pair->body >= rule->same_body;
+}
+
 /* Whether it is a new version of its id, with a new sentence or a few new words. */
 static bool is_new_version(const similarity *pair, const thresholds *rule) {
     return pair->same_id && (pair->new_sentences > 0 || pair->new_words >= rule->new_to_version);
@@ -119,7 +133,8 @@ static bool has_fact(const similarity *pair, const thresholds *rule) {
     FEATURE(corrects, pair->corrects)                                                                                  \
     FEATURE(reordered, is_reordered(pair, rule))                                                                       \
     FEATURE(version, is_new_version(pair, rule))                                                                       \
-    FEATURE(flash, is_flash(pair, rule))
+    FEATURE(flash, is_flash(pair, rule))                                                                               \
+    FEATURE(notice, is_notice(pair, rule))
 
 #define VALUE(name, value) (float)(value),
 #define COUNTED(name, value) +1

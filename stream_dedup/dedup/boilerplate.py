@@ -1,8 +1,9 @@
 """Recognise boilerplate: passages (16 words of a line) that recur in several originals, counted in fixed memory.
 
 Copyright notices, requests to subscribe and teasers look like sentences of an article, but they recur in originals that
-are not copies of each other. Counting them is the document frequency of the literature (Spärck Jones 1972), on a
-stream.
+are not copies of each other. An original counts only if its headline is unlike that of the nearest earlier one: a
+warning that three reports of floods have is no boilerplate. Counting them is the document frequency of the literature
+(Spärck Jones 1972), on a stream.
 
 An entry holds the hash of a passage and the times of its last three sightings. The passage is boilerplate while all
 three lie within the window. So a notice that a site drops is forgotten with the window, and a new one is known after

@@ -78,7 +78,10 @@ _END_IN_ASCII = re.compile(r"[\n.!?]")
 _NOTE = re.compile(
     rf"\W{{0,6}}+(?:(?<=[{_OPEN}])(?P<open>))?{_any(_OF['mark'] + _OF['remark'])}(?:{_DATED}|(?(open)\b|(?!)))"
 )
-_PHRASE, _HINTS = re.compile(rf"\b{_any(_OF['note'])}"), [hint.replace(r"\s", " ") for hint in _OF["hint"]]
+_PHRASE, _HINTS = (
+    re.compile(rf"(?:\b|(?<=[^\x00-\x7f])){_any(_OF['note'])}"),
+    [hint.replace(r"\s", " ") for hint in _OF["hint"]],
+)
 _HINTS_IN_ASCII = [hint for hint in _HINTS if hint.isascii()]
 # Characters at both ends of a text in which a note is looked for, and before and behind a hint.
 _EDGE, _ROUND = 300, 80

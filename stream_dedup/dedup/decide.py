@@ -63,14 +63,14 @@ OUTCOME = core.record(
     "outcome",
     [
         *(*fields("<i8", "row row_number"), ("similar", SIMILARITY), ("logit", "<f4"), ("candidates", "<i4")),
-        *(("finding", "u1"), ("is_added", "?")),
+        *(("finding", "u1"), ("is_added", "?"), ("is_counted", "?")),
     ],
 )
 """What became of an item.
 
 row: of the candidate that decided (row -1-i: item i), if the finding is SAME_ID or later; row_number: the item's own in
-the index, if `is_added`; similar: of that pair; logit: of novelty, NaN if unknown or not computed; candidates: their
-number."""
+the index, if `is_added`; is_counted: its passages count, see boilerplate.py; similar: of that pair; logit: of novelty,
+NaN if unknown or not computed; candidates: their number."""
 DELETION = core.record("deletion", [("before", "<i8"), ("name", "<u8")])
 """Originals to forget. before: the deletion comes before this addition; name: an id or a version."""
 

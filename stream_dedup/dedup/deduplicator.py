@@ -36,7 +36,7 @@ from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
 from stream_dedup.dedup.candidates import versions_of
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
-from stream_dedup.dedup.decide import DELETION, DIFFERENT, NEW, Decided, Memory, count_passages, decide
+from stream_dedup.dedup.decide import DELETION, Decided, Memory, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.rule import thresholds
 from stream_dedup.dedup.source_rules import SourceRules
@@ -363,11 +363,8 @@ def _delta_of(
     arrivals["doubted"] = times.is_doubted[added]
     counts, hashes = np.zeros(len(added), np.int64), np.zeros(0, np.uint32)
     if (texts := prints.texts) is not None:
-        # The passages of separate articles, not of updates.
         first, last = texts.firsts[added, 0], texts.lasts[added, 0]
-        findings = decided.outcomes["finding"][added]
-        is_another = (findings == NEW) | (findings == DIFFERENT)
-        counts = np.where(is_another, np.minimum(last - first, MOST_PASSAGES), 0)
+        counts = np.where(decided.outcomes["is_counted"][added], np.minimum(last - first, MOST_PASSAGES), 0)
         passages = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
         hashes = texts.passages["hash"][passages]
     watermark, elapsed = clocks.watermark, clocks.elapsed

@@ -153,7 +153,32 @@ NEWS = {
     ),
 }
 """Something is new, as two stories of two sites."""
+EVACUATE = (
+    "Everybody who lives below the church must leave at once and walk up to the school on the hill with warm clothes."
+)
+OWN = {
+    "Tarnmoor": "The river rose by a metre within twenty minutes after the dam of the old mill had burst on Monday.",
+    "Lindra": "Rain has fallen on the islands for nine days, and the pumps of the port stopped working before dawn.",
+    "Alderfalls": "Melting snow carried trees against the bridge, which held the river back until it fell at noon.",
+    "Elmport": "A spring tide met the river in the afternoon, and cellars along the quay filled up to their windows.",
+}
+GALE = (
+    "Gusts of up to force nine are expected along the coast from Sunday noon. Leave your boat in the harbour and close "
+    "shutters. Trees may fall on roads. The warning holds until midnight."
+)
+OUTAGE = (
+    "Looking into it - Some customers cannot pay by card in our shops. We are in touch with the bank and will write "
+    "again within the hour. Cash is accepted everywhere."
+)
+FARES = "7:30 Tarnmoor, two boats\n8:15 Elm Island, one boat\n9:00 Alder Falls, two boats"
 ONE_SITE = {
+    "a warning for another place": (("Gale warning for Tarnmoor", GALE), ("Gale warning for Alderfalls", GALE)),
+    "another part of a series": (("Forgotten harbours (2/5)", GALE), ("Forgotten harbours (3/5)", GALE)),
+    "an outage that has ended": (
+        ("Card payments fail", OUTAGE),
+        ("Card payments fail", f"Solved - it works. {OUTAGE}"),
+    ),
+    "one more row": (("Boats of today", FARES), ("Boats of today", f"{FARES}\n9:45 Lindra, one boat")),
     "a toll": ((FIRE_TITLE, FIRE), TOLL),
     "a corrected headline": ((BANKER, VERDICT), (f"CORRECTED-{BANKER}", RIGHT)),
     "boilerplate under two headlines": ((ELM, MENU * 5), ("Asteroid turns in ninety seconds", MENU * 5)),
@@ -184,6 +209,25 @@ CASES = [
     Case("a copy without marks", two(("", UNMARKED), ("", UNMARKED[:-10])), "+-"),
     *(Case(what, two(*stories, hour=26), "++") for what, stories in NEWS.items()),
     *(Case(f"{what}, at once", two(*stories, "site.example"), "++") for what, stories in ONE_SITE.items()),
+    Case(
+        "a warning that three like reports have",
+        [
+            *(
+                item(
+                    place,
+                    (
+                        f"Flood of {level} metres in {place}",
+                        f"{place} is under {level} metres. {OWN[place]} {EVACUATE}",
+                    ),
+                )
+                for place, level in (("Tarnmoor", 3), ("Lindra", 4), ("Alderfalls", 5))
+            ),
+            item("4", ("Flood of 2 metres in Elmport", f"{OWN['Elmport']} {FERRY}"), 1),
+            item("5", ("Flood of 2 metres in Elmport", f"{OWN['Elmport']} {FERRY} {EVACUATE}"), 2),
+        ],
+        "+++++",
+        {"novelty": "cautious"},
+    ),
     Case("an added sentence", two((FIRE_TITLE, FIRE), (FIRE_TITLE, ARRESTED)), "++", {"novelty": "cautious"}),
     *(
         Case(f"{what} after {hours} hours", two((CLOSED, text), (CLOSED, text), source, hours), right)

@@ -96,12 +96,12 @@ class Clocks:
 
 @dataclass
 class Known:
-    """An item that was let through; is_another: an article of its own, whose passages count."""
+    """An item that was let through; is_counted: its passages count."""
 
     item: Item
     print: Print
     moment: Moment
-    is_another: bool
+    is_counted: bool
     story: str
 
     @property
@@ -168,7 +168,7 @@ def known_or(value: Any, otherwise: float = 0) -> Any:
 
 def is_repeat(s: Similar) -> bool:
     """The same words, and not the same few words of one source a day later."""
-    return s.same_text and not (s.same_source and s.smaller_size < 40 and s.apart > 16)
+    return s.same_text and not (s.same_source and s.smaller_size < 60 and s.apart > 16)
 
 
 def is_another_event(s: Similar) -> bool:
@@ -208,10 +208,16 @@ def novelty_of(s: Similar) -> Any:
     is_other = bool(s.new_headline >= 1) or (bool(s.headline >= 1) and s.same_form and not s.same_text)
     is_alone, both = s.smaller_size == 0 and s.log_size_ratio <= 0, s.log_size_ratio == 0
     is_flash = is_alone and (bool(s.new_headline_numbers >= F32(0.9)) or (both and is_other))
+    is_same = s.headline >= F32(0.8)
+    is_replaced = is_same and s.new_numbers_anywhere >= F32(0.9) and s.lost_numbers >= 1
+    is_other = s.same_form and s.new_headline_numbers >= F32(0.9)
+    is_other |= is_same and s.gained_words >= 2 and s.lost_words < 1
+    is_other |= F32(0.5) <= s.headline < F32(0.8) and s.body >= F32(0.99)
+    is_short = 0 < s.smaller_size < 160 and (is_replaced or (s.smaller_size < 100 and is_other))
+    is_notice = s.same_source and bool(is_short)
     fixed = F32(0)
-    for value, feature in zip(
-        (is_bulletin(s), s.corrects, is_reordered, is_version, is_flash), rule.FIXED.values(), strict=True
-    ):
+    terms = is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice
+    for value, feature in zip(terms, rule.FIXED.values(), strict=True):
         fixed += F32(feature.weight) * F32(value)
     log_odds = sum_of(rule.TABLE, features) + fixed
     has_figure = s.new_numbers >= F32(0.9) and s.lost_numbers >= 1 and not is_more
@@ -270,10 +276,11 @@ class Stream:
         if outcome == "version" and not drops:
             self._forget(candidates[best].version)
         is_another = outcome in ("new", "different")
+        is_counted = is_another and (outcome == "new" or not pairs[best].headline >= F32(0.3))
         if is_another or outcome == "preferred" or (outcome in ("version", "revised") and not drops):
-            self.known.append(Known(item, new, now, is_another, verdict.story))
+            self.known.append(Known(item, new, now, is_counted, verdict.story))
             self.added.append(self.known[-1])
-        if is_another:
+        if is_counted:
             self.passages.add(new, now, self.window)
         return verdict
 

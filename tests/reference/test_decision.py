@@ -126,7 +126,7 @@ def check(delta: Delta, reference: Stream) -> None:
     assert delta.keys.tolist() == [one.print.keys for one in added]
     assert delta.bodies == [one.print.packed for one in added if reference.scheme.is_exact]
     assert delta.signatures["time"].tolist() == [one.moment.time for one in added]
-    passages = [[p.hash for p in one.print.passages[:128]] if one.is_another else [] for one in added]
+    passages = [[p.hash for p in one.print.passages[:128]] if one.is_counted else [] for one in added]
     assert delta.passages.tolist() == [h for of_one in passages for h in of_one]
     assert delta.passage_counts.tolist() == [len(of_one) for of_one in passages]
     added.clear()
