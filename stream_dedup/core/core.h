@@ -664,7 +664,7 @@ typedef struct thresholds {
     float fixed_weights[FIXED_TERMS];
     float body, hold_below;
     float fact, same_article;
-    float same_headline, another_headline, shortest, notice, short_notice, same_body, least_ratio, most_ratio, next_day, bulletin_hours;
+    float same_headline, another_headline, shortest, notice, short_notice, same_body, same_size, one_word, least_ratio, most_ratio, next_day, bulletin_hours;
     float figures, fewest_words, another_text, same_wording, form_tokens, new_to_version, same_order;
     float few_new, few_lost, few_gained, one_figure;
     bool is_plain;

@@ -72,13 +72,14 @@ static bool is_flash(const similarity *pair, const thresholds *rule) {
 static bool is_notice(const similarity *pair, const thresholds *rule) {
     float size = (float)pair->smaller_size;
     if (!pair->same_source || size == 0 || size >= rule->notice) return false;
+    if (fabsf(pair->log_size_ratio) > rule->same_size) return false;
     bool is_same_headline = pair->headline >= rule->same_headline;
     bool is_replaced = pair->new_numbers_anywhere >= rule->one_figure && pair->lost_numbers >= 1;
     if (is_same_headline && is_replaced) return true;
     if (size >= rule->short_notice) return false;
     if (pair->same_form && pair->new_headline_numbers >= rule->one_figure) return true;
     if (is_same_headline) return pair->gained_words >= rule->few_gained && pair->lost_words < 1;
-    return pair->headline >= rule->another_headline && pair->body >= rule->same_body;
+    return pair->headline >= rule->one_word && pair->new_headline <= 1 && pair->body >= rule->same_body;
 }
 
 /* Whether it is a new version of its id, with a new sentence or a few new words. */

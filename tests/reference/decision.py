@@ -212,9 +212,9 @@ def novelty_of(s: Similar) -> Any:
     is_replaced = is_same and s.new_numbers_anywhere >= F32(0.9) and s.lost_numbers >= 1
     is_other = s.same_form and s.new_headline_numbers >= F32(0.9)
     is_other |= is_same and s.gained_words >= 2 and s.lost_words < 1
-    is_other |= F32(0.5) <= s.headline < F32(0.8) and s.body >= F32(0.99)
+    is_other |= F32(0.59) <= s.headline < F32(0.8) and s.new_headline <= 1 and s.body >= F32(0.99)
     is_short = 0 < s.smaller_size < 160 and (is_replaced or (s.smaller_size < 100 and is_other))
-    is_notice = s.same_source and bool(is_short)
+    is_notice = s.same_source and abs(F32(s.log_size_ratio)) <= F32(0.3) and bool(is_short)
     fixed = F32(0)
     terms = is_bulletin(s), s.corrects, is_reordered, is_version, is_flash, is_notice
     for value, feature in zip(terms, rule.FIXED.values(), strict=True):
