@@ -317,12 +317,10 @@ enum {
 
 static inline uint32_t member_of(uint64_t shingle) { return (uint32_t)(shingle >> (64 - HASH_BITS)); }
 
-/* Bytes that a packed set may take: k <= 24 and a one for a member, and the zeros of n codes are at most 2.9 n. */
-static inline int64_t most_set_bytes(int64_t count) { return 4 * min_i64(count, MAX_MEMBERS) + 8; }
-
-/* Write the packed set of distinct shingles, which are then in another order; return its bytes. other: scratch, one a
- * shingle. */
-int64_t pack_members(uint64_t *shingles, int64_t count, uint64_t *other, uint8_t *out);
+int64_t most_set_bytes(int64_t count);
+/* Write the packed set of distinct shingles, which are then in another order, into `room` bytes; return how many it
+ * takes, or CORE_BAD_SIZE before it writes more. other: scratch, one a shingle. */
+int64_t pack_members(uint64_t *shingles, int64_t count, uint64_t *other, uint8_t *out, int64_t room);
 /* Decode a set of `count` members from data[:size]; return how many are stored, at most MAX_MEMBERS. */
 CORE_API int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members);
 /* The number of values that two ascending arrays share. O(values). */

@@ -180,10 +180,13 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
     band_keys(work->members, size, &recipe->body, work->narrow, keys);
     if (out->set_bounds) {
-        out->sets = arena_grow(work->scratch, out->sets, &out->set_room, out->set_bytes, most_set_bytes(size), 1);
+        int64_t begin = out->set_bytes;
+        out->sets = arena_grow(work->scratch, out->sets, &out->set_room, begin, most_set_bytes(size), 1);
         if (!out->sets) return CORE_NO_MEMORY;
-        out->set_bounds[2 * row] = out->set_bytes;
-        out->set_bytes += pack_members(work->members, size, work->other, out->sets + out->set_bytes);
+        int64_t bytes = pack_members(work->members, size, work->other, out->sets + begin, out->set_room - begin);
+        if (bytes < 0) return bytes;
+        out->set_bytes = begin + bytes;
+        out->set_bounds[2 * row] = begin;
         out->set_bounds[2 * row + 1] = out->set_bytes;
     }
     return count;
