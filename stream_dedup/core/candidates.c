@@ -13,13 +13,14 @@
 typedef struct map {
     uint64_t *keys;
     int32_t *numbers;
-    uint64_t mask;
+    uint64_t mask, secret;
 } map;
 
 /* Take an empty map for at most `count` keys. Half of the slots stay free, so that probe sequences are short. */
 static void take_map(arena *scratch, int64_t count, map *taken) {
     int64_t slots = slots_for(count / 2);
     taken->mask = (uint64_t)slots - 1;
+    taken->secret = arena_secret(scratch);
     taken->keys = arena_take(scratch, slots, sizeof *taken->keys);
     taken->numbers = arena_take(scratch, slots, sizeof *taken->numbers);
     if (taken->numbers) memset(taken->numbers, NONE, (size_t)slots * sizeof *taken->numbers);
@@ -27,7 +28,7 @@ static void take_map(arena *scratch, int64_t count, map *taken) {
 
 /* Where the number of a key is, or may be written. */
 static inline int32_t *number_of(const map *all, uint64_t key) {
-    uint64_t slot = (key * GOLDEN) >> 32 & all->mask;
+    uint64_t slot = first_slot(key, all->secret, all->mask);
     while (all->numbers[slot] != NONE && all->keys[slot] != key) slot = (slot + 1) & all->mask;
     all->keys[slot] = key;
     return all->numbers + slot;

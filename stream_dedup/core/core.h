@@ -33,7 +33,8 @@ typedef enum {
 /* Scratch memory of one thread. What a function takes lives until the exported function that took it returns. */
 typedef struct arena arena;
 
-CORE_API arena *arena_new(void);
+/* secret: random, and known to nobody else; of the hash tables that lie in the arena. */
+CORE_API arena *arena_new(uint64_t secret);
 CORE_API void arena_free(arena *scratch);
 /* Begin an exported function: all that was taken before is free again. */
 void arena_reset(arena *scratch);
@@ -43,6 +44,7 @@ void *arena_take(arena *scratch, int64_t count, size_t size);
 bool arena_has_failed(const arena *scratch);
 /* The array, or a copy of its first `used` elements with room for at least `more`; NULL if there is no memory. */
 void *arena_grow(arena *scratch, void *array, int64_t *room, int64_t used, int64_t more, size_t size);
+uint64_t arena_secret(const arena *scratch);
 
 /* ---- bits ---- */
 
@@ -97,6 +99,34 @@ static inline float max_f32(float a, float b) { return b > a ? b : a; } /* a if 
 static inline float min_f32(float a, float b) { return b < a ? b : a; }
 static inline double max_f64(double a, double b) { return b > a ? b : a; }
 static inline double min_f64(double a, double b) { return b < a ? b : a; }
+
+/* ---- hash tables ---- */
+
+/* Slots of a hash table of at most `count` members: a power of two, at most a quarter full. */
+static inline int64_t slots_for(int64_t count) {
+    int64_t size = 64;
+    while (size < 4 * count) size *= 2;
+    return size;
+}
+
+/* Where a hash begins to look for its slot. Hashes of texts can be chosen so that they share slots, and then a table
+ * with linear probing takes quadratic time; with a secret they cannot. No result depends on the order of slots. The
+ * halves of a product, folded: as in wyhash, Wang Yi 2019. */
+static inline uint64_t first_slot(uint64_t hash, uint64_t secret, uint64_t mask) {
+    unsigned __int128 product = (unsigned __int128)(hash ^ rotated(secret)) * (secret | 1);
+    return ((uint64_t)(product >> 64) ^ (uint64_t)product) & mask;
+}
+
+/* Slots for `distinct`. */
+typedef struct {
+    uint32_t *slots;
+    uint64_t secret;
+} slot_table;
+
+/* Take a table of at most `count` hashes. */
+static inline slot_table take_slots(arena *scratch, int64_t count) {
+    return (slot_table){arena_take(scratch, slots_for(count), sizeof(uint32_t)), arena_secret(scratch)};
+}
 
 /* ---- blocks of bytes ---- */
 
@@ -256,7 +286,7 @@ static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t ha
     return figures & bit_of_number(hash) && has_bit(bits, bit_of_word(hash)) && has_bit(bits, second_bit(hash));
 }
 
-int64_t find_headline_features(const token_list *tokens, uint64_t seed, uint32_t *slots, uint64_t *out);
+int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_table table, uint64_t *out);
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out);
 int64_t find_numbers(const token_list *tokens, number *out);
 
@@ -293,15 +323,8 @@ typedef struct {
 
 enum { UNIFORM, OCCURRENCES, RARITY }; /* weightings */
 
-/* Slots of a hash table of at most `count` members: a power of two, at most a quarter full. */
-static inline int64_t slots_for(int64_t count) {
-    int64_t size = 64;
-    while (size < 4 * count) size *= 2;
-    return size;
-}
-
 int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *out);
-int64_t distinct(const uint64_t *hashes, int64_t count, uint32_t *slots, uint64_t *out);
+int64_t distinct(const uint64_t *hashes, int64_t count, slot_table table, uint64_t *out);
 void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *minima, uint8_t *out);
 void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands, uint32_t *narrow, uint32_t *keys);
 void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys);
@@ -528,7 +551,7 @@ typedef struct article {
     int64_t shingle_count; /* of its shingles; in a sketch with repeats, which hardly count */
     bool *recurs;          /* scratch, as what follows: of each passage */
     uint64_t *shingles, *minima, *other;
-    uint32_t *slots;
+    slot_table table;
 } article;
 
 /* Take room for the largest article of `news`; check the texts. Returns 0 or an error. */

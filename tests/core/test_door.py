@@ -19,7 +19,7 @@ SOURCE = """
 #include <stdint.h>
 typedef struct { const int64_t *numbers; int64_t count; double factor; } sum_of;
 int64_t core_version(void) { return 77; }
-void *arena_new(void) { return NULL; }
+void *arena_new(uint64_t secret) { (void)secret; return NULL; }
 void arena_free(void *scratch) { (void)scratch; }
 int64_t fails(int64_t code) { return code; }
 int64_t is_null(const void *pointer) { return pointer == NULL; }
@@ -136,7 +136,7 @@ def test_each_thread_has_scratch_memory_of_its_own() -> None:
 
 def test_scratch_memory_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     freed: list[int | None] = []
-    fake = SimpleNamespace(arena_new=lambda: 64, arena_free=lambda pointer: freed.append(pointer.value))
+    fake = SimpleNamespace(arena_new=lambda secret: 64, arena_free=lambda pointer: freed.append(pointer.value))
     monkeypatch.setattr(core, "_LIBRARY", fake)
     thread = threading.Thread(target=core.arena)
     thread.start()
