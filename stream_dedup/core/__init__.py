@@ -201,9 +201,12 @@ class _Arena:
 _ARENAS = threading.local()
 
 
-def arena() -> ctypes.c_void_p:
-    """This thread's scratch memory, for functions that take one. It is free again after the call."""
-    if not hasattr(_ARENAS, "own"):
-        _ARENAS.own = _Arena()
-    pointer: ctypes.c_void_p = _ARENAS.own.pointer
+def arena(name: str = "own") -> ctypes.c_void_p:
+    """This thread's scratch memory, for functions that take one. It is free again after the call.
+
+    Under another name it is memory of its own, for a function that several calls continue.
+    """
+    if not hasattr(_ARENAS, name):
+        setattr(_ARENAS, name, _Arena())
+    pointer: ctypes.c_void_p = getattr(_ARENAS, name).pointer
     return pointer

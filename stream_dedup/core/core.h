@@ -697,11 +697,12 @@ typedef struct {
 } nearness;
 
 /* index.probe.Lookup: of `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
- * times (rows): of the rows from `first` on; budgets (columns, items): the rows that each key may still give. words:
- * what was found, `count` of `room`. */
+ * times (rows): of the rows from `first` on; hidden (rows): 1 for a row that counts for no item, or NULL; budgets
+ * (columns, items): the rows that each key may still give. words: what was found, `count` of `room`. */
 typedef struct {
     const uint32_t *queries;
     const int64_t *windows, *times;
+    const uint8_t *hidden;
     int32_t *budgets;
     int64_t *words;
     int64_t items, rows, first, count, room;
@@ -762,7 +763,7 @@ typedef struct subject {
     uint64_t row_id, version;
     int64_t time, stated, elapsed;
     int64_t step, index_time, window[WINDOW_SIZE];
-    int64_t first_word, last_word, limit;
+    int64_t first_word, last_word;
     uint32_t seen_at;
     uint8_t kind;
     bool is_preferred;
@@ -818,6 +819,7 @@ typedef struct batch {
     int64_t deletion_room, added, deleted;
     const uint64_t *preferred; /* sources */
     int64_t preferred_count;
+    struct judge *state; /* of the call before; NULL in the first one */
     bool forwards, drops;
 } batch;
 
@@ -832,10 +834,10 @@ typedef struct candidate {
 /* Room to find candidates, and what is deleted. */
 typedef struct search search;
 
-/* Take room for a batch, and check what was looked up for it. Returns 0 or an error. */
+/* Take room for a batch. Returns 0 or an error. */
 int64_t take_search(arena *scratch, batch *batch, search **taken);
 /* Choose the candidates of an item, after all items before it: MAX_CANDIDATES at most, the oldest first. Returns their
- * number, or NONE if the index has to be asked for more rows. */
+ * number, NONE if the index has to be asked for more rows, or CORE_BAD_SIZE. */
 int64_t choose_candidates(search *search, int64_t item, candidate *best);
 /* Delete all earlier originals of this name, an id or a version. */
 void note_deletion(search *search, uint64_t name);

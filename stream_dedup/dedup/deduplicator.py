@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare, stories_of
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
-from stream_dedup.dedup.candidates import versions_of
+from stream_dedup.dedup.candidates import named_rows
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
 from stream_dedup.dedup.decide import DELETION, DIFFERENT, NEW, Decided, Memory, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
@@ -43,10 +43,10 @@ from stream_dedup.dedup.source_rules import SourceRules
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.dedup.window import Arrivals, first_held, may_be_held
 from stream_dedup.errors import BadItem, CorruptBlock, UsageError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, key_of
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
-from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
+from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
 from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
@@ -54,7 +54,6 @@ from stream_dedup.settings import Settings, load_settings
 
 # Expiry scans all rows. 64 times per window keep memory within 2 % of what the window needs.
 _EXPIRIES_PER_WINDOW = 64
-_NO_LIMIT = 2**31 - 1
 
 
 class Deduplicator:
@@ -335,19 +334,12 @@ class Deduplicator:
         """Forget the originals that later items have deleted; return their number."""
         if not self._deletions:
             return 0
-        count = 0
-        deletions = np.concatenate(self._deletions)
+        deletions, count = np.concatenate(self._deletions), 0
         self._deletions.clear()
-        keys = np.zeros((len(deletions), self.scheme.key_columns), np.uint32)
-        keys[:, -1] = key_of(deletions["name"])
-        for start in range(0, len(keys), MAX_ITEMS):
-            part, request = deletions[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
-            deletion, rows = self.index.lookup(request, np.full(len(request), FORGOTTEN), limit=_NO_LIMIT)
-            known, name = self.rows.take(rows), part["name"][deletion]
-            is_meant = (known["row_id"] == name) | (versions_of(known) == name)
-            for row in rows[is_meant & (rows < part["before"][deletion])].tolist():
+        for gone in named_rows(deletions, self.index, self.rows):
+            for row in gone.tolist():
                 self.index.forget(row)
-                count += 1
+            count += len(gone)
         return count
 
 

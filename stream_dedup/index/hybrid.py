@@ -158,8 +158,13 @@ class HybridIndex:
         items, rows, _ = self.find(keys, windows_since(horizons), limit).pairs()
         return items, rows
 
-    def find(self, keys: Keys, windows: Windows, limit: int | None = None) -> Found:
-        """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has."""
+    def find(
+        self, keys: Keys, windows: Windows, limit: int | None = None, hidden: NDArray[np.uint8] | None = None
+    ) -> Found:
+        """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has.
+
+        hidden: 1 for each row from `first_row` on that counts for no item of this call.
+        """
         if len(keys) > MAX_ITEMS:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
         self._check_columns(keys)
@@ -168,7 +173,7 @@ class HybridIndex:
         windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first
-        lookup = Lookup(queries, windows, times, first, np.full(queries.shape, budget, np.int32))
+        lookup = Lookup(queries, windows, times, first, np.full(queries.shape, budget, np.int32), hidden)
         in_tree = self._recent.probe(lookup)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
