@@ -195,7 +195,8 @@ class _Arena:
         self.pointer = ctypes.c_void_p(_LIBRARY.arena_new(_SECRET))
         if not self.pointer:
             raise MemoryError("no memory left for the compiled core")
-        weakref.finalize(self, _LIBRARY.arena_free, self.pointer)
+        # Not at exit: a daemon thread may be in the core, and memory goes with the process.
+        weakref.finalize(self, _LIBRARY.arena_free, self.pointer).atexit = False
 
 
 _ARENAS = threading.local()

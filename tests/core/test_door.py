@@ -1,6 +1,8 @@
 """The door to the core: what it passes, what it raises, and whose scratch memory is whose."""
 
 import ctypes
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -142,6 +144,25 @@ def test_scratch_memory_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) ->
     thread.start()
     thread.join()
     assert freed == [64]
+
+
+def test_a_process_ends_while_a_daemon_thread_is_in_the_core() -> None:
+    code = """
+import threading, time
+from stream_dedup import Deduplicator, Item
+dedup, text = Deduplicator(), " ".join(f"word{n}" for n in range(300_000))
+entered = threading.Event()
+def prepare():
+    while True:
+        entered.set()
+        dedup.prepare([Item("1", "Bridge opens", text, "a.example", 0)] * 3)
+for _ in range(4):
+    threading.Thread(target=prepare, daemon=True).start()
+entered.wait()
+time.sleep(0.5)
+"""
+    done = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=False) for _ in range(3)]
+    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr.decode()
 
 
 @needs_compiler
