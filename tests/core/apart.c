@@ -69,4 +69,4 @@ void *arena_grow(arena *scratch, void *data, int64_t *room, int64_t used, int64_
     return grown;
 }
 
-CORE_API int64_t core_version(void) { return VERSION; }
+CORE_API int64_t core_version(void) { return SOURCES_VERSION; }

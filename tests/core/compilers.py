@@ -79,7 +79,7 @@ class CheckedPackage:
         assert spec.loader is not None
         copied = module_from_spec(spec)
         spec.loader.exec_module(copied)
-        copied.build(copied.LIBRARY, *_SANITIZE, f"-DVERSION={VERSION}", command=["gcc"])
+        copied.build(copied.LIBRARY, *_SANITIZE, f"-DSOURCES_VERSION={VERSION}", command=["gcc"])
 
     def run(self, command: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> str:
         """Run a command that loads the checked core. Raises AssertionError with the end of what it says if it fails."""

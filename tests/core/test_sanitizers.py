@@ -11,8 +11,9 @@ from tests.measured import record
 
 pytestmark = pytest.mark.skipif(bool(missing_sanitizers()), reason=missing_sanitizers() or "none")
 # Those of processes, of memory and of pages say nothing more of the core.
-TESTS = ("tests/core/test_door.py", "tests/fingerprint", "tests/index", "tests/dedup", "tests/changelog",
-         "tests/evaluate/test_exact.py", *(f"tests/fuzz/test_{name}.py" for name in ("core", "cases", "fuzz")))  # fmt: skip
+TESTS = ("tests/core/test_door.py", "tests/fingerprint", "tests/index", "tests/dedup", "tests/evaluate/test_exact.py",
+         "tests/changelog", "tests/fuzz/test_core.py", "tests/fuzz/test_cases.py",
+         "tests/fuzz/test_fuzz.py")  # fmt: skip
 # Reads behind an array of numpy or a text of Python, and adds beyond 64 bits.
 _FAULTS = """
 import ctypes, sys
