@@ -42,8 +42,8 @@ _TEXTS: dict[str, Callable[[int], str]] = {
     "entities": lambda size: "&amp;amp;" * (size // 9),
     "sentences of one word": lambda size: " ".join(f"Word{n}." for n in range(size // 10)),
     "figures only": lambda size: " ".join(map(str, range(size // 6))),
-    # An eighth as long. Up to `clean.MOST_TAGS` a byte costs more the deeper it stands; then it is read in another way.
-    "deep nesting": lambda size: "<div>" * (size // 88) + "word " + "</div>" * (size // 88),
+    # Half as long. Up to `clean.MOST_TAGS` a byte costs more the deeper it stands; then it is read in another way.
+    "deep nesting": lambda size: "<div>" * (size // 22) + "word " + "</div>" * (size // 22),
 }
 
 
