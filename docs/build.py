@@ -34,11 +34,13 @@ from stream_dedup.settings.memory import BATCHES, BUSY_BYTES, COPIES, PROCESS_BY
 from stream_dedup.settings.reference import reference
 from tests.benchmarks import results as benchmarks
 from tests.figures import edits, results, tables
+from tests.fuzz import families
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "demo.svg"
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
 SPARK = ROOT / "tests" / "results" / "spark.json"
+HOSTILE = ROOT / "tests" / "results" / "hostile.json"
 # The 100 columns of the terminal fill the width of a README; the lines that stay show counts, verdicts and the result.
 COLUMNS = 100
 _TABLE = re.compile(r"(<!-- made by docs/build\.py: ([\w ]+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -98,6 +100,7 @@ def made_tables() -> dict[str, dict[str, Callable[[], str]]]:
             "short": lambda: tables.short(found["short"]),
             "exactness": lambda: tables.exactness(found["exactness"]),
         },
+        "docs/testing.md": {"hostile": hostile},
         "docs/spark.md": {"spark": lambda: tables.spark(spark)},
         "deploy/sizing.md": {"sizing": tables.sizing, "original": original, "memory": memory},
     }
@@ -152,6 +155,19 @@ def memory() -> str:
         ["records", f"{COPIES} × the largest record"],
     ]
     return tables.table(["for", "memory"], rows)
+
+
+def hostile() -> str:
+    """The table of what hostile families cost."""
+    counts = json.loads(HOSTILE.read_text("utf-8"))
+    rows = (
+        [
+            *(family, f"{sum(phase[-1] for phase in phases.values()) / 1e6:,.0f} M"),
+            *(f"{families.growth(phases[name]):.2f}" for name in families.PHASES),
+        ]
+        for family, phases in ((name, counts[name]) for name in families.FAMILIES)
+    )
+    return tables.table(["family", "instructions at 8 times", *families.PHASES], rows)
 
 
 def speeds(measured: dict[str, benchmarks.Section]) -> str:

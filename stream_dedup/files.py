@@ -28,7 +28,7 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> int:
             target.flush()
             os.fsync(target.fileno())
             size = target.tell()
-        new.replace(path)
+            new.replace(path)  # while it is locked: another process deletes parts without a lock
     finally:
         new.unlink(missing_ok=True)
     sync_directory(path.parent)

@@ -118,3 +118,19 @@ def test_a_file_is_locked_for_one_at_a_time(tmp_path: Path) -> None:
         open_locked(tmp_path / "lock")
     first.close()
     open_locked(tmp_path / "lock").close()
+
+
+def test_a_part_is_ours_until_it_has_its_name(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who begins to write the same file deletes the parts that nobody has locked."""
+    rename, refused = Path.replace, []
+
+    def interrupted(part: Path, path: Path) -> Path:
+        with pytest.raises(InputError, match="another process is at work on"):
+            new_file(path)
+        refused.append(part)
+        return rename(part, path)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    assert replace_file(shared / "out", [b"whole"]) == 5
+    assert (shared / "out").read_bytes() == b"whole"
+    assert len(refused) == 1

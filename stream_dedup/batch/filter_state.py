@@ -229,12 +229,13 @@ class FilterState:
         try:
             record = self._decode(entry.record)
             delta = self._delta(entry.block) if entry.block else None
+            if delta is not None:
+                self._dedup.restore(delta)
         except (CorruptBlock, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise CorruptBlock(f"{self._directory / 'journal'}, byte {entry.start}: {error}") from None
         except SchemeMismatch as error:
             raise SchemeMismatch(f"{self._directory / 'journal'}: {error}") from None
         if delta is not None:
-            self._dedup.restore(delta)
             newest = float(delta.signatures["time"].max()) if len(delta) else -np.inf
             self._commits.append(_JournalSpan(entry.start, entry.end, newest, self._dedup.elapsed))
         if isinstance(record, Begin):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from stream_dedup.changelog.block import decode, read_head
 from stream_dedup.changelog.headers import index_partitions, is_block, span_of
 from stream_dedup.changelog.journal import Entry, Journal
+from stream_dedup.dedup.stored import check_delta
 from stream_dedup.errors import ChangelogError, CorruptBlock, InputError
 from stream_dedup.files import open_locked
 from stream_dedup.fingerprint.scheme import Scheme
@@ -111,7 +112,7 @@ def summarize(stored: Iterable[StoredBlock], scheme: Scheme) -> ChangelogSummary
                 raise CorruptBlock(problem)
             head = read_head(block)
             if head.scheme == scheme.id:
-                decode(block, scheme.id, scheme.signature_dtype)
+                check_delta(decode(block, scheme.id, scheme.signature_dtype), scheme)
         except ChangelogError as error:
             summary.damaged.append(f"{place}: {error}")
             continue

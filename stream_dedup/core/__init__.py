@@ -9,6 +9,7 @@ must be contiguous; lengths pass beside it. A `Struct` passes by its address, an
 """
 
 import ctypes
+import secrets
 import threading
 import weakref
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ def _load() -> ctypes.CDLL:
         raise ConfigError(
             f"{LIBRARY.name} is of another version of the sources; compile it again: python stream_dedup/core/build.py"
         )
-    library.arena_new.restype = ctypes.c_void_p
+    library.arena_new.argtypes, library.arena_new.restype = [UINT64], ctypes.c_void_p
     library.arena_free.argtypes, library.arena_free.restype = [ctypes.c_void_p], None
     return library
 
@@ -186,20 +187,27 @@ def utf8_of(strings: Sequence[str]) -> Utf8:
     return Utf8(held, addresses, sizes)
 
 
+_SECRET = secrets.randbits(64)
+
+
 class _Arena:
     def __init__(self) -> None:
-        self.pointer = ctypes.c_void_p(_LIBRARY.arena_new())
+        self.pointer = ctypes.c_void_p(_LIBRARY.arena_new(_SECRET))
         if not self.pointer:
             raise MemoryError("no memory left for the compiled core")
-        weakref.finalize(self, _LIBRARY.arena_free, self.pointer)
+        # Not at exit: a daemon thread may be in the core, and memory goes with the process.
+        weakref.finalize(self, _LIBRARY.arena_free, self.pointer).atexit = False
 
 
 _ARENAS = threading.local()
 
 
-def arena() -> ctypes.c_void_p:
-    """This thread's scratch memory, for functions that take one. It is free again after the call."""
-    if not hasattr(_ARENAS, "own"):
-        _ARENAS.own = _Arena()
-    pointer: ctypes.c_void_p = _ARENAS.own.pointer
+def arena(name: str = "own") -> ctypes.c_void_p:
+    """This thread's scratch memory, for functions that take one. It is free again after the call.
+
+    Under another name it is memory of its own, for a function that several calls continue.
+    """
+    if not hasattr(_ARENAS, name):
+        setattr(_ARENAS, name, _Arena())
+    pointer: ctypes.c_void_p = getattr(_ARENAS, name).pointer
     return pointer

@@ -13,13 +13,14 @@
 typedef struct map {
     uint64_t *keys;
     int32_t *numbers;
-    uint64_t mask;
+    uint64_t mask, secret;
 } map;
 
 /* Take an empty map for at most `count` keys. Half of the slots stay free, so that probe sequences are short. */
 static void take_map(arena *scratch, int64_t count, map *taken) {
     int64_t slots = slots_for(count / 2);
     taken->mask = (uint64_t)slots - 1;
+    taken->secret = arena_secret(scratch);
     taken->keys = arena_take(scratch, slots, sizeof *taken->keys);
     taken->numbers = arena_take(scratch, slots, sizeof *taken->numbers);
     if (taken->numbers) memset(taken->numbers, NONE, (size_t)slots * sizeof *taken->numbers);
@@ -27,7 +28,7 @@ static void take_map(arena *scratch, int64_t count, map *taken) {
 
 /* Where the number of a key is, or may be written. */
 static inline int32_t *number_of(const map *all, uint64_t key) {
-    uint64_t slot = (key * GOLDEN) >> 32 & all->mask;
+    uint64_t slot = first_slot(key, all->secret, all->mask);
     while (all->numbers[slot] != NONE && all->keys[slot] != key) slot = (slot + 1) & all->mask;
     all->keys[slot] = key;
     return all->numbers + slot;
@@ -82,6 +83,8 @@ typedef struct key_counts {
 struct search {
     batch *batch;
     map deletions; /* the last deletion of each name */
+    int64_t first_deletion; /* of this batch; those before are of earlier ones */
+    int64_t most_words;     /* of an item */
     /* Of the item at hand: candidates, the keys that they share, and counts by column. */
     candidate *found;
     hit *hits;
@@ -98,10 +101,12 @@ static bool is_deleted(const search *search, uint64_t name, int64_t row) {
     return last != NONE && row < batch->next_row + batch->deletions[last].before;
 }
 
+/* A later deletion of a name stands for the earlier ones, so that their number is that of the names. */
 void note_deletion(search *search, uint64_t name) {
     batch *batch = search->batch;
-    batch->deletions[batch->deleted] = (deletion){batch->added, name};
-    *number_of(&search->deletions, name) = (int32_t)batch->deleted++;
+    int32_t *last = number_of(&search->deletions, name);
+    if (*last < search->first_deletion) *last = (int32_t)batch->deleted++;
+    batch->deletions[*last] = (deletion){batch->added, name};
 }
 
 static int64_t body_end(const segment *segment, int64_t row) {
@@ -132,36 +137,39 @@ static void add_hit(search *search, int64_t candidate, int64_t column) {
 
 /* ---- in the batch ---- */
 
-/* Let the links of an item skip items that are not remembered. */
-static void link_to_remembered(const batch *batch, int64_t item) {
-    for (int64_t column = 0; column < batch->columns; column++) {
-        int32_t *link = batch->links + item * batch->columns + column;
-        if (*link != NONE && !batch->outcomes[*link >> ROW_SHIFT].is_added)
-            *link = batch->links[place_of(*link, batch->columns)];
-    }
+/* Whether an earlier item of the batch is not remembered, deleted or evicted: it counts for no later item. */
+static bool is_gone(const search *search, int64_t earlier) {
+    const batch *batch = search->batch;
+    const outcome *outcome = &batch->outcomes[earlier];
+    const subject *known = &batch->subjects[earlier];
+    int64_t row = outcome->row_number;
+    return !outcome->is_added || row < batch->first_kept_row + batch->added ||
+           is_deleted(search, known->row_id, row) || is_deleted(search, known->version, row);
 }
 
-/* Whether an earlier item of the batch, by the key of a node, counts for an item. */
-static bool counts_for(const search *search, int64_t item, int64_t column, int64_t node) {
-    const batch *batch = search->batch;
+/* Whether an earlier item of the batch that is not gone counts for an item, by the key of a node. */
+static bool counts_for(const batch *batch, int64_t item, int64_t column, int64_t node) {
     const subject *subject = &batch->subjects[item], *known = &batch->subjects[node >> ROW_SHIFT];
-    int64_t row = batch->outcomes[node >> ROW_SHIFT].row_number;
     uint32_t key = batch->keys[item * batch->columns + column];
-    return row >= batch->first_kept_row + batch->added && !is_deleted(search, known->row_id, row) &&
-           !is_deleted(search, known->version, row) &&
-           is_in_window(known->step, known->index_time, subject->step, subject->window) &&
+    return is_in_window(known->step, known->index_time, subject->step, subject->window) &&
            is_near(key, batch->keys[place_of(node, batch->columns)], batch->dont_care_bits[column], batch->max_hamming);
 }
 
-/* Find the remembered items of the batch that share a key with an item, for each key the newest. */
+/* Find the remembered items of the batch that share a key with an item, for each key the newest. A link to an item that
+ * is gone is cut: no later item walks past it again, so a thousand versions of one id cost a thousand steps. */
 static void find_in_batch(search *search, int64_t item) {
     const batch *batch = search->batch;
     for (int64_t column = 0; column < batch->columns; column++) {
-        int64_t node = batch->links[item * batch->columns + column];
-        for (; node != NONE && search->counts[column].given < batch->bucket_limit;
-             node = batch->links[place_of(node, batch->columns)]) {
-            if (!counts_for(search, item, column, node)) continue;
-            int64_t earlier = node >> ROW_SHIFT;
+        int32_t *link = batch->links + item * batch->columns + column;
+        while (*link != NONE && search->counts[column].given < batch->bucket_limit) {
+            int64_t node = *link, earlier = node >> ROW_SHIFT;
+            int32_t *next = batch->links + place_of(node, batch->columns);
+            if (is_gone(search, earlier)) {
+                *link = *next;
+                continue;
+            }
+            link = next;
+            if (!counts_for(batch, item, column, node)) continue;
             if (search->places[earlier] == NONE) {
                 search->places[earlier] = (int32_t)search->found_count;
                 search->found[search->found_count++] = (candidate){batch->outcomes[earlier].row_number, earlier, 0};
@@ -185,15 +193,20 @@ static inline int64_t row_of_word(const batch *batch, int64_t word) {
     return (word >> ROW_SHIFT & UINT32_MAX) + batch->first_row;
 }
 
-/* Find the rows of the index that count for an item, after those of the batch, for each key the newest. Returns whether
- * the index gave enough: not if this batch has deleted rows of a key that has more than the index was asked for. */
-static bool find_in_index(search *search, int64_t item) {
+/* Find the rows of the index that count for an item, after those of the batch, for each key the newest. Returns 0, or
+ * NONE if this batch has deleted rows of a key that may have more than the index gave, or CORE_BAD_SIZE. */
+static int64_t find_in_index(search *search, int64_t item) {
     const batch *batch = search->batch;
     const subject *subject = &batch->subjects[item];
     int64_t before = NONE, first_kept = batch->first_kept_row + batch->added;
     bool is_gone = false, is_found = false; /* of the row before */
+    if (subject->first_word < 0 || subject->last_word > batch->word_count) return CORE_BAD_SIZE;
+    if (subject->last_word - subject->first_word > search->most_words) return CORE_BAD_SIZE;
+    /* A second tombstone of an id finds nothing: the first one deleted all rows of the index. */
+    if (subject->kind == TOMBSTONE && *number_of(&search->deletions, subject->row_id) != NONE) return 0;
     for (int64_t w = subject->last_word - 1; w >= subject->first_word; w--) {
         int64_t row = row_of_word(batch, batch->words[w]), column = batch->words[w] & COLUMN;
+        if (row < batch->first_stored || row >= batch->next_row || column >= batch->columns) return CORE_BAD_SIZE;
         key_counts *counts = &search->counts[column];
         if (row != before) {
             is_gone = is_row_deleted(search, row);
@@ -208,10 +221,10 @@ static bool find_in_index(search *search, int64_t item) {
         add_hit(search, search->found_count - 1, column);
     }
     for (const key_counts *key = search->counts; key < search->counts + batch->columns; key++) {
-        bool may_have_more = key->listed >= subject->limit && key->given < batch->bucket_limit;
-        if (may_have_more && key->deleted > subject->limit - batch->bucket_limit) return false;
+        bool may_have_more = key->listed >= batch->bucket_limit && key->given < batch->bucket_limit;
+        if (may_have_more && key->deleted) return NONE;
     }
-    return true;
+    return 0;
 }
 
 /* ---- the choice ---- */
@@ -255,36 +268,22 @@ static int64_t keep_best(const search *search, candidate *best) {
 int64_t choose_candidates(search *search, int64_t item, candidate *best) {
     memset(search->counts, 0, (size_t)search->batch->columns * sizeof *search->counts);
     search->found_count = search->hit_count = 0;
-    link_to_remembered(search->batch, item);
     find_in_batch(search, item);
-    if (!find_in_index(search, item)) return NONE;
+    int64_t error = find_in_index(search, item);
+    if (error) return error;
     for (int64_t k = 0; k < search->hit_count; k++)
         search->found[search->hits[k].candidate].score += weight_of(search, search->hits[k].column);
     return keep_best(search, best);
-}
-
-/* Whether what was looked up lies inside its arrays. most: set to the most words of an item. */
-static bool is_sound(const batch *batch, int64_t *most) {
-    for (int64_t item = 0; item < batch->items.count; item++) {
-        const subject *one = &batch->subjects[item];
-        if (one->first_word < 0 || one->first_word > one->last_word || one->last_word > batch->word_count) return false;
-        *most = max_i64(*most, one->last_word - one->first_word);
-    }
-    for (int64_t w = 0; w < batch->word_count; w++) {
-        int64_t row = row_of_word(batch, batch->words[w]);
-        if (row < batch->first_stored || row >= batch->next_row || (batch->words[w] & COLUMN) >= batch->columns)
-            return false;
-    }
-    return true;
 }
 
 int64_t take_search(arena *scratch, batch *batch, search **taken) {
     struct search *search = *taken = arena_take(scratch, 1, sizeof *search);
     if (!search) return CORE_NO_MEMORY;
     int64_t most = 0, items = batch->items.count;
-    if (!is_sound(batch, &most)) return CORE_BAD_SIZE;
+    for (const subject *one = batch->subjects; one < batch->subjects + items; one++)
+        most = max_i64(most, one->last_word - one->first_word);
+    *search = (struct search){.batch = batch, .first_deletion = batch->deleted, .most_words = most};
     most += batch->columns * min_i64(batch->bucket_limit, items);
-    *search = (struct search){.batch = batch};
     take_map(scratch, batch->deletion_room, &search->deletions);
     search->places = arena_take(scratch, items, sizeof *search->places);
     search->found = arena_take(scratch, most, sizeof *search->found);

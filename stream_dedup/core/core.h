@@ -33,7 +33,8 @@ typedef enum {
 /* Scratch memory of one thread. What a function takes lives until the exported function that took it returns. */
 typedef struct arena arena;
 
-CORE_API arena *arena_new(void);
+/* secret: random, and known to nobody else; of the hash tables that lie in the arena. */
+CORE_API arena *arena_new(uint64_t secret);
 CORE_API void arena_free(arena *scratch);
 /* Begin an exported function: all that was taken before is free again. */
 void arena_reset(arena *scratch);
@@ -43,6 +44,7 @@ void *arena_take(arena *scratch, int64_t count, size_t size);
 bool arena_has_failed(const arena *scratch);
 /* The array, or a copy of its first `used` elements with room for at least `more`; NULL if there is no memory. */
 void *arena_grow(arena *scratch, void *array, int64_t *room, int64_t used, int64_t more, size_t size);
+uint64_t arena_secret(const arena *scratch);
 
 /* ---- bits ---- */
 
@@ -97,6 +99,34 @@ static inline float max_f32(float a, float b) { return b > a ? b : a; } /* a if 
 static inline float min_f32(float a, float b) { return b < a ? b : a; }
 static inline double max_f64(double a, double b) { return b > a ? b : a; }
 static inline double min_f64(double a, double b) { return b < a ? b : a; }
+
+/* ---- hash tables ---- */
+
+/* Slots of a hash table of at most `count` members: a power of two, at most a quarter full. */
+static inline int64_t slots_for(int64_t count) {
+    int64_t size = 64;
+    while (size < 4 * count) size *= 2;
+    return size;
+}
+
+/* Where a hash begins to look for its slot. Hashes of texts can be chosen so that they share slots, and then a table
+ * with linear probing takes quadratic time; with a secret they cannot. No result depends on the order of slots. The
+ * halves of a product, folded: as in wyhash, Wang Yi 2019. */
+static inline uint64_t first_slot(uint64_t hash, uint64_t secret, uint64_t mask) {
+    unsigned __int128 product = (unsigned __int128)(hash ^ rotated(secret)) * (secret | 1);
+    return ((uint64_t)(product >> 64) ^ (uint64_t)product) & mask;
+}
+
+/* Slots for `distinct`. */
+typedef struct {
+    uint32_t *slots;
+    uint64_t secret;
+} slot_table;
+
+/* Take a table of at most `count` hashes. */
+static inline slot_table take_slots(arena *scratch, int64_t count) {
+    return (slot_table){arena_take(scratch, slots_for(count), sizeof(uint32_t)), arena_secret(scratch)};
+}
 
 /* ---- blocks of bytes ---- */
 
@@ -266,7 +296,7 @@ static inline bool has_number(const uint8_t *bits, uint64_t figures, uint32_t ha
     return figures & bit_of_number(hash) && has_bit(bits, bit_of_word(hash)) && has_bit(bits, second_bit(hash));
 }
 
-int64_t find_headline_features(const token_list *tokens, uint64_t seed, uint32_t *slots, uint64_t *out);
+int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_table table, uint64_t *out);
 void find_words(const token_list *tokens, uint64_t seed, uint32_t *out);
 int64_t find_numbers(const token_list *tokens, uint64_t seed, number *out);
 
@@ -303,15 +333,8 @@ typedef struct {
 
 enum { UNIFORM, OCCURRENCES, RARITY }; /* weightings */
 
-/* Slots of a hash table of at most `count` members: a power of two, at most a quarter full. */
-static inline int64_t slots_for(int64_t count) {
-    int64_t size = 64;
-    while (size < 4 * count) size *= 2;
-    return size;
-}
-
 int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *out);
-int64_t distinct(const uint64_t *hashes, int64_t count, uint32_t *slots, uint64_t *out);
+int64_t distinct(const uint64_t *hashes, int64_t count, slot_table table, uint64_t *out);
 void sketch(const uint64_t *shingles, int64_t count, int64_t bins, uint64_t *minima, uint8_t *out);
 void band_keys(const uint64_t *shingles, int64_t count, const band_recipe *bands, uint32_t *narrow, uint32_t *keys);
 void anchor_keys(const uint64_t *shingles, int64_t count, int64_t step, int64_t last, int64_t most, uint32_t *keys);
@@ -327,12 +350,10 @@ enum {
 
 static inline uint32_t member_of(uint64_t shingle) { return (uint32_t)(shingle >> (64 - HASH_BITS)); }
 
-/* Bytes that a packed set may take: k <= 24 and a one for a member, and the zeros of n codes are at most 2.9 n. */
-static inline int64_t most_set_bytes(int64_t count) { return 4 * min_i64(count, MAX_MEMBERS) + 8; }
-
-/* Write the packed set of distinct shingles, which are then in another order; return its bytes. other: scratch, one a
- * shingle. */
-int64_t pack_members(uint64_t *shingles, int64_t count, uint64_t *other, uint8_t *out);
+int64_t most_set_bytes(int64_t count);
+/* Write the packed set of distinct shingles, which are then in another order, into `room` bytes; return how many it
+ * takes, or CORE_BAD_SIZE before it writes more. other: scratch, one a shingle. */
+int64_t pack_members(uint64_t *shingles, int64_t count, uint64_t *other, uint8_t *out, int64_t room);
 /* Decode a set of `count` members from data[:size]; return how many are stored, at most MAX_MEMBERS. */
 CORE_API int64_t decode_set(const uint8_t *data, int64_t size, int64_t count, uint32_t *members);
 /* The number of values that two ascending arrays share. O(values). */
@@ -602,7 +623,7 @@ typedef struct article {
     int64_t shingle_count; /* of its shingles; in a sketch with repeats, which hardly count */
     bool *recurs;          /* scratch, as what follows: of each passage */
     uint64_t *shingles, *minima, *other;
-    uint32_t *slots;
+    slot_table table;
 } article;
 
 /* Take room for the largest article of `news`; check the texts. Returns 0 or an error. */
@@ -751,11 +772,12 @@ typedef struct {
 } nearness;
 
 /* index.probe.Lookup: of `items` items. queries (columns, items): 0 is no query; windows (items, WINDOW_SIZE);
- * times (rows): of the rows from `first` on; budgets (columns, items): the rows that each key may still give. words:
- * what was found, `count` of `room`. */
+ * times (rows): of the rows from `first` on; hidden (rows): 1 for a row that counts for no item, or NULL; budgets
+ * (columns, items): the rows that each key may still give. words: what was found, `count` of `room`. */
 typedef struct {
     const uint32_t *queries;
     const int64_t *windows, *times;
+    const uint8_t *hidden;
     int32_t *budgets;
     int64_t *words;
     int64_t items, rows, first, count, room;
@@ -816,7 +838,7 @@ typedef struct subject {
     uint64_t row_id, version;
     int64_t time, stated, elapsed;
     int64_t step, index_time, window[WINDOW_SIZE];
-    int64_t first_word, last_word, limit;
+    int64_t first_word, last_word;
     uint32_t seen_at;
     uint8_t kind;
     bool is_preferred;
@@ -873,6 +895,7 @@ typedef struct batch {
     int64_t deletion_room, added, deleted;
     const uint64_t *preferred; /* sources */
     int64_t preferred_count;
+    struct judge *state; /* of the call before; NULL in the first one */
     bool forwards, drops;
 } batch;
 
@@ -887,10 +910,10 @@ typedef struct candidate {
 /* Room to find candidates, and what is deleted. */
 typedef struct search search;
 
-/* Take room for a batch, and check what was looked up for it. Returns 0 or an error. */
+/* Take room for a batch. Returns 0 or an error. */
 int64_t take_search(arena *scratch, batch *batch, search **taken);
 /* Choose the candidates of an item, after all items before it: MAX_CANDIDATES at most, the oldest first. Returns their
- * number, or NONE if the index has to be asked for more rows. */
+ * number, NONE if the index has to be asked for more rows, or CORE_BAD_SIZE. */
 int64_t choose_candidates(search *search, int64_t item, candidate *best);
 /* Delete all earlier originals of this name, an id or a version. */
 void note_deletion(search *search, uint64_t name);

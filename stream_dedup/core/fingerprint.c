@@ -16,9 +16,10 @@ typedef struct {
     uint64_t *features; /* of the headline */
     uint64_t *members;  /* distinct shingles */
     uint64_t *minima, *other;
-    uint32_t *slots, *narrow, *words;
+    uint32_t *narrow, *words;
     uint16_t headline_codes[HEADLINE_CODES];
     int64_t headline_code_count;
+    slot_table table;
     number *numbers; /* of the headline */
     uint64_t digest; /* of the headline */
     int64_t headline_size;
@@ -50,7 +51,7 @@ static bool make_room(scratch_lists *work, int64_t longest) {
     work->sentences.is_sentence = arena_take(scratch, tokens + 1, 1);
     work->members = arena_take(scratch, units, sizeof *work->members);
     work->minima = arena_take(scratch, recipe->body_bins, sizeof *work->minima);
-    work->slots = arena_take(scratch, slots_for(units), sizeof *work->slots);
+    work->table = take_slots(scratch, units);
     work->narrow = arena_take(scratch, units, sizeof *work->narrow);
     if (work->out->has_sets) work->other = arena_take(scratch, units, sizeof *work->other);
     if (recipe->of_letters) take_letters(scratch, units, tokens, &work->units);
@@ -94,7 +95,7 @@ static void add_headline(scratch_lists *work, int64_t row) {
     const fingerprint_recipe *recipe = work->recipe;
     fingerprint_outputs *out = work->out;
     uint8_t *signature = out->signatures + row * recipe->signature_bytes;
-    int64_t size = find_headline_features(&work->tokens, work->tables->seed, work->slots, work->features);
+    int64_t size = find_headline_features(&work->tokens, work->tables->seed, work->table, work->features);
     uint16_t stored_size = (uint16_t)size;
     memcpy(signature + HEADLINE_SIZE_AT, &stored_size, sizeof stored_size);
     work->headline_size = size;
@@ -116,7 +117,7 @@ static void add_headline(scratch_lists *work, int64_t row) {
 static void add_simhash(scratch_lists *work, uint8_t *signature) {
     const fingerprint_recipe *recipe = work->recipe;
     int64_t size = every_shingle(&work->units, recipe->widths, work->members);
-    if (recipe->simhash.weighting == UNIFORM) size = distinct(work->members, size, work->slots, work->members);
+    if (recipe->simhash.weighting == UNIFORM) size = distinct(work->members, size, work->table, work->members);
     uint64_t bits[2];
     simhash(work->members, size, &recipe->simhash, bits);
     memcpy(signature + recipe->simhash_at, bits, (size_t)recipe->simhash.words * sizeof *bits);
@@ -198,16 +199,18 @@ static int64_t add_shingles(scratch_lists *work, int64_t row, uint8_t *signature
     bool of_characters = work->units.has_characters;
     anchor_keys(shingles, count, of_characters ? anchors->character_step : anchors->step,
                 of_characters ? anchors->character_last : anchors->last, anchors->keys, keys);
-    int64_t size = distinct(shingles, count, work->slots, work->members);
+    int64_t size = distinct(shingles, count, work->table, work->members);
     uint32_t stored_size = (uint32_t)size;
     memcpy(signature + BODY_SIZE_AT, &stored_size, sizeof stored_size);
     sketch(work->members, size, recipe->body_bins, work->minima, signature + recipe->body_at);
     band_keys(work->members, size, &recipe->body, work->narrow, keys);
     if (out->has_sets) {
-        out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, out->body_bytes, most_set_bytes(size), 1);
+        int64_t begin = out->body_bytes;
+        out->bodies = arena_grow(work->scratch, out->bodies, &out->body_room, begin, most_set_bytes(size), 1);
         if (!out->bodies) return CORE_NO_MEMORY;
-        out->body_bytes += pack_members(work->members, size, work->other, out->bodies + out->body_bytes);
-        out->body_bounds[2 * row + 1] = out->body_bytes;
+        int64_t bytes = pack_members(work->members, size, work->other, out->bodies + begin, out->body_room - begin);
+        if (bytes < 0) return bytes;
+        out->body_bounds[2 * row + 1] = out->body_bytes = begin + bytes;
     }
     return count;
 }
@@ -301,6 +304,6 @@ CORE_API int64_t shingles_of_text(arena *scratch, const token_list *tokens, uint
 /* Write the distinct features of a headline's tokens; return their number. `out` has room for one a token. */
 CORE_API int64_t features_of_headline(arena *scratch, const token_list *tokens, uint64_t seed, uint64_t *out) {
     arena_reset(scratch);
-    uint32_t *slots = arena_take(scratch, slots_for(tokens->count), sizeof *slots);
-    return slots ? find_headline_features(tokens, seed, slots, out) : CORE_NO_MEMORY;
+    slot_table table = take_slots(scratch, tokens->count);
+    return table.slots ? find_headline_features(tokens, seed, table, out) : CORE_NO_MEMORY;
 }

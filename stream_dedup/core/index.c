@@ -193,7 +193,7 @@ typedef struct {
 
 /* Whether a row counts for an item. Rows are counted from the first that is held; those before it are gone. */
 static inline bool counts_for(const lookup *lookup, int64_t row, int64_t item) {
-    if ((uint64_t)row >= (uint64_t)lookup->rows) return false;
+    if ((uint64_t)row >= (uint64_t)lookup->rows || (lookup->hidden && lookup->hidden[row])) return false;
     const int64_t *window = lookup->windows + item * WINDOW_SIZE;
     return is_visible(lookup->times[row], row + lookup->first >= window[RECENT], window);
 }

@@ -207,12 +207,12 @@ static void remember(judge *judge, int64_t item, const uint8_t *decided) {
 
 /* ---- the loop ---- */
 
-/* Judge one item, and leave behind what later ones find. Returns whether the index gave enough rows. */
-static bool judge_next(judge *judge, int64_t item) {
+/* Judge one item, and leave behind what later ones find. Returns a number below 0 as `choose_candidates` does. */
+static int64_t judge_next(judge *judge, int64_t item) {
     batch *batch = judge->batch;
     candidate candidates[MAX_CANDIDATES];
     int64_t count = choose_candidates(judge->search, item, candidates);
-    if (count == NONE) return false;
+    if (count < 0) return count;
     outcome *outcome = &batch->outcomes[item];
     ruling ruling = {NEW, NONE, NAN};
     if (batch->subjects[item].kind == TOMBSTONE) {
@@ -231,18 +231,26 @@ static bool judge_next(judge *judge, int64_t item) {
     outcome->logit = ruling.logit;
     if (by) outcome->row = by->item == NONE ? by->row : -1 - by->item;
     remember(judge, item, by ? view_of(batch, by).signature : NULL);
-    return true;
+    return 0;
 }
 
-/* Judge the items from number `item` on. Returns their number, or the one for which the index has to be asked for more
- * rows. */
+/* Take what a batch is judged with. */
+static int64_t begin(arena *scratch, batch *batch, const news *news, const thresholds *rule, changes *log) {
+    arena_reset(scratch);
+    judge *judge = batch->state = arena_take(scratch, 1, sizeof *judge);
+    if (!judge) return CORE_NO_MEMORY;
+    *judge = (struct judge){.batch = batch, .news = news, .rule = rule, .log = log};
+    int64_t error = take_search(scratch, batch, &judge->search);
+    return error ? error : take_workspace(scratch, news, &batch->items, &judge->room);
+}
+
+/* Judge the items from number `item` on. Returns their number, or the one for which the index has to be asked again,
+ * without the rows that this batch has deleted. The next call continues there, so the arena must be the judge's own. */
 CORE_API int64_t judge_items(arena *scratch, batch *batch, const news *news, const thresholds *rule, changes *log,
                              int64_t item) {
-    arena_reset(scratch);
-    judge judge = {.batch = batch, .news = news, .rule = rule, .log = log};
-    int64_t error = take_search(scratch, batch, &judge.search);
-    if (!error) error = take_workspace(scratch, news, &batch->items, &judge.room);
-    if (error) return error;
-    while (item < batch->items.count && (batch->subjects[item].kind == EMPTY || judge_next(&judge, item))) item++;
-    return item;
+    int64_t result = batch->state ? 0 : begin(scratch, batch, news, rule, log);
+    if (result) return result;
+    for (; item < batch->items.count && !result; item += !result)
+        if (batch->subjects[item].kind != EMPTY) result = judge_next(batch->state, item);
+    return result && result != NONE ? result : item;
 }

@@ -20,6 +20,7 @@ typedef struct block {
 
 struct arena {
     block *last;
+    uint64_t secret;
     bool has_failed;
 };
 
@@ -39,7 +40,11 @@ static void drop_blocks(arena *scratch) {
     scratch->last = NULL;
 }
 
-arena *arena_new(void) { return calloc(1, sizeof(arena)); }
+arena *arena_new(uint64_t secret) {
+    arena *made = calloc(1, sizeof(arena));
+    if (made) made->secret = secret;
+    return made;
+}
 
 void arena_free(arena *scratch) {
     if (scratch) drop_blocks(scratch);
@@ -81,6 +86,8 @@ void *arena_take(arena *scratch, int64_t count, size_t size) {
 }
 
 bool arena_has_failed(const arena *scratch) { return scratch->has_failed; }
+
+uint64_t arena_secret(const arena *scratch) { return scratch->secret; }
 
 void *arena_grow(arena *scratch, void *array, int64_t *room, int64_t used, int64_t more, size_t size) {
     if (used + more <= *room) return array;

@@ -93,7 +93,7 @@ static void take_figures(const texts *texts, int64_t item, text_bounds text, art
             while (p < text.last - 1 && texts->passages[p].end <= texts->numbers[k].token) p++;
             if (texts->passages[p].is_prose == of_prose) article->figures[count++] = texts->numbers[k].value;
         }
-        count = distinct(article->figures, count, article->slots, article->figures);
+        count = distinct(article->figures, count, article->table, article->figures);
         if (of_prose) article->prose_figures = count;
     }
     article->figure_count = count;
@@ -107,7 +107,7 @@ static void represent(article *article, int64_t count, int64_t sketch_bytes, boo
         sketch(article->shingles, count, 2 * sketch_bytes, article->minima, article->sketch);
         return;
     }
-    article->shingle_count = count = distinct(article->shingles, count, article->slots, article->shingles);
+    article->shingle_count = count = distinct(article->shingles, count, article->table, article->shingles);
     const uint64_t *sorted = sort_words(article->shingles, article->other, count, SET_FIRST_BYTE, 8);
     for (int64_t k = 0; k < count; k++) article->members[k] = member_of(sorted[k]);
 }
@@ -201,7 +201,7 @@ int64_t room_for_article(arena *scratch, const news *news, const layout *layout,
     article->minima = arena_take(scratch, bins, sizeof *article->minima);
     article->members = arena_take(scratch, is_exact ? most.shingles : 0, sizeof *article->members);
     article->other = arena_take(scratch, is_exact ? most.shingles : 0, sizeof *article->other);
-    article->slots = arena_take(scratch, slots_for(hashed), sizeof *article->slots);
+    article->table = take_slots(scratch, hashed);
     article->lacks = arena_take(scratch, FILTER_BITS + 1, sizeof *article->lacks);
     if (arena_has_failed(scratch)) return CORE_NO_MEMORY;
     article->lacks[NO_WORD] = 0;

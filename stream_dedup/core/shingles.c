@@ -38,14 +38,15 @@ int64_t every_shingle(const unit_list *units, shingle_widths widths, uint64_t *r
 
 /* Write each hash once, in order of first occurrence; return their number. `out` may be `hashes`.
  *
- * slots: scratch, `slots_for(count)`. It holds positions in `out`, which are half as wide as hashes, so that it stays
+ * table: of at least `count` hashes. It holds positions in `out`, which are half as wide as hashes, so that it stays
  * in the first-level cache and is cleared quickly. */
-int64_t distinct(const uint64_t *hashes, int64_t count, uint32_t *slots, uint64_t *out) {
+int64_t distinct(const uint64_t *hashes, int64_t count, slot_table table, uint64_t *out) {
     int64_t size = slots_for(count), members = 0;
+    uint32_t *slots = table.slots;
     uint64_t mask = (uint64_t)size - 1;
     memset(slots, 0, (size_t)size * sizeof *slots);
     for (int64_t i = 0; i < count; i++) {
-        uint64_t hash = hashes[i], slot = hash >> 8 & mask;
+        uint64_t hash = hashes[i], slot = first_slot(hash, table.secret, mask);
         while (slots[slot] && out[slots[slot] - 1] != hash) slot = (slot + 1) & mask;
         if (slots[slot]) continue;
         out[members++] = hash;

@@ -47,14 +47,14 @@ static inline uint64_t feature_of(const token_list *tokens, int64_t i, uint64_t 
 }
 
 /* Write the distinct features of a headline, ascending; return their number, at most MOST_HEADLINE_FEATURES.
- * slots: see `distinct`; out: as long as there are tokens. */
-int64_t find_headline_features(const token_list *tokens, uint64_t seed, uint32_t *slots, uint64_t *out) {
+ * table: see `distinct`; out: as long as there are tokens. */
+int64_t find_headline_features(const token_list *tokens, uint64_t seed, slot_table table, uint64_t *out) {
     int64_t found = 0;
     for (int64_t i = 0; i < tokens->count; i++) {
         uint64_t hash = feature_of(tokens, i, seed);
         if (hash) out[found++] = hash;
     }
-    found = min_i64(distinct(out, found, slots, out), MOST_HEADLINE_FEATURES);
+    found = min_i64(distinct(out, found, table, out), MOST_HEADLINE_FEATURES);
     for (int64_t i = 1; i < found; i++) { /* few: sort by insertion */
         uint64_t hash = out[i];
         int64_t place = i;

@@ -58,8 +58,8 @@ class Prepared:
     """A fingerprinted batch.
 
     items: all, in order; subjects: the m items that are not a BadItem, with their fingerprints (`prints`), kinds, (m,)
-    int8, and the rules of their sources (source_rules.py). The decision uses nothing else, except the marks of
-    corrections (corrections.py).
+    int8, and the rules of their sources (source_rules.py); scheme: the id of the fingerprints' scheme. The decision
+    uses nothing else, except the marks of corrections (corrections.py).
     """
 
     items: Sequence[Item | Tombstone | BadItem]
@@ -67,6 +67,7 @@ class Prepared:
     prints: Fingerprints
     kinds: NDArray[np.int8]
     rules: list[str]
+    scheme: int
 
     def __len__(self) -> int:
         return len(self.items)
@@ -85,7 +86,7 @@ def prepare(items: Sequence[Item | Tombstone | BadItem], fingerprint: Fingerprin
     kinds = np.where(is_tombstone, TOMBSTONE, np.where(is_empty, EMPTY, ITEM)).astype(np.int8)
     prints.keys[kinds == TOMBSTONE, :-1] = 0  # only the id is looked up
     prints.keys[kinds == EMPTY] = 0
-    return Prepared(items, subjects, prints, kinds, rules)
+    return Prepared(items, subjects, prints, kinds, rules, fingerprint.scheme.id)
 
 
 Name = tuple[str, str]
@@ -142,13 +143,14 @@ class Batch:
     """The verdicts of a batch, in the order of its items, and the delta to apply.
 
     odd: (n,) int8, `Odd`, what is unusual about the items' times; judged_at: for script.py, the state of the index
-    against which it judged the batch.
+    against which it judged the batch; scheme: the id of its fingerprint scheme.
     """
 
     verdicts: list[Verdict]
     delta: Delta
     odd: NDArray[np.int8]
     judged_at: object = field(default=None, repr=False, compare=False)
+    scheme: int = field(default=0, repr=False, compare=False)
 
     def odd_times(self) -> dict[str, int]:
         """The number of items by kind of unusual time (`Odd`, in lower case)."""

@@ -13,16 +13,25 @@ Which items of this batch are remembered is known only as they are judged. So on
 and the items of the batch are linked by their keys; the core skips links to items that are not remembered.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup import core
+from stream_dedup.fingerprint.fingerprint import key_of
+from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
 from stream_dedup.index.probe import ITEM_SHIFT, Nearness
+from stream_dedup.index.rows import RowStore
+from stream_dedup.index.times import FORGOTTEN
 
 MAX_CANDIDATES = core.call("max_candidates")
 """Most candidates that an item is compared with: 12. This bounds the cost of a burst of copies. On the labelled streams
 12, 16 and 24 give the same rates."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_NO_LIMIT = 2**31 - 1
+# Rows whose signatures are read at once: 4 MB.
+_AT_ONCE = 1 << 13
 
 
 def versions_of(signatures: NDArray[np.void]) -> NDArray[np.uint64]:
@@ -51,3 +60,25 @@ def links_of(keys: NDArray[np.uint32], nearness: Nearness) -> NDArray[np.int32]:
 def bounds_of(words: NDArray[np.int64], items: int) -> NDArray[np.int64]:
     """Where the words of each item begin in `index.hybrid.Found.words`, (items + 1,)."""
     return np.searchsorted(words, np.arange(items + 1) << ITEM_SHIFT)
+
+
+def named_rows(deletions: NDArray[np.void], index: HybridIndex, rows: RowStore) -> Iterator[NDArray[np.int64]]:
+    """The rows of the index that DELETIONs delete, in parts; `before` is a row number.
+
+    All versions of an id share one key, so keys are looked up once, and rows compared with the last deletion of their
+    name. O(d log d) for d deletions, and O(r log d) for r rows with one of their keys.
+    """
+    last = deletions[np.lexsort((deletions["before"], deletions["name"]))]
+    names, before = last["name"], last["before"]
+    distinct = np.unique(key_of(names))
+    for start in range(0, len(distinct), MAX_ITEMS):
+        keys = np.zeros((len(distinct[start : start + MAX_ITEMS]), len(index.nearness.table_of)), np.uint32)
+        keys[:, -1] = distinct[start : start + MAX_ITEMS]
+        _, found = index.lookup(keys, np.full(len(keys), FORGOTTEN), limit=_NO_LIMIT)
+        for at in range(0, len(found), _AT_ONCE):
+            part = found[at : at + _AT_ONCE]
+            known, is_meant = rows.take(part), np.zeros(len(part), np.bool_)
+            for own in (known["row_id"], versions_of(known)):
+                place = np.searchsorted(names, own, side="right") - 1  # the last deletion of the name, if there is any
+                is_meant |= (place >= 0) & (names[place] == own) & (part < before[place])
+            yield part[is_meant]

@@ -30,7 +30,7 @@ from stream_dedup.core import BOOL, INT64, POINTER, fields
 from stream_dedup.dedup.additions import CoreTexts, news_of
 from stream_dedup.dedup.batch import Delta, Prepared
 from stream_dedup.dedup.boilerplate import Boilerplate, Log, in_seconds, log_for
-from stream_dedup.dedup.candidates import bounds_of, links_of, versions_of
+from stream_dedup.dedup.candidates import bounds_of, links_of, named_rows, versions_of
 from stream_dedup.dedup.clocks import BatchTimes
 from stream_dedup.dedup.corrections import corrections
 from stream_dedup.dedup.rule import Thresholds
@@ -49,16 +49,15 @@ SUBJECT = core.record(
     "subject",
     [
         *(*fields("<u8", "row_id version"), *fields("<i8", "time stated elapsed step index_time")),
-        *(("window", "<i8", (5,)), *fields("<i8", "first_word last_word limit")),
+        *(("window", "<i8", (5,)), *fields("<i8", "first_word last_word")),
         *(("seen_at", "<u4"), ("kind", "u1"), ("is_preferred", "?")),
     ],
 )
 """An item to judge, or a pending item, of which only row_id, version, step and index_time are known.
 
 version: see `candidates.versions_of`; time: effective, and stated: see `BatchTimes`, ms; elapsed: at the arrival; step,
-index_time, window: see `Scope`; first_word, last_word: what a lookup found (`index.hybrid.Found.words`), which gave
-each key `limit` rows at most; seen_at: when the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE;
-is_preferred: by a rule for sources."""
+index_time, window: see `Scope`; first_word, last_word: what a lookup found (`index.hybrid.Found.words`); seen_at: when
+the item's passages count as seen, s; kind: EMPTY, ITEM or TOMBSTONE; is_preferred: by a rule for sources."""
 OUTCOME = core.record(
     "outcome",
     [
@@ -85,6 +84,7 @@ class _Batch(core.Struct, name="batch"):
         *(*fields(INT64, "first_stored next_row first_kept_row"), *fields(POINTER, "arrival_rows arrival_times")),
         *(*fields(INT64, "arrival_count step_length window text_steps"), ("deletions", POINTER)),
         *(*fields(INT64, "deletion_room added deleted"), ("preferred", POINTER), ("preferred_count", INT64)),
+        ("state", POINTER),
         *fields(BOOL, "forwards drops"),
     )
 
@@ -127,7 +127,8 @@ def decide(
     """Judge a batch; the memory is as before when this returns. max_originals: that the index holds; rule: of the
     settings; preferred: see `SourceRules.preferred`.
 
-    O(candidates), and a lookup for each item whose candidates were forgotten in this batch.
+    O(candidates), and a lookup for each item some of whose candidates this batch deletes. Each deleted row of the index
+    is looked up once a batch; a step of the core follows for each deletion, and for each version of an id.
     """
     index, rows, arrivals, earlier = memory.index, memory.rows, memory.arrivals, memory.earlier
     prints, limit, updates = prepared.prints, settings.index.bucket_limit, settings.policy.updates
@@ -143,7 +144,6 @@ def decide(
     found, links = index.find(keys[pending:], scope.windows), links_of(keys, index.nearness)
     bounds, words = bounds_of(found.words, len(prepared.subjects)), found.words
     subjects["first_word"][pending:], subjects["last_word"][pending:] = bounds[:-1], bounds[1:]
-    subjects["limit"] = limit
     is_compared = (bounds[1:] > bounds[:-1]) | (links[pending:] >= 0).any(axis=1)
     outcomes, deletions = np.zeros(len(subjects), OUTCOME), _deletions(earlier, len(subjects))
     outcomes["row_number"][:pending], outcomes["is_added"][:pending] = rows.next_row + np.arange(pending), True
@@ -164,17 +164,22 @@ def decide(
     news = news_of(prints, _marked(prepared, is_compared), (memory.boilerplate, scope.begins))
     passages = 0 if prints.texts is None else len(prints.texts.passages)
     log, item = log_for(passages + sum(len(delta.passages) for delta in earlier)), pending
+    hidden, noted = np.zeros(0, np.uint8), 0
     try:
         for delta in earlier:
             count_passages(memory.boilerplate, delta, arrivals.window, log)
-        while (item := core.call("judge_items", core.arena(), batch, news, rule, log, item)) < len(subjects):
-            # This batch has deleted rows of a key that has more.
-            subjects["limit"][item] *= 2
-            window = scope.windows[item - pending : item - pending + 1]
-            more = index.find(keys[item : item + 1], window, int(subjects["limit"][item])).words
-            words = np.concatenate([words, more])
-            subjects["first_word"][item], subjects["last_word"][item] = len(words) - len(more), len(words)
-            batch.set(words=words, word_count=len(words))
+        while (item := core.call("judge_items", core.arena("judge"), batch, news, rule, log, item)) < len(subjects):
+            # Of what the index gave for this item, this batch has deleted something. Without that, no key gives more.
+            if not noted:
+                hidden = np.zeros(rows.next_row - found.first, np.uint8)
+            latest = deletions[noted : batch.deleted].copy()
+            latest["before"] = rows.next_row  # all rows of the index came before
+            for gone in named_rows(latest, index, rows):
+                hidden[gone - found.first] = 1
+            noted, j = batch.deleted, item - pending
+            more = index.find(keys[item : item + 1], scope.windows[j : j + 1], hidden=hidden).words
+            first = int(subjects["first_word"][item])
+            words[first : first + len(more)], subjects["last_word"][item] = more, first + len(more)
     finally:
         memory.boilerplate.undo(log)
     deletions["before"] -= pending

@@ -34,27 +34,27 @@ from numpy.typing import NDArray
 from stream_dedup.dedup.batch import ARRIVAL, Batch, Delta, Prepared, prepare, stories_of
 from stream_dedup.dedup.batch import FORGOTTEN as FORGOTTEN_ORIGINAL
 from stream_dedup.dedup.boilerplate import MOST_PASSAGES, Boilerplate
-from stream_dedup.dedup.candidates import versions_of
+from stream_dedup.dedup.candidates import named_rows
 from stream_dedup.dedup.clocks import FAR_FUTURE, START, BatchTimes, Clocks
 from stream_dedup.dedup.decide import DELETION, Decided, Memory, count_passages, decide
 from stream_dedup.dedup.findings import verdicts_of
 from stream_dedup.dedup.rule import thresholds
 from stream_dedup.dedup.source_rules import SourceRules
+from stream_dedup.dedup.stored import check_delta
 from stream_dedup.dedup.verdict import Kind, Stage, Verdict
 from stream_dedup.dedup.window import Arrivals, first_held, may_be_held
-from stream_dedup.errors import BadItem, CorruptBlock, UsageError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, key_of
+from stream_dedup.errors import BadItem, UsageError
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.footprint import most_originals
-from stream_dedup.index.hybrid import MAX_ITEMS, HybridIndex
+from stream_dedup.index.hybrid import HybridIndex
 from stream_dedup.index.rows import RowStore
-from stream_dedup.index.times import ANY_TIME, EARLIEST, FORGOTTEN
+from stream_dedup.index.times import ANY_TIME, FORGOTTEN
 from stream_dedup.news.item import Item, Tombstone
 from stream_dedup.settings import Settings, load_settings
 
 # Expiry scans all rows. 64 times per window keep memory within 2 % of what the window needs.
 _EXPIRIES_PER_WINDOW = 64
-_NO_LIMIT = 2**31 - 1
 
 
 class Deduplicator:
@@ -178,12 +178,14 @@ class Deduplicator:
         """Return the verdicts of the items, in order, and the changes to the index; change nothing.
 
         `items` may be the result of `prepare` of a Deduplicator with the same settings; it can be judged repeatedly.
+        Raises UsageError if it is of another scheme.
 
         An item gets the current time of its partition if its own event time is missing (negative), after `latest` (ms),
         or far from the others of its partition. `one_clock`: treat all partitions as one, because times are not in
         order within them.
         """
         ready = items if isinstance(items, Prepared) else self.prepare(items)
+        self._require_own_scheme(ready.scheme, "these items were prepared")
         with self._alone():
             self._forget()
             clocks = deepcopy(self._clocks) if self._pending else self._clocks
@@ -204,7 +206,8 @@ class Deduplicator:
             ]
             odd = np.zeros(len(ready.items), np.int8)
             odd[[not isinstance(item, BadItem) for item in ready.items]] = times.odd
-            return Batch(verdicts, _delta_of(ready, decided, of_subjects, times, clocks), odd)
+            delta = _delta_of(ready, decided, of_subjects, times, clocks)
+            return Batch(verdicts, delta, odd, scheme=self.scheme_id)
 
     # -- apply -------------------------------------------------------------------------------------------
 
@@ -212,8 +215,9 @@ class Deduplicator:
         """Add a judged batch to the index, whose verdicts are durable. Call it once per batch.
 
         With `pending` they need not be durable yet: the batch waits beside the index, and counts for the next one.
-        Raises UsageError without `pending` while other batches are pending.
+        Raises UsageError without `pending` while other batches are pending, and for a batch of another scheme.
         """
+        self._require_own_scheme(batch.scheme, "this batch was judged")
         with self._alone():
             if pending:
                 self._pending.append(batch.delta)
@@ -240,20 +244,11 @@ class Deduplicator:
         """Apply a delta from the changelog. Deltas must come in the order in which they were made.
 
         Sorting and deletions wait for the next `judge` or `catch_up`: block by block they would take half of a restore.
-        Raises UsageError while a batch is pending, and CorruptBlock for a wrong number of keys or arrivals and for
-        impossible times, before anything is added.
+        Raises UsageError while a batch is pending, and CorruptBlock (stored.py) before anything is added.
         """
         with self._alone():
             self._require_none_pending("restore")
-            columns, arrivals = delta.keys.shape[1], len(delta.arrivals)
-            if columns != self.scheme.key_columns or arrivals != len(delta):
-                raise CorruptBlock(
-                    f"a block of {len(delta)} rows has {columns} keys a row and {arrivals} arrivals; "
-                    f"its scheme has {self.scheme.key_columns} keys, and each row arrives once"
-                )
-            times = delta.signatures["time"][delta.arrivals["doubted"] == 0]
-            if len(times) and times.min() < EARLIEST:
-                raise CorruptBlock(f"a block has a time of {times.min()}, which only an item of doubtful time can have")
+            check_delta(delta, self.scheme)
             self._add(delta, defer_sort=True)
             self._expire_and_evict()
 
@@ -314,6 +309,13 @@ class Deduplicator:
             deletions["before"] += first
             self._deletions.append(deletions)
 
+    def _require_own_scheme(self, scheme: int, what: str) -> None:
+        if scheme != self.scheme_id:
+            raise UsageError(
+                f"{what} under fingerprint scheme {scheme:016x}, and this Deduplicator has {self.scheme_id:016x}; "
+                "both need the same [fingerprint] settings"
+            )
+
     def _require_none_pending(self, operation: str) -> None:
         if self._pending:
             raise UsageError(f"{operation}: {len(self._pending)} pending batches; confirm them or roll back first")
@@ -336,19 +338,12 @@ class Deduplicator:
         """Forget the originals that later items have deleted; return their number."""
         if not self._deletions:
             return 0
-        count = 0
-        deletions = np.concatenate(self._deletions)
+        deletions, count = np.concatenate(self._deletions), 0
         self._deletions.clear()
-        keys = np.zeros((len(deletions), self.scheme.key_columns), np.uint32)
-        keys[:, -1] = key_of(deletions["name"])
-        for start in range(0, len(keys), MAX_ITEMS):
-            part, request = deletions[start : start + MAX_ITEMS], keys[start : start + MAX_ITEMS]
-            deletion, rows = self.index.lookup(request, np.full(len(request), FORGOTTEN), limit=_NO_LIMIT)
-            known, name = self.rows.take(rows), part["name"][deletion]
-            is_meant = (known["row_id"] == name) | (versions_of(known) == name)
-            for row in rows[is_meant & (rows < part["before"][deletion])].tolist():
+        for gone in named_rows(deletions, self.index, self.rows):
+            for row in gone.tolist():
                 self.index.forget(row)
-                count += 1
+            count += len(gone)
         return count
 
 

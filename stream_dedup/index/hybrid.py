@@ -42,7 +42,8 @@ RECENT_ROWS = 1024
 _MAX_UNSORTED = 1 << 21
 MAX_ITEMS = 1 << 19
 """The most items of one lookup."""
-# Evicted rows are removed from the tables when they are this share of all rows: a sweep takes 1 ms per million rows.
+# Evicted and forgotten rows are removed from the tables when they are this share of all rows: a sweep takes 1 ms per
+# million rows, and a lookup walks past each dead row of its key, 20 ns.
 _SWEEP_SHARE = 1 / 64
 
 
@@ -118,7 +119,7 @@ class HybridIndex:
         # Rows with earlier times are dead, unless they arrived recently.
         self._horizon = EARLIEST
         self._recent_row = 0
-        self._evicted = 0  # since the last sweep
+        self._dead = 0  # rows evicted or forgotten since the last sweep
         self._crowded = 0
         self._unsorted: list[Keys] = []  # blocks of keys of rows that are newer than all in runs and tree
         self._unsorted_rows = 0  # a counter, because summing at each addition makes a restore quadratic in blocks
@@ -158,8 +159,13 @@ class HybridIndex:
         items, rows, _ = self.find(keys, windows_since(horizons), limit).pairs()
         return items, rows
 
-    def find(self, keys: Keys, windows: Windows, limit: int | None = None) -> Found:
-        """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has."""
+    def find(
+        self, keys: Keys, windows: Windows, limit: int | None = None, hidden: NDArray[np.uint8] | None = None
+    ) -> Found:
+        """As `lookup`, by the items' windows, and with the columns of the item whose keys the row has.
+
+        hidden: 1 for each row from `first_row` on that counts for no item of this call.
+        """
         if len(keys) > MAX_ITEMS:
             raise ValueError(f"{len(keys)} items at once; at most {MAX_ITEMS}")
         self._check_columns(keys)
@@ -168,7 +174,7 @@ class HybridIndex:
         windows = np.maximum(windows, (self._recent_row, EARLIEST, FORGOTTEN, self._horizon, FORGOTTEN), order="C")
         np.minimum(windows[:, OLD_HIGH], ANY_TIME - 1, out=windows[:, OLD_HIGH])
         times, first = self._times.values(), self._times.first
-        lookup = Lookup(queries, windows, times, first, np.full(queries.shape, budget, np.int32))
+        lookup = Lookup(queries, windows, times, first, np.full(queries.shape, budget, np.int32), hidden)
         in_tree = self._recent.probe(lookup)
         lowest = int(windows[:, (LOW, OLD_LOW)].min(initial=ANY_TIME))
         runs = [run for run in reversed(self._tiers.runs) if run.newest >= lowest]
@@ -180,9 +186,13 @@ class HybridIndex:
         return Found(words, first)
 
     def forget(self, row: int) -> None:
-        """Never return this row again; O(1)."""
+        """Never return this row again; O(1), and O(rows) each time 1/64 of the rows are forgotten."""
         self._tiers.collect()
         self._times.forget(row)
+        self._dead += 1
+        if self._dead > max(RECENT_ROWS, _SWEEP_SHARE * (self._times.next_row - self._times.first)):
+            self.catch_up()
+            self._sweep(self._times.first)
 
     def expire(self, horizon: int, recent: int = NO_ROW) -> int:
         """Forget all rows below `recent` with a time below `horizon`, and free memory.
@@ -202,14 +212,14 @@ class HybridIndex:
         """
         before = self._times.first
         first = self._times.drop(min(first, self._times.next_row))
-        self._evicted += first - before
-        if self._evicted > _SWEEP_SHARE * (self._times.next_row - first):
+        self._dead += first - before
+        if self._dead > _SWEEP_SHARE * (self._times.next_row - first):
             self.catch_up()
             self._sweep(first)
         return first
 
     def _sweep(self, first: int) -> int:
-        self._evicted = 0
+        self._dead = 0
         if len(self._recent) and first == self._times.next_row:
             self._recent.clear(first)
         alive = self._times.alive(self._horizon, self._recent_row)

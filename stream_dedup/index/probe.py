@@ -72,7 +72,7 @@ def nearness_of(dont_care_bits: Sequence[int], table_of: Sequence[int], max_hamm
 class Lookup(NamedTuple):
     """A lookup for m items: `queries` (C, m) uint32, contiguous, 0 is no query. Row r counts for item i if r >= first
     and its time, times[r - first], is visible in windows[i]. `budgets` (C, m) int32: the rows that each key may still
-    give, the newest first; updated.
+    give, the newest first; updated. hidden: 1 for each row, from `first` on, that counts for no item.
     """
 
     queries: Keys
@@ -80,6 +80,7 @@ class Lookup(NamedTuple):
     times: Rows
     first: int
     budgets: NDArray[np.int32]
+    hidden: NDArray[np.uint8] | None = None
 
 
 class CoreNearness(Struct, name="nearness"):
@@ -95,7 +96,10 @@ class CoreNearness(Struct, name="nearness"):
 
 
 class _CoreLookup(Struct, name="lookup"):
-    _fields_ = (*fields(POINTER, "queries windows times budgets words"), *fields(INT64, "items rows first count room"))
+    _fields_ = (
+        *fields(POINTER, "queries windows times hidden budgets words"),
+        *fields(INT64, "items rows first count room"),
+    )
 
 
 def probe(runs: Sequence[Run], near: CoreNearness, lookup: Lookup) -> Rows:

@@ -92,6 +92,8 @@ class RecentTree:
                 if row < 0 or offset == before:  # two columns of a row may hold the same key
                     continue
                 before = offset
+                if lookup.hidden is not None and lookup.hidden[row]:
+                    continue
                 is_recent = self.base + offset >= lookup.windows[item, RECENT]
                 if is_visible(lookup.times[row], is_recent, lookup.windows, item):
                     pairs.append(item << ITEM_SHIFT | row << ROW_SHIFT | column)

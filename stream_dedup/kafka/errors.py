@@ -163,14 +163,17 @@ class RecentBrokers:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._problems: dict[tuple[str, str], tuple[float, str]] = {}  # client id, address -> when, what
+        self._lock = threading.Lock()
 
     def add(self, client_id: str, server: str, problem: str) -> None:
         now = self._clock()
-        kept = {key: value for key, value in self._problems.copy().items() if now - value[0] <= _RECENT_SECONDS}
-        self._problems = kept | {(client_id, server): (now, problem)}
+        with self._lock:
+            kept = {key: value for key, value in self._problems.items() if now - value[0] <= _RECENT_SECONDS}
+            self._problems = kept | {(client_id, server): (now, problem)}
 
     def remove(self, client_id: str, server: str) -> None:
-        self._problems.pop((client_id, server), None)
+        with self._lock:
+            self._problems.pop((client_id, server), None)
 
     def recent(self, client_id: str) -> dict[str, str]:
         """Address -> problem, of this client id."""

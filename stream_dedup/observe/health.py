@@ -177,7 +177,9 @@ class Health(Observer):
 
     def step(self, step: CommitStep, task: str) -> None:
         self._lives()
-        self._is_judging = step is CommitStep.JUDGE
+        # The producer's thread announces the steps from BEGIN on, while the loop judges the next batch.
+        if step in (CommitStep.POLL, CommitStep.JUDGE, CommitStep.APPLY):
+            self._is_judging = step is CommitStep.JUDGE
 
     def restore_progress(self, task: str, done: int, total: int) -> None:
         self._last_sign = self._now()

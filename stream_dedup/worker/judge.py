@@ -57,9 +57,11 @@ class Judge:
         self._thread = self._context.thread(f"{self._task}-preparer")
         self._ahead: tuple[Sequence[Any], Future[tuple[Items, Prepared | None]]] | None = None
 
-    def close(self) -> None:
-        """End the thread."""
+    def close(self, *, wait: bool = False) -> None:
+        """End the thread; `wait` for what it still makes, as long as the worker's end allows."""
         self._thread.end()
+        if wait and self._ahead is not None:
+            self._context.runtime.wait([self._ahead[1]], min(self._context.call_timeout, self._context.remaining()))
 
     def __call__(self, records: Sequence[Any], next_records: Sequence[Any] = ()) -> tuple[Items, Batch]:
         """Judge records in order, and begin to fingerprint those of the next call.

@@ -162,7 +162,7 @@ class Pipeline:
 
         Without `wait` the producer is closed in the background, since without a broker this takes seconds.
         """
-        self.judge.close()
+        self.judge.close(wait=wait)
         self.packer.end()
         if wait:
             self.producer.close()

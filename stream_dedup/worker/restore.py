@@ -320,8 +320,7 @@ class ChangelogReader:
             if not is_redundant:
                 with placed(record):
                     delta = decode(record.value or b"", self._dedup.scheme_id, self._dedup.scheme.signature_dtype)
-                self._dedup.restore(delta)
-                with placed(record):
+                    self._dedup.restore(delta)
                     self.restored.add_block(record.headers)
             if is_merged:
                 self._builder.read_merged(span)

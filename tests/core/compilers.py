@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.core import build
+from stream_dedup.core import VERSION, build
 
 ROOT = Path(__file__).parents[2]
 COMPILER = build.compiler()
@@ -36,6 +36,11 @@ _FAULTY = """
 #include "core.h"
 CORE_API int64_t element(const uint8_t *bytes, int64_t i) { return bytes[i]; }
 CORE_API int64_t next(int64_t number) { return number + 1; }
+CORE_API int64_t next_array(arena *scratch, int64_t i) {
+    arena_reset(scratch);
+    uint8_t *first = arena_take(scratch, 8, 1), *second = arena_take(scratch, 64, 1);
+    return first && second ? (first[i] = 1) : CORE_NO_MEMORY;
+}
 """
 
 
@@ -54,7 +59,10 @@ def _of_gcc(name: str) -> str:
 
 
 class CheckedPackage:
-    """A copy of the package and its tests in `folder`, with a core that is compiled with gcc's sanitizers."""
+    """A copy of the package and its tests in `folder`, with a core that is compiled with gcc's sanitizers.
+
+    In it each array of scratch memory is an allocation of its own (apart.c), so that its end is watched, too.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,13 +71,15 @@ class CheckedPackage:
             shutil.copytree(ROOT / name, folder / name, ignore=ignore)
         for name in ("pyproject.toml", "config", "docs", "deploy"):
             (folder / name).symlink_to(ROOT / name)
-        (folder / "stream_dedup" / "core" / "faulty.c").write_text(_FAULTY)
-        spec = spec_from_file_location("checked_build", folder / "stream_dedup" / "core" / "build.py")
+        core = folder / "stream_dedup" / "core"
+        (core / "faulty.c").write_text(_FAULTY)
+        shutil.copy(Path(__file__).with_name("apart.c"), core / "memory.c")
+        spec = spec_from_file_location("checked_build", core / "build.py")
         assert spec is not None
         assert spec.loader is not None
         copied = module_from_spec(spec)
         spec.loader.exec_module(copied)
-        copied.build(copied.LIBRARY, *_SANITIZE, command=["gcc"])
+        copied.build(copied.LIBRARY, *_SANITIZE, f"-DSOURCES_VERSION={VERSION}", command=["gcc"])
 
     def run(self, command: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> str:
         """Run a command that loads the checked core. Raises AssertionError with the end of what it says if it fails."""

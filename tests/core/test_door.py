@@ -1,6 +1,8 @@
 """The door to the core: what it passes, what it raises, and whose scratch memory is whose."""
 
 import ctypes
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +21,7 @@ SOURCE = """
 #include <stdint.h>
 typedef struct { const int64_t *numbers; int64_t count; double factor; } sum_of;
 int64_t core_version(void) { return 77; }
-void *arena_new(void) { return NULL; }
+void *arena_new(uint64_t secret) { (void)secret; return NULL; }
 void arena_free(void *scratch) { (void)scratch; }
 int64_t fails(int64_t code) { return code; }
 int64_t is_null(const void *pointer) { return pointer == NULL; }
@@ -136,12 +138,31 @@ def test_each_thread_has_scratch_memory_of_its_own() -> None:
 
 def test_scratch_memory_ends_with_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     freed: list[int | None] = []
-    fake = SimpleNamespace(arena_new=lambda: 64, arena_free=lambda pointer: freed.append(pointer.value))
+    fake = SimpleNamespace(arena_new=lambda secret: 64, arena_free=lambda pointer: freed.append(pointer.value))
     monkeypatch.setattr(core, "_LIBRARY", fake)
     thread = threading.Thread(target=core.arena)
     thread.start()
     thread.join()
     assert freed == [64]
+
+
+def test_a_process_ends_while_a_daemon_thread_is_in_the_core() -> None:
+    code = """
+import threading, time
+from stream_dedup import Deduplicator, Item
+dedup, text = Deduplicator(), " ".join(f"word{n}" for n in range(300_000))
+entered = threading.Event()
+def prepare():
+    while True:
+        entered.set()
+        dedup.prepare([Item("1", "Bridge opens", text, "a.example", 0)] * 3)
+for _ in range(4):
+    threading.Thread(target=prepare, daemon=True).start()
+entered.wait()
+time.sleep(0.5)
+"""
+    done = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=False) for _ in range(3)]
+    assert [one.returncode for one in done] == [0, 0, 0], done[-1].stderr.decode()
 
 
 @needs_compiler

@@ -31,7 +31,7 @@ static void fill(arena *scratch, int64_t largest) {
 }
 
 int main(void) {
-    arena *scratch = arena_new();
+    arena *scratch = arena_new(1);
     arena_reset(scratch);
     for (int64_t round = 0; round < 50; round++) {
         fill(scratch, 1 + (1 << (round % 20)));

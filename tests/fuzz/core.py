@@ -17,6 +17,7 @@ from stream_dedup.settings import load_settings
 from tests.fuzz.hostile import PIECES
 from tests.fuzz.loop import Mutator, Target, run
 from tests.fuzz.records import NOW
+from tests.fuzz.skewed import SKEWS, skewed_text
 
 FAMILIES: dict[str, Mapping[str, Any]] = {
     "minhash": {},
@@ -29,6 +30,8 @@ FAMILIES: dict[str, Mapping[str, Any]] = {
 _BATCHES = (1, 2, 7, 40, 500)
 # The index begins anew after this number of items. It has merged some times by then.
 _MOST_ITEMS = 20_000
+LARGEST = 1_500_000
+"""Words of the largest text of chosen hashes: a packed set of them takes more than most bytes a member."""
 # A block takes as long as a hundred items.
 _BLOCKS = 100
 
@@ -106,10 +109,27 @@ def restore_mutants(family: str, seed: int, count: int) -> int:
     ]
 
 
-def mutants(seed: int, count: int) -> int:
-    """Put `count` mutants into the core, as many of each family; return their number."""
-    share = count // len(FAMILIES) + 1
+def judge_skewed(family: str, skew: str, words: int) -> None:
+    """Judge a text of chosen hashes twice, as a new one and as a copy."""
+    with Deduplicator(load_settings(fingerprint=dict(FAMILIES[family]))) as dedup:
+        text = skewed_text(skew, words, dedup.scheme.token_seed)
+        for name, kind in (("1", "unique"), ("2", "duplicate")):
+            batch = dedup.judge(
+                [Item(name, _HEADLINE, text, "a.example", NOW), Item(f"{name}x", "a b", "c d e", "", NOW)]
+            )
+            assert str(batch.verdicts[0].kind) == kind
+            stored = block.encode(batch.delta, dedup.scheme_id)
+            assert len(block.decode(stored, dedup.scheme_id, dedup.scheme.signature_dtype)) == len(batch.delta)
+            dedup.apply(batch)
+
+
+def mutants(seed: int, count: int = 120_000) -> int:
+    """Put `count` mutants into the core, as many of each family, and texts of chosen hashes; return their number."""
+    share, skews, skewed = count // len(FAMILIES) + 1, [*SKEWS], 0
     for family, fingerprint in FAMILIES.items():
         judge_mutants(fingerprint, seed, share)
         restore_mutants(family, seed, share // _BLOCKS)
-    return share * len(FAMILIES) + share // _BLOCKS * len(FAMILIES)
+        # In turn: a text of 1.5 million words takes seconds.
+        judge_skewed(family, skews[seed % len(skews)], LARGEST if family == "minhash exact" else LARGEST // 50)
+        skewed += 2
+    return share * len(FAMILIES) + share // _BLOCKS * len(FAMILIES) + skewed

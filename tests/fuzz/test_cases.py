@@ -330,7 +330,7 @@ def test_a_block_with_a_time_that_marks_forgotten_rows_is_refused() -> None:
         signatures, arrivals = delta.signatures.copy(), delta.arrivals.copy()
         signatures["time"], arrivals["doubted"] = time, False
         with Deduplicator(load_settings()) as other:
-            with pytest.raises(CorruptBlock, match=f"a time of {time}"):
+            with pytest.raises(CorruptBlock, match=f"the time {time} ms"):
                 other.restore(dataclasses.replace(delta, signatures=signatures, arrivals=arrivals))
             assert len(other) == 0
             arrivals["doubted"] = True

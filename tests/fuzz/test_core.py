@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.fuzz.core import FAMILIES, judge_mutants, restore_mutants
+from tests.fuzz.core import FAMILIES, LARGEST, judge_mutants, judge_skewed, restore_mutants
+from tests.fuzz.skewed import SKEWS
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -14,3 +15,14 @@ def test_any_text_is_judged(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_any_stored_signature_is_judged_against_or_refused(family: str) -> None:
     assert restore_mutants(family, 38, 40) > 0
+
+
+@pytest.mark.parametrize("skew", SKEWS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_text_of_chosen_hashes_is_judged(family: str, skew: str) -> None:
+    judge_skewed(family, skew, 6_000)
+
+
+@pytest.mark.parametrize("skew", ["high", "low"])
+def test_a_book_of_chosen_hashes_is_packed(skew: str) -> None:
+    judge_skewed("minhash exact", skew, LARGEST)

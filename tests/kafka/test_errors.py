@@ -2,14 +2,16 @@
 
 import re
 import socket
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kafka import errors as kafka_errors
 
 from stream_dedup.errors import StreamError, TransactionFailed
 from stream_dedup.kafka import client, errors
-from stream_dedup.kafka.errors import KafkaError, diagnose_addresses, error_text, translate
+from stream_dedup.kafka.errors import KafkaError, RecentBrokers, diagnose_addresses, error_text, translate
 
 OLD = kafka_errors.InvalidRecordError
 PLAINTEXT = {"security_protocol": "PLAINTEXT"}
@@ -109,3 +111,23 @@ def test_throttling_is_named() -> None:
     assert isinstance(failure, TransactionFailed)
     assert "the brokers throttle this user or client id" in str(failure)
     assert "Node paused" not in str(failure)
+
+
+def test_no_thread_loses_what_another_one_has_learnt_of_a_broker() -> None:
+    brokers, interval = RecentBrokers(clock=lambda: 7.0), sys.getswitchinterval()
+    names = [f"client {thread}" for thread in range(8)]
+
+    def learn(name: str) -> int:
+        for n in range(60):
+            brokers.add(name, f"b{n}:9093", "expired")
+        for n in range(0, 60, 2):
+            brokers.remove(name, f"b{n}:9093")
+        return len(brokers.recent(name))
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert [*pool.map(learn, names)] == [30] * 8
+    finally:
+        sys.setswitchinterval(interval)
+    assert [len(brokers.recent(name)) for name in names] == [30] * 8

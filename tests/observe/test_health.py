@@ -124,6 +124,21 @@ def test_work_on_a_batch_may_take_longer_before_a_restart(health: Health, clock:
     assert not health.state().alive, "the loop hangs, not the work on a batch"
 
 
+@pytest.mark.parametrize("step", [step for step in CommitStep if step >= CommitStep.BEGIN])
+def test_the_producer_does_not_end_the_time_for_the_batch_that_is_judged(
+    step: CommitStep, health: Health, clock: Clock
+) -> None:
+    """Its thread commits one batch while the loop judges the next."""
+    health.loop_completed(GLOBAL)
+    health.step(CommitStep.JUDGE, "global")
+    health.step(step, "global")
+    clock.passed = BOUND + 500
+    assert health.state().alive
+    health.step(CommitStep.APPLY, "global")
+    clock.passed += BOUND + 1
+    assert not health.state().alive
+
+
 def test_failures_alone_are_a_stall(health: Health, clock: Clock) -> None:
     """Each attempt opens the task, loops once, begins a transaction and fails: activity without progress."""
     health.loop_completed(GLOBAL)

@@ -74,6 +74,25 @@ def records(count: int) -> list[Record]:
     return [Record("raw", 0, i, START + i, key, value, []) for i, (key, value) in enumerate(made_up(count))]
 
 
+def test_a_close_waits_for_the_batch_that_is_made_ahead(bench: _Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    some, made, go_on = records(20), threading.Event(), threading.Event()
+    prepare = bench.dedup.prepare
+
+    def slow(items: Sequence[Any]) -> Prepared:
+        if threading.current_thread() is not threading.main_thread():
+            go_on.wait(10)
+            made.set()
+        return prepare(items)
+
+    monkeypatch.setattr(bench.dedup, "prepare", slow)
+    bench.kinds(some[:10], some[10:])
+    bench.judge.close()
+    assert not made.is_set()
+    threading.Timer(0.1, go_on.set).start()
+    bench.judge.close(wait=True)
+    assert made.is_set()
+
+
 def test_the_next_batch_is_fingerprinted_ahead_and_once(bench: _Bench) -> None:
     some = records(90)
     first, second, third = some[:30], some[30:60], some[60:]
