@@ -18,8 +18,8 @@ from stream_dedup.phrases import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stream_dedup.batch.corpus import BadLine
     from stream_dedup.batch.filter import FilterProgress, FilterResult
-    from stream_dedup.batch.pair_search import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
     from stream_dedup.settings import Settings
 
@@ -131,7 +131,7 @@ _LEAST_MEMORY = 2**26
 _MOST_PRINTED = 5
 # Heap of a local Spark: blocks of 64 MiB pass through it, some for each core.
 _SPARK_MEMORY = 2**31
-_TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
+_TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs", "ARTICLE": "articles"}
 
 
 class Engine(StrEnum):

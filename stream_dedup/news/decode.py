@@ -196,6 +196,12 @@ class Decoder:
             self._open.frames.lacks(schema, detail)
         return f"{detail}; schema: {schema}" if schema else detail
 
+    def url_of(self, value: bytes) -> str:
+        """The URL of a record that holds an item, or ""."""
+        _, _, values, _ = self._find(value, ())
+        url = dict(zip(self._read.fields, values, strict=True))["url"]
+        return url if isinstance(url, str) else ""
+
     def read(self, value: bytes, headers: Headers = ()) -> DecodedRecord:
         """Find the fields of a record without interpreting them, for reports to people; markup stays.
 
