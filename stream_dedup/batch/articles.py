@@ -173,10 +173,12 @@ def recurring(chunks: Iterable[tuple[NDArray[np.uint32], Rows]]) -> NDArray[np.u
     """The hashes of passages that recur in three articles, ascending. A chunk: hashes, and the article of each."""
     counted = [np.empty(0, np.uint32)]
     for hashes, owners in chunks:
-        codes = owners.astype(np.uint64) << np.uint64(32) | hashes
-        counted.append((np.unique(codes) & np.uint64(0xFFFFFFFF)).astype(np.uint32))
-    hashes, counts = np.unique(np.concatenate(counted), return_counts=True)
-    return hashes[counts >= SIGHTINGS]
+        codes = np.sort(owners.astype(np.uint64) << np.uint64(32) | hashes)
+        counted.append(codes[np.diff(codes, prepend=np.uint64(0)) != 0].astype(np.uint32))  # its low 32 bits
+    ordered = np.sort(np.concatenate(counted))
+    firsts = np.flatnonzero(np.diff(ordered, prepend=np.uint32(0)) != 0)
+    found: NDArray[np.uint32] = ordered[firsts[np.diff(firsts, append=len(ordered)) >= SIGHTINGS]]
+    return found
 
 
 def boilerplate_of(hashes: NDArray[np.uint32]) -> Boilerplate:

@@ -30,6 +30,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from stream_dedup.batch.clusters import CLUSTER_COLUMNS
 from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import STDIN, Packing, packing_of
 from stream_dedup.batch.json_files import check_json_lines
@@ -37,8 +38,6 @@ from stream_dedup.batch.lines import ROW_FORMATS, UNWRITABLE, Line, format_of, i
 from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, target
 from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,
-    CLUSTER_COLUMNS,
-    KEEP_COLUMNS,
     OUTPUT_ROWS,
     PAIR_COLUMNS,
     PairsResult,
@@ -129,6 +128,7 @@ def find_pairs_on_spark(
     *,
     settings: Settings,
     keep: str | None = None,
+    drop_new: bool = False,
     bucket_limit: int = BUCKET_LIMIT,
     file_format: FileFormat | None = None,
     force: bool = True,
@@ -140,7 +140,8 @@ def find_pairs_on_spark(
     the first bad lines. Raises InputError, ConfigError, UsageError.
     """
     started = time.monotonic()
-    requested_keep(keep, clusters, Scheme(settings.fingerprint))
+    requested_keep(keep, drop_new, clusters, Scheme(settings.fingerprint))
+    keep = keep or "earliest"
     _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, file_format, force)
     lines = read_files(spark, inputs, file_format)
     with _explained():
@@ -149,17 +150,17 @@ def find_pairs_on_spark(
         for example in archive.bad_examples():
             number, _, rest = example.partition(":")
             bad_line(f"{archive.places.files[int(number)]}:{rest}")
-        counts = archive.counts()
+        counts = archive.counts(keep)
         if clusters is not None:
-            columns = CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS
-            _write(archive.clusters(keep), clusters, columns)
-        absent = archive.absent_sources(keep) if keep is not None else ()
+            _write(archive.clusters(keep, drop_new=drop_new), clusters, CLUSTER_COLUMNS)
+        absent, largest = archive.absent_sources(keep), archive.largest(keep)
         _write(archive.pairs(), pairs, PAIR_COLUMNS)
     summary = survey.summary()
     seconds = time.monotonic() - started
     return PairsResult(
-        **asdict(counts), seconds=seconds, summary=summary if summary.items else None, absent_sources=absent
-    )
+        **asdict(counts), seconds=seconds, summary=summary if summary.items else None, absent_sources=absent,
+        largest=largest,
+    )  # fmt: skip
 
 
 def read_files(spark: SparkSession, inputs: Sequence[str], file_format: FileFormat | None = None) -> DataFrame:
