@@ -57,9 +57,7 @@ READERS: Mapping[FileFormat, tuple[Callable[[Input], Iterator[Row]], bytes]] = {
 }
 """What reads each format, and the bytes with which all its files begin, if any; such a file is never packed."""
 LINE_FORMATS = (FileFormat.JSONL, FileFormat.CSV, FileFormat.TSV, FileFormat.PARQUET)
-"""The formats in which lines are written, too."""
-ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
-"""The formats of rows that the program itself makes, such as pairs."""
+"""The formats that are written, too."""
 UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", ".xlsx", ".xls", ".ods")
 """Suffixes of formats that cannot be written."""
 _XML_NAMES = ("rss", "atom", "rdf", "nitf", "newsml")

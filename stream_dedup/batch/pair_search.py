@@ -1,20 +1,17 @@
-"""The steps of `pairs`: fingerprint a corpus, sort keys into candidates, decide. pairs.py gives memory and limits.
+"""The steps of `pairs` on a corpus: sort keys into candidates, compare pages, compare articles (articles.py).
 
-1. The corpus. Several threads decode and fingerprint batches of lines side by side (the core releases the GIL). The
-   batches are put together in input order, in temporary files, one for each column. The result is a `Corpus`: the
-   items by row number (0, 1, 2, ... through all inputs), with signatures, keys by table, ids, words, whole bodies.
-2. Candidates, by sorting instead of look-ups. The keys of a table, of all its columns together, are sorted with their
+1. Candidates, by sorting instead of look-ups. The keys of a table, of all its columns together, are sorted with their
    rows; equal neighbours are candidates. The result is one or more *runs* for each table: ascending pair codes, later
    row * 2^32 + earlier row. If the keys of a table do not fit in memory, they are sorted in ranges, and the columns are
    read once for each range. If the pairs do not fit, they make several runs.
-3. The decision, by ranges of rows. The codes of a range are contiguous in each run, so one sort merges the runs and
-   removes repeated pairs. The result is the near-duplicates of the range, ordered by (later, earlier): two items that
-   the stream would call one article. Whether the later one has something new does not count.
+2. Pages, by ranges of rows. The codes of a range are contiguous in each run, so one sort merges the runs and removes
+   repeated pairs. The result is the near pairs of the range, ordered by (later, earlier).
+3. Articles: `learn` finds the boilerplate of the corpus, and near pairs are compared by ranges of rows again.
 
 A bucket of n equal keys has n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item is
 paired with the newest `bucket_limit` items before it in its bucket, as in the stream. A pair is missed only if that
-many items lie between the two in every table that they share. Each of those is paired with its own neighbours, so a
-cluster of copies stays connected. The result counts the pairs that were left out.
+many items lie between the two in every table that they share; a family of more copies may fall into several clusters.
+The result counts the pairs that were left out.
 
 Source: bands as buckets, Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4; here sorted instead of
 hashed.

@@ -3,22 +3,20 @@
 
 In: lines of files and pipes (lines.py). Out:
 
-- the *pairs*: a row {"a", "b", "stage", "body", "containment", "headline", "distance"} for each two items that the
-  decision calls one article, the earlier one as `a`, ordered by (b, a);
-- the *clusters*: a row {"id", "story"} for each item in input order. A cluster is a connected component of the pairs.
-  Its story, as in the stream, is the id of its first item; if an earlier cluster has that id, the number of the item
-  follows in brackets, so that each cluster has a name of its own. With a choice of what to keep (`Keep`), the row
-  also has "representative", the id of the item that stays, and "keep", whether it is this one.
+- the *pairs*: a row {"a", "b", "stage", "body", "containment", "headline", "distance"} for each two items that are one
+  article, the earlier one as `a`, ordered by (b, a);
+- the *clusters*: a row (`CLUSTER_COLUMNS`) for each item in input order. Its `story`, as in the stream, is the id of the
+  first item of its cluster; if an earlier cluster has that id, the number of the item follows in brackets, so that each
+  cluster has a name of its own.
 
-Two items are a pair if the stream would call them one article (its second question), by the same fingerprints and the
-same rule. Whether `b` has something new for a reader does not count. There is no window. An id is no evidence: an id
-that occurs twice is two items. A cluster may hold two items that are no pair, such as a copy of a copy. Bad lines are
-reported, counted and left out.
+Whether `b` has something new for a reader does not count for a pair; it counts for what is kept. There is no window. An
+id is no evidence: an id that occurs twice is two items. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
-candidates (pair_search.py). Fingerprints and codes of pairs are in temporary files beside the pairs. So the run uses no
-more than `memory` bytes plus some 40 bytes an item for the clusters and their representatives. A killed run is
-repeated; its outputs grow under temporary names, so nothing of them is left.
+candidates (pair_search.py), which are compared as pages and then as articles (articles.py). Fingerprints, texts and
+codes of pairs are in temporary files beside the pairs. So the run uses no more than `memory` bytes plus some 80 bytes an
+item and 24 bytes a pair for the clusters (clusters.py). A killed run is repeated; its outputs grow under temporary
+names, so nothing of them is left.
 """
 
 import os
@@ -53,7 +51,7 @@ from stream_dedup.batch.clusters import (
 from stream_dedup.batch.corpus import BadLine, BatchMaker, Corpus, Growing, map_in_order, read_corpus
 from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import files_of
-from stream_dedup.batch.lines import ROW_FORMATS, LineReader
+from stream_dedup.batch.lines import LINE_FORMATS, LineReader
 from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, file_errors
 from stream_dedup.batch.pair_search import (
     article_pairs,
@@ -137,13 +135,15 @@ class PairsResult(Counts):
     """The counts of a run.
 
     summary: how the records were understood; None if there were none. absent_sources: sources of `keep` that no item
-    has. largest: the largest clusters.
+    has. largest: the largest clusters. doubtful: some items with something new: their headlines, and those of their
+    representatives.
     """
 
     seconds: float
     summary: Summary | None
     absent_sources: tuple[str, ...] = ()
     largest: list[Large] = field(default_factory=list)
+    doubtful: list[tuple[str, str]] = field(default_factory=list)
 
 
 def find_pairs(
@@ -164,8 +164,8 @@ def find_pairs(
 ) -> PairsResult:
     """Find the near-duplicates among the inputs: files, directories of them, pipes, or "-" for standard input.
 
-    pairs, clusters: JSON Lines, or Parquet by the suffix .parquet; "-" is standard output. An existing file is replaced
-    at the very end; without `force` it is refused at the beginning. Without `clusters` their rows are not written.
+    pairs, clusters: JSON Lines, or what the suffix .csv, .tsv or .parquet says; "-" is standard output. An existing
+    file is replaced at the very end; without `force` it is refused at the beginning. Without `clusters` their rows are not written.
     keep: how the representative of each cluster is chosen (`parse_keep`), by default the earliest. drop_new: also what
     has something new beside it is not kept.
     memory: bytes. bucket_limit: each item is compared with at most this many of the earlier items that share a key, the
@@ -177,7 +177,7 @@ def find_pairs(
     started = time.monotonic()
     names, scheme = files_of(inputs), Scheme(settings.fingerprint)
     chosen = requested_keep(keep, drop_new, clusters, scheme)
-    targets = checked_outputs(names, {"--output": (pairs, ROW_FORMATS), "--clusters": (clusters, ROW_FORMATS)})
+    targets = checked_outputs(names, {"--output": (pairs, LINE_FORMATS), "--clusters": (clusters, LINE_FORMATS)})
     if not force:
         check_free(targets)
     to = targets["--output"]
@@ -187,7 +187,9 @@ def find_pairs(
     share = max(1, memory // ahead)  # bytes for each piece of work that is in memory
     bad = 0
     with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
-        make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
+        make = BatchMaker(
+            settings, scheme, lambda number, line: f"{names[number]}:{line}", with_urls=clusters is not None
+        )
         reader = LineReader(names, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
         make.notes = reader.notes
         bytes_total = reader.bytes_total
@@ -249,12 +251,12 @@ def find_pairs(
             if clusters is not None:
                 _write_clusters(outputs[0], corpus, grouped, drop_new)
             _write_pairs(outputs[-1], corpus, pairs_found)
-        largest = _largest(corpus, grouped)
+        largest, doubtful = _largest(corpus, grouped), _doubtful(corpus, grouped)
     sizes = grouped.sizes
     of_clusters = int(np.count_nonzero(sizes > 1)), int(sizes[sizes > 1].sum()), int(grouped.is_new.sum())
     count = sum(len(chunk[0]) for chunk in pairs_found)
     counts = corpus.size, bad, count, *of_clusters, compared, hot, left_out
-    return PairsResult(*counts, time.monotonic() - started, make.summary(), absent, largest)
+    return PairsResult(*counts, time.monotonic() - started, make.summary(), absent, largest, doubtful)
 
 
 def requested_keep(keep: str | None, drop_new: bool, clusters: object, scheme: Scheme) -> Keep:
@@ -303,6 +305,12 @@ def _largest(corpus: Corpus, clusters: Clusters) -> list[Large]:
         titles = corpus.read(np.flatnonzero(clusters.representatives == row), "title")
         found.append(large(titles, corpus.read(np.array([row]), "title")[0]))
     return found
+
+
+def _doubtful(corpus: Corpus, clusters: Clusters) -> list[tuple[str, str]]:
+    """The first items with something new: their headlines, and those of their representatives."""
+    rows = np.flatnonzero(clusters.is_new)[:LARGEST]
+    return list(zip(corpus.read(rows, "title"), corpus.read(clusters.representatives[rows], "title"), strict=True))
 
 
 def _later_of_one_id(corpus: Corpus, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -134,6 +134,13 @@ class Archive:
             found.append(large(list(titles.values()), titles[kept]))
         return found
 
+    def doubtful(self, keep: str = "earliest") -> list[tuple[str, str]]:
+        """The first items with something new: their headlines, and those of their representatives."""
+        some = self._clustered(keep).where("new").orderBy("row").limit(LARGEST)
+        titles = self._items.select(f.col("row").alias("kept"), f.col("title").alias("of_kept"))
+        named = some.join(self._items.select("row", "title"), "row").join(titles, "kept").orderBy("row")
+        return [(row["title"], row["of_kept"]) for row in named.collect()]
+
     def absent_sources(self, keep: str) -> tuple[str, ...]:
         """The sources of "source:NAME,..." that no item has."""
         chosen = self._keep(keep)

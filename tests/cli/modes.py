@@ -314,7 +314,7 @@ def _local_pairs(patch: pytest.MonkeyPatch) -> None:
 def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.batch.pairs import PairsResult
 
-    counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": ()}
+    counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": (), "largest": [], "doubtful": []}
     _answer(patch, "spark.engine.open_session", lambda: SimpleNamespace(stop=lambda: None))
     _answer(patch, "spark.engine.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
 
