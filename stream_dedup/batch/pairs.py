@@ -5,17 +5,17 @@ In: lines of files and pipes (lines.py). Out:
 
 - the *pairs*: a row {"a", "b", "stage", "body", "containment", "headline", "distance"} for each two items that are one
   article, the earlier one as `a`, ordered by (b, a);
-- the *clusters*: a row (`CLUSTER_COLUMNS`) for each item in input order. Its `story`, as in the stream, is the id of the
-  first item of its cluster; if an earlier cluster has that id, the number of the item follows in brackets, so that each
-  cluster has a name of its own.
+- the *clusters*: a row (`CLUSTER_COLUMNS`) for each item in input order. Its `story`, as in the stream, is the id of
+  the first item of its cluster; if an earlier cluster has that id, the number of the item follows in brackets, so that
+  each cluster has a name of its own.
 
 Whether `b` has something new for a reader does not count for a pair; it counts for what is kept. There is no window. An
 id is no evidence: an id that occurs twice is two items. Bad lines are reported, counted and left out.
 
 Unlike the stream, nothing is looked up: the keys of all items are sorted table by table, and equal neighbours are
 candidates (pair_search.py), which are compared as pages and then as articles (articles.py). Fingerprints, texts and
-codes of pairs are in temporary files beside the pairs. So the run uses no more than `memory` bytes plus some 80 bytes an
-item and 24 bytes a pair for the clusters (clusters.py). A killed run is repeated; its outputs grow under temporary
+codes of pairs are in temporary files beside the pairs. So the run uses no more than `memory` bytes plus some 80 bytes
+an item and 24 bytes a pair for the clusters (clusters.py). A killed run is repeated; its outputs grow under temporary
 names, so nothing of them is left.
 """
 
@@ -165,9 +165,9 @@ def find_pairs(
     """Find the near-duplicates among the inputs: files, directories of them, pipes, or "-" for standard input.
 
     pairs, clusters: JSON Lines, or what the suffix .csv, .tsv or .parquet says; "-" is standard output. An existing
-    file is replaced at the very end; without `force` it is refused at the beginning. Without `clusters` their rows are not written.
-    keep: how the representative of each cluster is chosen (`parse_keep`), by default the earliest. drop_new: also what
-    has something new beside it is not kept.
+    file is replaced at the very end; without `force` it is refused at the beginning. Without `clusters` their rows are
+    not written. keep: how the representative of each cluster is chosen (`parse_keep`), by default the earliest.
+    drop_new: what has something new beside its representative does not stay.
     memory: bytes. bucket_limit: each item is compared with at most this many of the earlier items that share a key, the
     newest ones (it replaces the settings' limit, which is for the stream). file_format: overrides what the names of the
     inputs say. threads: all processors by default. `bad_line(input, line)` receives each bad line. Temporary files are
