@@ -9,7 +9,6 @@ Source: the leader algorithm, Hartigan, "Clustering Algorithms", 1975, chapter 3
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +30,8 @@ LARGEST = 5
 """Clusters that a summary names."""
 # A cluster with this many headlines, which is more than half of its items, may be no article, but a site's form.
 _MANY_HEADLINES = 8
+LATEST = 253_402_300_800_000
+"""The year 10,000, ms. Later times are in no calendar."""
 MERITS = "rank", "time", "size", "name"
 """By these items are compared, in this order; smaller is better."""
 
@@ -175,14 +176,9 @@ def published(times: NDArray[np.int64]) -> list[str | None]:
     >>> published(np.array([0, -1]))
     ['1970-01-01T00:00:00Z', None]
     """
-    return [_date(time) for time in times.tolist()]
-
-
-def _date(time: int) -> str | None:
-    try:
-        return datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time >= 0 else None
-    except (OverflowError, ValueError, OSError):
-        return None  # out of any calendar
+    is_known = (times >= 0) & (times < LATEST)
+    dates = np.datetime_as_string(np.where(is_known, times, 0).astype("datetime64[ms]"), unit="s").tolist()
+    return [f"{date}Z" if known else None for date, known in zip(dates, is_known.tolist(), strict=True)]
 
 
 def row_columns(ids: list[str], stories: list[str], kept: list[str], *rest: list[Any]) -> dict[str, list[Any]]:

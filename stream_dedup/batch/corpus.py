@@ -155,18 +155,10 @@ class BatchMaker:
     """Decodes and fingerprints a batch of lines, and returns its arrays and the lines that hold no item.
 
     `place` names a line of an input in the survey of the lines; without it there is no survey. Several threads may call
-    it at once. with_urls: reading them takes a tenth of the time of an item.
+    it at once.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        scheme: Scheme,
-        place: Callable[[int, int], str] | None = None,
-        *,
-        with_urls: bool = True,
-    ) -> None:
-        self._with_urls = with_urls
+    def __init__(self, settings: Settings, scheme: Scheme, place: Callable[[int, int], str] | None = None) -> None:
         self._decode = Decoder(settings.item)
         self._fingerprint = Fingerprinter(scheme)
         # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
@@ -191,13 +183,12 @@ class BatchMaker:
         items: list[Item] = []
         urls: list[str] = []
         for line in lines:
-            item = item_of(self._decode, line)
+            item = item_of(self._decode, line, urls)
             if self._survey:
                 with self._survey_lock:
                     self._survey.add(item, line.value, line.input, line.number)
             if isinstance(item, Item):
                 items.append(item)
-                urls.append(self._decode.url_of(line.value) if self._with_urls else "")
             else:
                 bad.append(BadLine(line.input, line.number, str(item)))
         prints = self._fingerprint(items)
@@ -251,7 +242,8 @@ def _joined_bytes(name: str, values: Sequence[bytes]) -> Arrays:
 
 def _word_bytes(words: NDArray[np.uint8]) -> Arrays:
     """The nonzero bytes of word sets (n, 4096)."""
-    rows, at = np.nonzero(words != 0)
+    places = np.flatnonzero(words != 0)  # in one dimension: twice as fast
+    rows, at = places // WORD_SET_BYTES, places % WORD_SET_BYTES
     found = np.empty(len(rows), _WORD_BYTE)
     found["at"], found["bits"] = at, words[rows, at]
     ends = np.cumsum(np.bincount(rows, minlength=len(words)), dtype=np.int64) * _WORD_BYTE.itemsize

@@ -99,11 +99,11 @@ class Line(NamedTuple):
         return len(self.value)
 
 
-def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
-    """The item of a line, or what is wrong with it."""
+def item_of(decode: Decoder, line: Line, urls: list[str] | None = None) -> Item | Tombstone | BadItem:
+    """The item of a line, or what is wrong with it. `urls` receives the URL of an item."""
     if line.fault is not None:
         return line.fault
-    return decode(line.value, None, None, line.input, line.number)
+    return decode(line.value, None, None, line.input, line.number, urls=urls)
 
 
 class Position(NamedTuple):

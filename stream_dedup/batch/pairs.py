@@ -187,9 +187,7 @@ def find_pairs(
     share = max(1, memory // ahead)  # bytes for each piece of work that is in memory
     bad = 0
     with file_errors(), ExitStack() as files, ThreadPoolExecutor(threads) as executor:
-        make = BatchMaker(
-            settings, scheme, lambda number, line: f"{names[number]}:{line}", with_urls=clusters is not None
-        )
+        make = BatchMaker(settings, scheme, lambda number, line: f"{names[number]}:{line}")
         reader = LineReader(names, file_format, most=settings.worker.max_record_bytes, path=settings.item.list)
         make.notes = reader.notes
         bytes_total = reader.bytes_total

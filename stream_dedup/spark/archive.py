@@ -19,7 +19,17 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructField, StructType
 
-from stream_dedup.batch.clusters import CLUSTER_COLUMNS, LARGEST, MERITS, Keep, Large, clusters_of, large, parse_keep
+from stream_dedup.batch.clusters import (
+    CLUSTER_COLUMNS,
+    LARGEST,
+    LATEST,
+    MERITS,
+    Keep,
+    Large,
+    clusters_of,
+    large,
+    parse_keep,
+)
 from stream_dedup.batch.pair_search import codes_of
 from stream_dedup.batch.pairs import BUCKET_LIMIT, PAIR_COLUMNS, Counts
 from stream_dedup.dedup.boilerplate import SIGHTINGS
@@ -94,7 +104,7 @@ class Archive:
         )
         clustered = clustered.withColumn("keep", (f.col("kept") == f.col("row")) | (f.col("new") & f.lit(not drop_new)))
         date = f.date_format(f.timestamp_millis("time"), "yyyy-MM-dd'T'HH:mm:ss'Z'")
-        clustered = clustered.withColumn("published", f.when(f.col("time") >= 0, date))
+        clustered = clustered.withColumn("published", f.when(f.col("time").between(0, LATEST - 1), date))
         items, firsts = self._items.select("row", "id"), clustered.where("first = row").select("row")
         roots = items.join(firsts, "row").join(self._numbers(), "row")
         earliest = roots.groupBy("id").agg(f.min("row").alias("named"))
