@@ -389,12 +389,12 @@ TABLE: dict[str, dict[str, Mode]] = {
         ),
     ),
     "pairs": _modes(
-        "--output q.jsonl; --clusters c.jsonl; --keep longest + --clusters c.jsonl; --bucket-limit 7; "
+        "--output q.jsonl; --clusters c.jsonl; --keep source:b.example + --clusters c.jsonl; --bucket-limit 7; "
         "--drop-new + --clusters c.jsonl; "
         "--config strict.toml; --json",
         local=Mode(
             "corpus.jsonl --output p.jsonl",
-            "--keep longest ! give --clusters FILE, too; --keep longest + --clusters c.jsonl; "
+            "--keep longest ! give --clusters FILE, too; --keep source:b.example + --clusters c.jsonl; "
             "--drop-new ! give --clusters FILE, too; --memory 100M; "
             "--threads 1; --engine spark ! --engine spark; --master 'local[2]' ! --master is for --engine spark; "
             "--force + --output labels.jsonl; --format csv",
