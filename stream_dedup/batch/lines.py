@@ -57,9 +57,7 @@ READERS: Mapping[FileFormat, tuple[Callable[[Input], Iterator[Row]], bytes]] = {
 }
 """What reads each format, and the bytes with which all its files begin, if any; such a file is never packed."""
 LINE_FORMATS = (FileFormat.JSONL, FileFormat.CSV, FileFormat.TSV, FileFormat.PARQUET)
-"""The formats in which lines are written, too."""
-ROW_FORMATS = (FileFormat.JSONL, FileFormat.PARQUET)
-"""The formats of rows that the program itself makes, such as pairs."""
+"""The formats that are written, too."""
 UNWRITABLE = (".bz2", ".xz", ".zip", ".lz4", ".7z", ".xlsx", ".xls", ".ods")
 """Suffixes of formats that cannot be written."""
 _XML_NAMES = ("rss", "atom", "rdf", "nitf", "newsml")
@@ -101,11 +99,11 @@ class Line(NamedTuple):
         return len(self.value)
 
 
-def item_of(decode: Decoder, line: Line) -> Item | Tombstone | BadItem:
-    """The item of a line, or what is wrong with it."""
+def item_of(decode: Decoder, line: Line, urls: list[str] | None = None) -> Item | Tombstone | BadItem:
+    """The item of a line, or what is wrong with it. `urls` receives the URL of an item."""
     if line.fault is not None:
         return line.fault
-    return decode(line.value, None, None, line.input, line.number)
+    return decode(line.value, None, None, line.input, line.number, urls=urls)
 
 
 class Position(NamedTuple):

@@ -8,12 +8,14 @@ device) passes each write on at once, and cannot be cut. If the name ends in .gz
 
 The name of an output says its format. `LineWriter` writes the lines of `filter`: to JSON Lines the bytes of each line,
 and each row of a table as its JSON object; to a table only rows of one header or schema, unchanged (CSV and TSV: their
-bytes). `TableWriter` writes the rows of `pairs`, to JSON Lines and to Parquet alike; an unknown value is null.
+bytes). `TableWriter` writes the rows of `pairs`, to all formats alike; an unknown value is null, in CSV an empty cell.
 """
 
+import csv
+import io
 import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, groupby
@@ -31,6 +33,7 @@ from stream_dedup.batch.tables import pyarrow
 from stream_dedup.errors import InputError, UsageError
 from stream_dedup.files import new_file, open_locked, sync_directory
 
+_DELIMITERS = {FileFormat.CSV: ",", FileFormat.TSV: "\t"}
 Columns = Mapping[str, type[str] | type[float] | type[int] | type[bool]]
 
 
@@ -234,7 +237,7 @@ class LineWriter:
 
 
 class TableWriter:
-    """Writes a table, as JSON Lines or Parquet."""
+    """Writes a table, as JSON Lines, CSV, TSV or Parquet."""
 
     def __init__(self, output: Output, columns: Columns) -> None:
         self._output = output
@@ -243,6 +246,9 @@ class TableWriter:
         self._encode = msgspec.json.Encoder().encode_lines
         self._parquet: Any = None
         output.cut(0)
+        self._delimiter = _DELIMITERS.get(format_of(output.path))
+        if self._delimiter:
+            self._write_cells([self._names])
         if format_of(output.path) is FileFormat.PARQUET:
             arrow, _ = pyarrow()
             types = {str: arrow.string(), float: arrow.float64(), int: arrow.int32(), bool: arrow.bool_()}
@@ -254,8 +260,17 @@ class TableWriter:
         if self._parquet:
             arrow, _ = pyarrow()
             self._parquet.write_table(arrow.table(dict(columns), schema=self._schema))
+        elif self._delimiter:
+            self._write_cells(zip(*(columns[name] for name in self._names), strict=True))
         else:
             self._output.write(self._encode(list(map(self._row, *(columns[name] for name in self._names)))))
+
+    def _write_cells(self, rows: Iterable[Sequence[Any]]) -> None:
+        text = io.StringIO()
+        write = csv.writer(text, delimiter=self._delimiter or ",", lineterminator="\n").writerow
+        for row in rows:
+            write([str(cell).lower() if isinstance(cell, bool) else cell for cell in row])
+        self._output.write(text.getvalue().encode())
 
     def publish(self) -> None:
         """Complete the file and give it its final name."""

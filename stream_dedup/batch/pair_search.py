@@ -1,62 +1,44 @@
-"""The steps of `pairs`: fingerprint a corpus, sort keys into candidates, decide. pairs.py gives memory and limits.
+"""The steps of `pairs` on a corpus: sort keys into candidates, compare pages, compare articles (articles.py).
 
-1. The corpus. Several threads decode and fingerprint batches of lines side by side (the core releases the GIL). The
-   batches are put together in input order, in temporary files, one for each column. The result is a `Corpus`: the
-   items by row number (0, 1, 2, ... through all inputs), with signatures, keys by table, ids, words, whole bodies.
-2. Candidates, by sorting instead of look-ups. The keys of a table, of all its columns together, are sorted with their
+1. Candidates, by sorting instead of look-ups. The keys of a table, of all its columns together, are sorted with their
    rows; equal neighbours are candidates. The result is one or more *runs* for each table: ascending pair codes, later
    row * 2^32 + earlier row. If the keys of a table do not fit in memory, they are sorted in ranges, and the columns are
    read once for each range. If the pairs do not fit, they make several runs.
-3. The decision, by ranges of rows. The codes of a range are contiguous in each run, so one sort merges the runs and
-   removes repeated pairs. The result is the near-duplicates of the range, ordered by (later, earlier): two items that
-   the stream would call one article. Whether the later one has something new does not count.
+2. Pages, by ranges of rows. The codes of a range are contiguous in each run, so one sort merges the runs and removes
+   repeated pairs. The result is the near pairs of the range, ordered by (later, earlier).
+3. Articles: `learn` finds the boilerplate of the corpus, and near pairs are compared by ranges of rows again.
 
 A bucket of n equal keys has n(n-1)/2 pairs, and a template of a million pages would fill every disk. So each item is
 paired with the newest `bucket_limit` items before it in its bucket, as in the stream. A pair is missed only if that
-many items lie between the two in every table that they share. Each of those is paired with its own neighbours, so a
-cluster of copies stays connected. The result counts the pairs that were left out.
+many items lie between the two in every table that they share; a family of more copies may fall into several clusters.
+The result counts the pairs that were left out.
 
 Source: bands as buckets, Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", section 3.4; here sorted instead of
 hashed.
 """
 
-import mmap
-import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from itertools import chain, pairwise
-from operator import attrgetter
-from typing import IO, Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.lines import Line, LineReader, item_of
-from stream_dedup.dedup.batch import batches
-from stream_dedup.dedup.clocks import START, fill_missing_times
-from stream_dedup.dedup.rule import judge_pairs, strongest, thresholds
-from stream_dedup.dedup.similarity import compare
+from stream_dedup.batch.articles import (
+    Arrays,
+    Rows,
+    boilerplate_of,
+    compare_articles,
+    compare_pages,
+    recurring,
+)
+from stream_dedup.batch.corpus import Corpus
+from stream_dedup.dedup.boilerplate import Boilerplate
+from stream_dedup.dedup.rule import Thresholds
 from stream_dedup.dedup.verdict import Stage
-from stream_dedup.fingerprint.fingerprint import WORD_SET_BYTES, Fingerprinter, Fingerprints
-from stream_dedup.fingerprint.scheme import Scheme
-from stream_dedup.index.probe import nearness_of
-from stream_dedup.news.decode import Decoder
-from stream_dedup.news.item import Item
-from stream_dedup.news.summary import Summary
-from stream_dedup.news.survey import Survey
-from stream_dedup.settings import DecisionSettings, Settings
 
-In = TypeVar("In")
-Out = TypeVar("Out")
-Arrays = dict[str, NDArray[Any]]
 Codes = NDArray[np.uint64]
 
-SIGNATURES = "records"
-BYTES = ("ids", "words", "bodies")
-"""The columns of bytes of any length: an array of all bytes, and as name + "_ends" where those of each row end."""
-# A nonzero byte of a word set. A text of 300 words has 900 bytes of these instead of 4,096.
-_WORD_BYTE = np.dtype([("at", "<u2"), ("bits", "u1")])
 _STAGES = list(Stage)
 # Ranges begin at multiples of this row count, so a run is searched for n / 256 rows instead of n.
 _STEP = 256
@@ -66,238 +48,8 @@ _SHIFT, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _NO_CODES = np.empty(0, np.uint64)
 # Bins in which keys are counted before a table is cut into ranges; keys are hashes, so they fill the bins evenly.
 _BINS = 2**12
-
-
-# -- the corpus -------------------------------------------------------------------------------------------------------
-
-
-class BadLine(NamedTuple):
-    """A line that holds no item: the index of its input (from 0), its number (from 1), and the reason."""
-
-    input: int
-    number: int
-    reason: str
-
-
-class Growing:
-    """Flat arrays on the disk that grow at their ends, in files that `new_file` makes."""
-
-    def __init__(self, new_file: Callable[[], IO[bytes]]) -> None:
-        self._new_file = new_file
-        self._files: dict[str, tuple[IO[bytes], np.dtype[Any]]] = {}
-
-    def append(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Raises OSError."""
-        for name, array in arrays.items():
-            if name not in self._files:
-                self._files[name] = self._new_file(), array.dtype
-            self._files[name][0].write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-
-    def mapped(self) -> Arrays:
-        """All arrays, read-only, mapped into memory, where the system keeps as much of them as it can."""
-        return {name: _mapped(file, dtype) for name, (file, dtype) in self._files.items()}
-
-
-def _mapped(file: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
-    file.flush()
-    whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
-    return np.frombuffer(whole, dtype)
-
-
-class Corpus:
-    """The corpus by row number. Callers ask for rows in ascending order, so the pages are read in sequence.
-
-    blocks: the number of rows in each block of keys; in a block the keys of a column are contiguous.
-    """
-
-    def __init__(self, scheme: Scheme, arrays: Arrays, blocks: Sequence[int]) -> None:
-        self._is_exact = scheme.is_exact
-        self.has_words = not scheme.layout
-        self.hamming = scheme.settings.hamming
-        self._table_of = np.array(scheme.table_of[:-1])
-        self.tables = int(self._table_of[-1]) + 1
-        self._arrays, self._blocks = arrays, blocks
-        self.size = len(arrays[SIGNATURES])
-
-    def signatures(self, rows: NDArray[np.int64]) -> NDArray[np.void]:
-        """Copies of the signatures of rows, in their order."""
-        signatures: NDArray[np.void] = self._arrays[SIGNATURES][rows]
-        return signatures
-
-    def id_hashes(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The hashes of the ids of rows."""
-        hashes: NDArray[np.uint64] = self._arrays[SIGNATURES]["row_id"][rows]
-        return hashes
-
-    def words(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The word sets of rows as in `Fingerprints.words`, (rows, 4096) uint8."""
-        return word_sets(self._slices(rows, "words"))
-
-    def ids(self, rows: NDArray[np.int64]) -> list[str]:
-        """The ids of rows in any order."""
-        distinct_rows, indices = np.unique(rows, return_inverse=True)
-        ids = [str(name, "utf-8") for name in self._slices(distinct_rows, "ids")]
-        return [ids[index] for index in indices.tolist()]
-
-    def bodies(self, rows: NDArray[np.int64]) -> list[bytes]:
-        """The packed bodies of rows; empty if the scheme keeps only sketches."""
-        return self._slices(rows, "bodies") if self._is_exact else []
-
-    def keys(self, table: int) -> Iterator[tuple[int, NDArray[np.uint32]]]:
-        """The keys of one table, block by block: the first row of the block, and the keys (columns, rows)."""
-        first, end = np.searchsorted(self._table_of, [table, table + 1])
-        start, columns = 0, len(self._table_of)
-        for rows in self._blocks:
-            block = self._arrays["keys"][start * columns : (start + rows) * columns].reshape(columns, rows)
-            yield start, block[first:end]
-            start += rows
-
-    def _slices(self, rows: NDArray[np.int64], name: str) -> list[bytes]:
-        ends = self._arrays[f"{name}_ends"]
-        starts, stops = np.where(rows > 0, ends[rows - 1], 0).tolist(), ends[rows].tolist()
-        with memoryview(self._arrays[name].data) as data:
-            return [bytes(data[start:stop]) for start, stop in zip(starts, stops, strict=True)]
-
-
-class BatchMaker:
-    """Decodes and fingerprints a batch of lines, and returns its arrays and the lines that hold no item.
-
-    `place` names a line of an input in the survey of the lines; without it there is no survey. Several threads may call
-    it at once.
-    """
-
-    def __init__(self, settings: Settings, scheme: Scheme, place: Callable[[int, int], str] | None = None) -> None:
-        self._decode = Decoder(settings.item)
-        self._fingerprint = Fingerprinter(scheme)
-        # Equal neighbours are candidates even in the index's near tables: verification counts the bits.
-        self._buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0)
-        self._with_words = settings.decision.rule == "novelty"  # words swapped in a template
-        self._empty_reason = str(scheme.empty_item)
-        self._survey = Survey(self._decode.read, settings, in_order=False, place=place) if place else None
-        self._survey_lock = threading.Lock()
-        self.notes: Sequence[str] = ()  # how the inputs were read, for the summary
-
-    def summary(self) -> Summary | None:
-        """How the lines so far were understood; None if there were none. Call it while no batch is being made."""
-        if not self._survey:
-            return None
-        self._survey.notes = self.notes
-        return summary if (summary := self._survey.summary()).items else None
-
-    def __call__(self, lines: Sequence[Line]) -> tuple[Arrays, list[BadLine]]:
-        """The arrays of the lines' items, in their order."""
-        bad: list[BadLine] = []
-        items: list[Item] = []
-        for line in lines:
-            item = item_of(self._decode, line)
-            if self._survey:
-                with self._survey_lock:
-                    self._survey.add(item, line.value, line.input, line.number)
-            if isinstance(item, Item):
-                items.append(item)
-            else:
-                bad.append(BadLine(line.input, line.number, str(item)))
-        prints = self._fingerprint(items)
-        bad += [
-            BadLine(items[i].partition, items[i].offset, self._empty_reason) for i in np.flatnonzero(prints.is_empty)
-        ]
-        bad.sort()
-        kept = np.flatnonzero(~prints.is_empty)
-        words = prints.words[kept] if self._with_words else np.empty((len(kept), 0), np.uint8)
-        arrays: Arrays = {
-            SIGNATURES: prints.signatures[kept],
-            "keys": self._buckets.buckets(prints.keys[kept].T)[:-1],  # the last column: ids, which are no evidence here
-            **_joined_bytes("ids", [items[i].id.encode() for i in kept.tolist()]),
-            **_word_bytes(words),
-            **_joined_bytes("bodies", [prints.bodies[i] for i in kept.tolist()] if prints.bodies else []),
-        }
-        return arrays, bad
-
-
-def rows_of_bytes(arrays: Arrays, name: str) -> list[bytes]:
-    """The bytes of each row in one of the columns `BYTES`."""
-    data, ends = arrays[name].tobytes(), arrays[f"{name}_ends"].tolist()
-    return [data[start:end] for start, end in pairwise([0, *ends])]
-
-
-def _joined_bytes(name: str, values: Sequence[bytes]) -> Arrays:
-    ends = np.cumsum([len(value) for value in values], dtype=np.int64)
-    return {name: np.frombuffer(b"".join(values), np.uint8), f"{name}_ends": ends}
-
-
-def _word_bytes(words: NDArray[np.uint8]) -> Arrays:
-    """The nonzero bytes of word sets (n, 4096)."""
-    rows, at = np.nonzero(words != 0)
-    found = np.empty(len(rows), _WORD_BYTE)
-    found["at"], found["bits"] = at, words[rows, at]
-    ends = np.cumsum(np.bincount(rows, minlength=len(words)), dtype=np.int64) * _WORD_BYTE.itemsize
-    return {"words": found.view(np.uint8), "words_ends": ends}
-
-
-def word_sets(packed: Sequence[bytes]) -> NDArray[np.uint8]:
-    """The inverse of `_word_bytes`, for the bytes of each row: (rows, 4096)."""
-    words = np.frombuffer(b"".join(packed), _WORD_BYTE)
-    lengths = [len(of_row) // _WORD_BYTE.itemsize for of_row in packed]
-    out = np.zeros((len(packed), WORD_SET_BYTES), np.uint8)
-    out[np.repeat(np.arange(len(packed)), lengths), words["at"]] = words["bits"]
-    return out
-
-
-def read_corpus(
-    reader: LineReader,
-    make: BatchMaker,
-    executor: Executor,
-    ahead: int,
-    block_bytes: int,
-    columns: Growing,
-    scheme: Scheme,
-    report: Callable[[list[BadLine]], None],
-) -> Corpus:
-    """Fingerprint all lines; `report(bad)` follows each batch. At most `ahead` batches are made at once."""
-    # A batch takes half of a block at most: while it is made, a word set takes 4 KB.
-    batch_items = max(1, min(1000, block_bytes // (2 * WORD_SET_BYTES)))
-    lines = batches(reader, attrgetter("size"), batch_items, min(2**22, block_bytes // 2))
-
-    def keys_of_batches() -> Iterator[NDArray[np.uint32]]:
-        watermark, ends = START, Counter[str]()
-        # A corpus without items has columns, too.
-        for arrays, bad in chain([make([])], map_in_order(executor, make, lines, ahead)):
-            watermark = fill_missing_times(arrays[SIGNATURES]["time"], watermark)
-            for name in BYTES:  # ends within the batch become ends within the column
-                arrays[f"{name}_ends"] += ends[name]
-                ends[name] += len(arrays[name])
-            yield arrays.pop("keys")
-            columns.append(arrays)
-            report(bad)
-
-    blocks = []
-    for keys in batches(keys_of_batches(), attrgetter("nbytes"), 2**20, block_bytes):
-        columns.append({"keys": np.concatenate(keys, axis=1)})
-        blocks.append(sum(one.shape[1] for one in keys))
-    return Corpus(scheme, columns.mapped(), blocks)
-
-
-def map_in_order(executor: Executor, function: Callable[[In], Out], inputs: Iterable[In], ahead: int) -> Iterator[Out]:
-    """Yield function(value) for each input, in order. At most `ahead` results are being made or wait to be taken.
-
-    `Executor.map` would read all inputs at once. After an error, calls that have started still run to their end.
-
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> with ThreadPoolExecutor(2) as pool:
-    ...     list(map_in_order(pool, str, range(4), 3))
-    ['0', '1', '2', '3']
-    """
-    pending: deque[Future[Out]] = deque()
-    try:
-        for value in inputs:
-            pending.append(executor.submit(function, value))
-            if len(pending) >= ahead:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for future in pending:
-            future.cancel()
+# Rows whose passages are counted at a time, and bytes that counting a passage takes.
+_COUNTED_ROWS, _COUNTED_BYTES = 2**14, 32
 
 
 # -- candidate pairs --------------------------------------------------------------------------------------------------
@@ -388,39 +140,87 @@ def row_ranges(runs: Sequence[Codes], size: int, capacity: int) -> Iterator[tupl
         start = end
 
 
-def near_duplicates(corpus: Corpus, decision: DecisionSettings, slices: Sequence[Codes]) -> tuple[int, Arrays]:
-    """The number of distinct candidates in `slices`, and the near-duplicates among them.
+def near_pairs(corpus: Corpus, rule: Thresholds, slices: Sequence[Codes]) -> tuple[int, Arrays]:
+    """The number of distinct candidates in `slices`, and those that are near, as pages.
 
     O(candidates · bytes of a signature). Several threads may call it at once.
     """
     codes = distinct(np.concatenate([_NO_CODES, *slices]))
-    later, earlier = rows_of(codes)
-    later, of_later = np.unique(later, return_inverse=True)
-    earlier, of_earlier = np.unique(earlier, return_inverse=True)
-    no_keys = np.empty((len(later), 0), np.uint32)
-    new = Fingerprints(corpus.signatures(later), no_keys, corpus.words(later), corpus.hamming, corpus.bodies(later))
-    similar = compare(new, corpus.signatures(earlier), of_later, of_earlier, corpus.bodies(earlier))
-    is_pair, found = decide(similar, decision, has_words=corpus.has_words)
-    found |= {"later": later[of_later[is_pair]], "earlier": earlier[of_earlier[is_pair]]}
-    return len(codes), found
+    rows, later, earlier = _numbered(codes)
+    near = compare_pages(corpus.prints(rows), later, earlier, rule)
+    return len(codes), {"codes": codes[near.is_near], "is_copy": near.is_copy[near.is_near]}
 
 
-def decide(
-    similar: NDArray[np.void], decision: DecisionSettings, *, has_words: bool
-) -> tuple[NDArray[np.bool_], Arrays]:
-    """Which candidates are near-duplicates, and the stages and measures of these. similar: as `compare` returns it."""
-    judged = judge_pairs(similar, thresholds(decision, has_words=has_words))
-    is_pair = judged.is_repeat | judged.is_same
-    similar, is_exact = similar[is_pair], judged.is_repeat[is_pair]
-    stages = [_STAGES.index(stage) for stage in strongest(similar)]
-    return is_pair, {
-        "stage": np.where(is_exact, _STAGES.index(Stage.EXACT), stages).astype(np.uint8),
-        **{name: similar[name] for name in ("body", "containment", "headline", "distance")},
-    }
+def learn(corpus: Corpus, copies: Codes, memory: int) -> Boilerplate:
+    """The passages that recur in three articles of the corpus. Of copies one counts, the first by its digest.
+
+    O(passages), and some `memory` bytes; an item has some fifty passages.
+    """
+    rows, later, earlier = _numbered(copies)
+    by_digest = np.argsort(corpus.signatures(rows)["digest"], kind="stable")
+    place = np.argsort(by_digest)
+    roots = cluster_of(unite(np.arange(len(rows)), place[later], place[earlier]))
+    is_counted = np.ones(corpus.size, np.bool_)
+    is_counted[rows[by_digest[roots != np.arange(len(rows))]]] = False
+    counted = np.flatnonzero(is_counted)
+    parts = 1 + corpus.passage_count * _COUNTED_BYTES // memory
+    some = np.split(counted, range(_COUNTED_ROWS, len(counted), _COUNTED_ROWS))
+
+    def chunks(part: int) -> Iterator[tuple[NDArray[np.uint32], Rows]]:
+        """A part of the hashes. Each hash is in one."""
+        for hashes, owners in map(corpus.passages, some):
+            is_in = hashes % parts == part
+            yield hashes[is_in], owners[is_in]
+
+    found = [recurring(chunks(part)) for part in range(parts)]
+    return boilerplate_of(np.sort(np.concatenate(found)))
 
 
-def pair_rows(pairs: Arrays, a: list[str], b: list[str]) -> dict[str, list[Any]]:
-    """The columns of the output for pairs as `decide` returns them, with the ids of the earlier and the later items."""
+def article_pairs(corpus: Corpus, rule: Thresholds, boilerplate: Boilerplate | None, slices: Sequence[Codes]) -> Arrays:
+    """The pairs of one article among near pairs: their codes, and FOUND. boilerplate: None: compare pages.
+
+    O(pairs · words of an article). Several threads may call it at once.
+    """
+    codes = np.concatenate([_NO_CODES, *slices])
+    rows, later, earlier = _numbered(codes)
+    with_texts = boilerplate is not None
+    corrects = corpus.corrects(rows) if with_texts else None
+    is_pair, found = compare_articles(corpus.prints(rows, with_texts), later, earlier, rule, boilerplate, corrects)
+    return {"codes": codes[is_pair], "found": found}
+
+
+def _numbered(codes: Codes) -> tuple[Rows, Rows, Rows]:
+    """The distinct rows of codes, ascending, and the places of the later and the earlier row of each code in them."""
+    rows, places = np.unique(np.concatenate(rows_of(codes)), return_inverse=True)
+    return rows, places[: len(codes)], places[len(codes) :]
+
+
+def unite(roots: Rows, a: Rows, b: Rows) -> Rows:
+    """Join the rows a[p] and b[p] for each p in the forest `roots` (n,) int64, which begins as arange(n); return it.
+
+    The smaller of two roots becomes the root of both, so the name of a tree does not depend on the order of the pairs.
+    Each pass halves the paths. Source: Shiloach, Vishkin, "An O(log n) parallel connectivity algorithm", Journal of
+    Algorithms 1982.
+    """
+    rows = np.concatenate([a, b])
+    while True:
+        while (roots[rows] != (up := roots[roots[rows]])).any():
+            roots[rows] = up
+        x, y = roots[a], roots[b]
+        if (x == y).all():
+            return roots
+        np.minimum.at(roots, np.maximum(x, y), np.minimum(x, y))
+
+
+def cluster_of(roots: Rows) -> Rows:
+    """The root of each row, (n,). Flattens the forest in place and returns it. O(n log n)."""
+    while (roots != (up := roots[roots])).any():
+        roots[:] = up
+    return roots
+
+
+def pair_rows(pairs: NDArray[np.void], a: list[str], b: list[str]) -> dict[str, list[Any]]:
+    """The columns of the output for FOUND pairs, with the ids of the earlier and the later items."""
     return {
         "a": a,
         "b": b,

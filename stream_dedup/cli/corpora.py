@@ -18,8 +18,8 @@ from stream_dedup.phrases import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stream_dedup.batch.corpus import BadLine
     from stream_dedup.batch.filter import FilterProgress, FilterResult
-    from stream_dedup.batch.pair_search import BadLine
     from stream_dedup.batch.pairs import PairsProgress, PairsResult
     from stream_dedup.settings import Settings
 
@@ -131,7 +131,7 @@ _LEAST_MEMORY = 2**26
 _MOST_PRINTED = 5
 # Heap of a local Spark: blocks of 64 MiB pass through it, some for each core.
 _SPARK_MEMORY = 2**31
-_TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs"}
+_TITLES = {"PART": "fingerprints", "TABLE": "tables", "COMPARE": "pairs", "ARTICLE": "articles"}
 
 
 class Engine(StrEnum):
@@ -145,7 +145,10 @@ def pairs_command(
     inputs: common.InputsArgument,
     output: Annotated[
         str,
-        option("The pairs, one row each; - is standard output. JSON Lines (.gz or .zst: packed) or .parquet.", "PATH"),
+        option(
+            "The pairs, one row each; - is standard output. JSON Lines or .csv (.gz or .zst: packed), or .parquet.",
+            "PATH",
+        ),
     ],
     clusters: Annotated[
         str | None,
@@ -154,12 +157,16 @@ def pairs_command(
     keep: Annotated[
         str | None,
         option(
-            "Name the representative of each cluster in the rows of --clusters: earliest (by date), first (in the "
-            "input), longest (body), or source:NAME,NAME,... (of the first of these sites that has it). Ties go to the "
-            "earliest, then to the first.",
+            "The item that represents each cluster, and stays: earliest (by date, default), first (in the input), "
+            "longest (body), or source:NAME,NAME,... (of the first of these sites that has it). Ties go to the "
+            "earliest, then to the longest.",
             "CHOICE",
         ),
     ] = None,
+    drop_new: Annotated[
+        bool,
+        option("Also drop what has something new beside the item that represents it. Without it such items stay."),
+    ] = False,
     memory: Annotated[
         str | None,
         option(
@@ -206,6 +213,7 @@ def pairs_command(
     with common.exit_on_broken_pipe():
         arguments: dict[str, Any] = {
             "inputs": inputs, "pairs": output, "clusters": clusters, "settings": settings, "keep": keep,
+            "drop_new": drop_new,
             "bucket_limit": bucket_limit or BUCKET_LIMIT, "force": force,
             "file_format": file_format,
         }  # fmt: skip
@@ -226,7 +234,7 @@ def pairs_command(
         if as_json:
             _print_json(console, result)
         else:
-            _print_pairs(console, result, output, clusters)
+            _print_pairs(console, result, output, clusters, drop_new)
     if result.bad and not result.items:
         raise typer.Exit(1)
 
@@ -275,7 +283,7 @@ def _bad_lines(bars: common.Bars) -> Callable[[str, BadLine], None]:
     return show
 
 
-def _print_pairs(console: Console, result: PairsResult, output: str, clusters: str | None) -> None:
+def _print_pairs(console: Console, result: PairsResult, output: str, clusters: str | None, drop_new: bool) -> None:
     counts = (
         ("items", result.items),
         ("bad lines", result.bad),
@@ -283,11 +291,26 @@ def _print_pairs(console: Console, result: PairsResult, output: str, clusters: s
         ("near-duplicate pairs", result.pairs),
         ("clusters of two or more", result.clusters),
         ("items in them", result.clustered),
+        ("of these with something new", result.new),
     )
     print_table(console, (), counts)
     console.print(f"{result.pairs:,} in {common.display_name(output)}", soft_wrap=True)
     if clusters is not None:
         console.print(f"{result.items:,} in {common.display_name(clusters)}", soft_wrap=True)
+    if result.new:
+        does = "are dropped, too (--drop-new)" if drop_new else "stay; --drop-new would drop them"
+        console.print(f"{counted(result.new, 'item')} with something new beside their representatives {does}:")
+        for title, kept in result.doubtful:
+            console.print(
+                f"  {common.one_line(title) or '(no headline)'} | beside: {common.one_line(kept)}", soft_wrap=True
+            )
+    if result.largest:
+        rows = [(one.items, one.headlines, common.one_line(one.title)) for one in result.largest]
+        print_table(console, ("items", "headlines", "the largest clusters"), rows)
+    for one in result.largest:
+        if one.is_doubtful:
+            named = f"{one.items} items under {one.headlines} headlines, {common.one_line(one.title)!r}"
+            common.warn(f"one cluster has {named}: read some before you drop them", console)
     if result.hot:
         console.print(
             f"{result.hot:,} buckets are larger than the limit, so each item in them was compared only with the "

@@ -63,14 +63,19 @@ class Boilerplate:
     [[7200, 3600, 1]]
     """
 
-    def __init__(self) -> None:
-        size = SIGHTED.itemsize << _BITS
+    def __init__(self, bits: int = _BITS) -> None:
+        size = SIGHTED.itemsize << bits
         buffer = np.zeros(size + _CACHE_LINE, np.uint8)
         start = -buffer.ctypes.data % _CACHE_LINE  # a bucket is one cache line
         self.entries: NDArray[np.void] = buffer[start : start + size].view(SIGHTED)
         """(2^20,) SIGHTED."""
         self.table = Table(entries=self.entries, count=len(self.entries))
         """The same for the core."""
+
+    @classmethod
+    def for_passages(cls, count: int) -> "Boilerplate":
+        """A table for this many passages, of a corpus that is known: with 16 entries for each, hardly one is lost."""
+        return cls((16 * count + 63).bit_length())
 
     @property
     def nbytes(self) -> int:

@@ -159,7 +159,7 @@ KINSHIP = {
     "smaller_size": "length of the shorter text",
     "larger": "how much longer its page is",
 }
-"""The features of kinship. They need signatures alone, so `pairs` needs no texts."""
+"""The features of kinship. They need signatures alone."""
 FACT_LOGIT = np.float32(logit(NOVELTY_NAMES["cautious"]))
 """Lowest log-odds of a new fact."""
 _FEATURES = {"novelty": [*NOVELTY], "kinship": [*KINSHIP], "fixed": [*FIXED]}  # in the order of core.h

@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.batch.pairs import cluster_of, unite
+from stream_dedup.batch.pair_search import cluster_of, unite
 from stream_dedup.core import DOUBLE, INT64, POINTER, Struct, arena, call
 from stream_dedup.dedup.deduplicator import Deduplicator
 from stream_dedup.evaluate.planner import proposed

@@ -106,12 +106,13 @@ class Decoder:
         partition: int = -1,
         offset: int = -1,
         headers: Headers = (),
+        urls: list[str] | None = None,
     ) -> Item | Tombstone | BadItem:
         """Decode one record. No content of a record makes this raise.
 
         `time` is the record's timestamp in ms. If it is None, or with [item] time = "published", the item's own date
         counts. The id is the item's id field, else its envelope's, else the record's key, else its position. The
-        `headers` of a Kafka record may hold a CloudEvent's attributes.
+        `headers` of a Kafka record may hold a CloudEvent's attributes. `urls` receives the URL of an item, or "".
         """
         name = key.decode("utf-8", "replace") if key else ""
         time = time if self._is_timed_by_record else None
@@ -150,6 +151,8 @@ class Decoder:
             return bad
         except _UNREADABLE as error:
             return unreadable(record, error, name)
+        if urls is not None:
+            urls.append(url if isinstance(url, str) else "")
         return Item(name, title, text, site, time, partition, offset, fingerprint, host)
 
     def _find(self, value: bytes, headers: Headers) -> tuple[bytes, str, Values, Mapping[str, str]]:

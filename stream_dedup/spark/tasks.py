@@ -8,11 +8,13 @@
    (`list_merits`).
 2. Entries (bucket, row) go to the task of their bucket. It pairs each item with the newest `bucket_limit` items before
    it, so a bucket is never squared.
-3. The distinct pairs meet the signatures of their earlier items, then the later item with its words, and are decided
-   (`decide` in batch/pair_search.py). So an item is sent once for each pair as the earlier one (300 bytes; with
-   `verify = "exact"` its body, too), and once as the later one.
-4. Each task reduces its pairs to a forest: a family of a thousand copies is a thousand edges and not half a million
-   pairs. The driver unites the forests (batch/pairs.py).
+3. The distinct pairs meet the signatures and words of their earlier items (1.2 KB each), then the later item, and are
+   compared as pages.
+4. Each article names its passages once; those of three articles are boilerplate, which the driver sends to all tasks.
+5. The near pairs meet the texts of their items (8 KB each), and are compared as articles.
+6. The driver has 24 bytes of each pair and the merits of its items, and finds the clusters (batch/clusters.py).
+
+Comparing is the work of batch/articles.py in both engines.
 """
 
 import re
@@ -27,24 +29,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stream_dedup.batch.lines import Line, is_blank
-from stream_dedup.batch.pair_search import (
-    SIGNATURES,
-    BatchMaker,
-    bucket_pairs,
-    codes_of,
-    decide,
-    distinct,
-    pair_rows,
-    rows_of,
-    rows_of_bytes,
-    word_sets,
+from stream_dedup.batch.articles import (
+    FOUND,
+    HEADLINES,
+    PARTS,
+    boilerplate_of,
+    compare_articles,
+    compare_pages,
+    joined_texts,
 )
-from stream_dedup.batch.pairs import Keep, cluster_of, unite
+from stream_dedup.batch.clusters import MERITS, Keep
+from stream_dedup.batch.corpus import READ, SIGNATURES, BatchMaker, rows_of_bytes, word_sets
+from stream_dedup.batch.lines import Line, is_blank
+from stream_dedup.batch.pair_search import bucket_pairs, cluster_of, codes_of, distinct, pair_rows, rows_of, unite
 from stream_dedup.batch.tables import objects_of
 from stream_dedup.dedup.batch import batches
 from stream_dedup.dedup.clocks import START, fill_missing_times
-from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.rule import thresholds
 from stream_dedup.errors import InputError
 from stream_dedup.fingerprint.fingerprint import Fingerprints
 from stream_dedup.fingerprint.scheme import Scheme
@@ -59,18 +60,25 @@ ROW = "_stream_dedup_row"
 
 _BATCH_ITEMS, _BATCH_BYTES = 1000, 2**22
 
+PAGE = {"signature": "binary", "words": "binary", "body": "binary"}
+TEXT = {"headlines": "binary", **dict.fromkeys(PARTS, "binary")}
+"""Columns by which pages are compared, and by which articles are."""
 ITEM_TYPES = {
-    "row": "bigint", "place": "bigint", "reason": "string", "id": "string", "time": "bigint", "signature": "binary",
-    "keys": "binary", "words": "binary", "body": "binary",
+    "row": "bigint", "place": "bigint", "reason": "string", **dict.fromkeys(READ, "string"), "time": "bigint",
+    "keys": "binary", **PAGE, **TEXT,
 }  # fmt: skip
-MERIT_TYPES = {"row": "bigint", "rank": "bigint", "merit_time": "bigint"}
+MERIT_TYPES = {"row": "bigint", **dict.fromkeys(MERITS, "bigint")}
 ENTRY_TYPES = {"bucket": "bigint", "row": "bigint"}
 CODE_TYPES = {"later": "bigint", "earlier": "bigint", "hot": "bigint", "left_out": "bigint"}
+NEAR_TYPES = {
+    "later": "bigint", "earlier": "bigint", "is_copy": "boolean", "later_digest": "bigint", "earlier_digest": "bigint",
+}  # fmt: skip
+PASSAGE_TYPES = {"hash": "bigint"}
 PAIR_TYPES = {
     "b_row": "bigint", "a_row": "bigint", "a": "string", "b": "string", "stage": "string", "body": "double",
-    "containment": "double", "headline": "double", "distance": "int",
+    "containment": "double", "headline": "double", "distance": "int", "found": "binary",
 }  # fmt: skip
-LABEL_TYPES = {"row": "bigint", "root": "bigint"}
+CLUSTER_TYPES = {"row": "bigint", "kept": "bigint", "first": "bigint", "new": "boolean"}
 ITSELF = -1
 """Stands for the earlier row in the row of the later item itself, which is thus sorted before its candidates."""
 # Pair codes that a task collects before it passes them on: 8 MB.
@@ -81,6 +89,7 @@ def record_batch(columns: Mapping[str, Any], types: Mapping[str, str]) -> Any:
     """An Arrow record batch; missing columns are null."""
     kinds = {
         "bigint": pa.int64(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
+        "boolean": pa.bool_(),
     }  # fmt: skip
     size = len(next(iter(columns.values())))
     arrays = [pa.array(columns.get(name, [None] * size), kinds[kind]) for name, kind in types.items()]
@@ -150,12 +159,15 @@ def make_items(places: Places, settings: Settings, record_batches: Iterable[Any]
             columns: dict[str, Any] = {
                 "row": signatures["offset"].astype(np.int64) + first_row,
                 "place": [index] * len(signatures),
-                "id": [name.decode() for name in rows_of_bytes(arrays, "ids")],
+                **{name: [value.decode() for value in rows_of_bytes(arrays, name)] for name in READ},
                 "time": np.ascontiguousarray(signatures["time"]),
                 "signature": [signature.tobytes() for signature in signatures],
                 "keys": [keys.tobytes() for keys in arrays["keys"].T],
                 "words": rows_of_bytes(arrays, "words"),
             }
+            if "headlines" in arrays:
+                columns["headlines"] = [headline.tobytes() for headline in arrays["headlines"]]
+                columns |= {name: rows_of_bytes(arrays, name) for name in PARTS}
             if len(arrays["bodies_ends"]):
                 columns["body"] = rows_of_bytes(arrays, "bodies")
             yield record_batch(columns, ITEM_TYPES)
@@ -172,7 +184,7 @@ def _records(batch: Any) -> Iterator[bytes]:
 def list_merits(
     watermarks: Sequence[int], settings: Settings, keep: Keep, record_batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """The ranks and times by which the representative of a cluster is chosen.
+    """The merits by which the representative of a cluster is chosen.
 
     watermarks: the highest time before each place. An item without a time gets the highest one before it.
     """
@@ -184,8 +196,8 @@ def list_merits(
             times = signatures["time"][places == place]
             highest[place] = fill_missing_times(times, highest[place])
             signatures["time"][places == place] = times
-        rank, time = keep.merits(signatures, scheme)
-        yield record_batch({"row": batch["row"], "rank": rank, "merit_time": time}, MERIT_TYPES)
+        rows = batch["row"].to_numpy()
+        yield record_batch({"row": rows, **keep.merits(signatures, rows, scheme)}, MERIT_TYPES)
 
 
 def highest_before(highest: Mapping[int, int], places: int) -> list[int]:
@@ -246,47 +258,89 @@ def pair_buckets(bucket_limit: int, record_batches: Iterable[Any]) -> Iterator[A
             yield record_batch({"hot": [run.hot], "left_out": [run.left_out]}, CODE_TYPES)
 
 
-def compare_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator[Any]:
-    """The near-duplicates. The batches have each later item (`ITSELF`), followed by its candidates."""
+def _numbered(table: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of the later and the earlier item of each pair, in a table that has each later item (`ITSELF`),
+    followed by its candidates."""
+    is_item = table["earlier"].to_numpy() == ITSELF
+    pairs, items = np.flatnonzero(~is_item), np.flatnonzero(is_item)
+    return items[np.cumsum(is_item)[pairs] - 1], pairs
+
+
+def _prints(table: Any, scheme: Scheme, with_texts: bool) -> Fingerprints:
+    bodies = table["body"].to_pylist() if scheme.is_exact else []
+    texts = None
+    if with_texts:
+        texts = joined_texts(_headlines(table), {name: table[name].to_pylist() for name in PARTS})
+    signatures, no_keys = (
+        matrix(table["signature"], scheme.signature_dtype).ravel(),
+        np.empty((len(table), 0), np.uint32),
+    )
+    return Fingerprints(
+        signatures, no_keys, word_sets(table["words"].to_pylist()), scheme.settings.hamming, bodies, texts
+    )
+
+
+def _headlines(table: Any) -> NDArray[np.void]:
+    headlines: NDArray[np.void] = np.frombuffer(b"".join(table["headlines"].to_pylist()), HEADLINES)
+    return headlines
+
+
+def near_pairs(settings: Settings, record_batches: Iterable[Any]) -> Iterator[Any]:
+    """The candidates that are near, as pages."""
     scheme = Scheme(settings.fingerprint)
+    rule = thresholds(settings.decision, has_words=not scheme.layout)
     for table in whole_groups(record_batches, "later"):
-        is_item = table["earlier"].to_numpy() == ITSELF
-        if is_item.all():
-            continue
-        with_pairs, of_later = np.unique((np.cumsum(is_item) - 1)[~is_item], return_inverse=True)
-        items, pairs = table.take(np.flatnonzero(is_item)[with_pairs]), table.take(np.flatnonzero(~is_item))
-        later = Fingerprints(
-            matrix(items["signature"], scheme.signature_dtype).ravel(),
-            np.empty((items.num_rows, 0), np.uint32),
-            word_sets(items["words"].to_pylist()),
-            scheme.settings.hamming,
-            items["body"].to_pylist() if scheme.is_exact else [],
-        )
-        signatures = matrix(pairs["signature"], scheme.signature_dtype).ravel()
-        bodies = pairs["body"].to_pylist() if scheme.is_exact else []
-        similar = compare(later, signatures, of_later, np.arange(pairs.num_rows), bodies)
-        is_pair, found = decide(similar, settings.decision, has_words=not scheme.layout)
-        pairs = pairs.filter(is_pair)
-        columns = pair_rows(found, pairs["id"].to_pylist(), items["id"].take(of_later[is_pair]).to_pylist())
-        rows = {"b_row": pairs["later"].to_numpy(), "a_row": pairs["earlier"].to_numpy()}
-        yield record_batch(columns | rows, PAIR_TYPES)
+        later, earlier = _numbered(table)
+        prints, rows = _prints(table, scheme, False), table["later"].to_numpy()[earlier]
+        near = compare_pages(prints, later, earlier, rule)
+        digests = prints.signatures["digest"].view(np.int64) if len(rows) else np.empty(0, np.int64)
+        columns = rows, table["earlier"].to_numpy()[earlier], near.is_copy, digests[later], digests[earlier]
+        yield record_batch(dict(zip(NEAR_TYPES, (one[near.is_near] for one in columns), strict=True)), NEAR_TYPES)
 
 
-def roots_of(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows that are not the first of their cluster, and the first row of each one's cluster.
+def not_counted(copies: Any) -> NDArray[np.int64]:
+    """The rows of copies (`NEAR_TYPES`) whose passages do not count, because those of another one do."""
+    ends = [
+        (copies[side].to_numpy(), copies[f"{side}_digest"].to_numpy().view(np.uint64)) for side in ("later", "earlier")
+    ]
+    rows, first = np.unique(np.concatenate([one[0] for one in ends]), return_index=True)
+    by_digest = np.argsort(np.concatenate([one[1] for one in ends])[first], kind="stable")
+    place = np.argsort(by_digest)
+    joined = (place[np.searchsorted(rows, one[0])] for one in ends)
+    roots = cluster_of(unite(np.arange(len(rows)), *joined))
+    others: NDArray[np.int64] = rows[by_digest[roots != np.arange(len(rows))]]
+    return others
 
-    >>> [rows.tolist() for rows in roots_of(np.array([9, 7]), np.array([7, 3]))]
-    [[7, 9], [3, 3]]
-    """
-    rows, positions = np.unique(np.concatenate([later, earlier]), return_inverse=True)
-    roots = np.arange(len(rows))
-    unite(roots, positions[: len(later)], positions[len(later) :])
-    first = rows[cluster_of(roots)]
-    return rows[first != rows], first[first != rows]
 
-
-def reduce_pairs(record_batches: Iterable[Any]) -> Iterator[Any]:
-    """Reduce the pairs of each batch to a forest (`LABEL_TYPES`)."""
+def list_passages(record_batches: Iterable[Any]) -> Iterator[Any]:
+    """The hashes of the passages of each item, each once."""
     for batch in record_batches:
-        rows, roots = roots_of(batch["b_row"].to_numpy(), batch["a_row"].to_numpy())
-        yield record_batch({"row": rows, "root": roots}, LABEL_TYPES)
+        for part in batch["passages"].to_pylist():
+            yield record_batch(
+                {"hash": np.unique(np.frombuffer(part, PARTS["passages"])["hash"]).astype(np.int64)}, PASSAGE_TYPES
+            )
+
+
+def article_pairs(
+    settings: Settings, passages: NDArray[np.uint32] | None, record_batches: Iterable[Any]
+) -> Iterator[Any]:
+    """The pairs that are one article. passages: that recur; None: pages are compared."""
+    scheme = Scheme(settings.fingerprint)
+    rule = thresholds(settings.decision, has_words=not scheme.layout)
+    boilerplate = None if passages is None else boilerplate_of(passages)
+    for table in whole_groups(record_batches, "later"):
+        later, earlier = _numbered(table)
+        prints = _prints(table, scheme, boilerplate is not None)
+        corrects = None if boilerplate is None else np.ascontiguousarray(_headlines(table)["corrects"])
+        is_pair, found = compare_articles(prints, later, earlier, rule, boilerplate, corrects)
+        later, earlier = later[is_pair], earlier[is_pair]
+        ids, rows = table["id"], table["later"].to_numpy()[earlier]
+        columns: dict[str, Any] = {"b_row": rows, "a_row": table["earlier"].to_numpy()[earlier]}
+        columns |= pair_rows(found, ids.take(earlier).to_pylist(), ids.take(later).to_pylist())
+        yield record_batch(columns | {"found": [one.tobytes() for one in found]}, PAIR_TYPES)
+
+
+def found_of(column: Any) -> NDArray[np.void]:
+    """The inverse of the column `found`."""
+    found: NDArray[np.void] = np.frombuffer(b"".join(column.to_pylist()), FOUND)
+    return found

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.batch.pairs import find_pairs, parse_keep
+from stream_dedup.batch.clusters import parse_keep
+from stream_dedup.batch.pairs import find_pairs
 from stream_dedup.errors import UsageError
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.settings import Settings, load_settings
@@ -19,7 +20,7 @@ ARTICLE = [
     line("alone", prose(-3, 8), prose(2), 9, source="paper.example"),
     line("city", prose(-2, 8), prose(1), 2, source="https://www.city.example/news"),
     line("full", prose(-2, 8), f"{prose(1)} {prose(77, 15)}", 7, source="paper.example"),
-    line("again", prose(-2, 8), prose(1), 2, source="city.example"),
+    line("again", prose(-2, 8), prose(1), 3, source="city.example"),
 ]
 
 
@@ -39,7 +40,7 @@ def kept(directory: Path, lines: list[bytes], keep: str, **tables: Any) -> list[
     ("keep", "stays"),
     [
         ("first", "wire"), ("longest", "full"),
-        ("earliest", "city"),  # as early as its reprint, and before it in the input
+        ("earliest", "city"),
         ("source:paper.example,city.example", "full"), ("source:City.example", "city"),
         ("source:other.example,wire.example", "wire"), ("source:other.example", "city"),  # none has it: the earliest
     ],
@@ -48,8 +49,10 @@ def test_the_item_that_stays_is(tmp_path: Path, keep: str, stays: str) -> None:
     assert sorted(kept(tmp_path, ARTICLE, keep)) == sorted([stays, "alone"])
 
 
-def test_of_equally_long_ones_the_earliest_stays_and_of_equally_early_ones_the_first(tmp_path: Path) -> None:
-    assert kept(tmp_path, [story(1, 3, "a"), story(1, 2, "b"), story(1, 2, "c")], "longest") == ["b"]
+def test_of_equally_long_ones_the_earliest_stays_and_of_equally_early_ones_the_longest(tmp_path: Path) -> None:
+    longer = line("c", prose(-2, 8), f"{prose(1)} {prose(77, 15)}", 2)
+    assert kept(tmp_path, [story(1, 3, "a"), story(1, 2, "b")], "longest") == ["b"]
+    assert kept(tmp_path, [story(1, 2, "b"), longer], "earliest") == ["c"]
 
 
 def test_an_item_without_a_date_counts_as_of_the_latest_before_it(tmp_path: Path) -> None:

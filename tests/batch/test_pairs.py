@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,14 +12,16 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from stream_dedup.batch.articles import boilerplate_of, compare_articles, compare_pages
+from stream_dedup.batch.corpus import BadLine
 from stream_dedup.batch.lines import read_lines
-from stream_dedup.batch.pair_search import BadLine
+from stream_dedup.batch.pair_search import cluster_of, unite
 from stream_dedup.batch.pairs import PairsProgress, PairsStep, find_pairs
 from stream_dedup.dedup.clocks import START, fill_missing_times
-from stream_dedup.dedup.rule import judge_pairs, thresholds
-from stream_dedup.dedup.similarity import compare
+from stream_dedup.dedup.corrections import corrections
+from stream_dedup.dedup.rule import thresholds
 from stream_dedup.errors import UsageError
-from stream_dedup.fingerprint.fingerprint import Fingerprinter, Fingerprints
+from stream_dedup.fingerprint.fingerprint import Fingerprinter
 from stream_dedup.fingerprint.scheme import Scheme
 from stream_dedup.index.probe import nearness_of
 from stream_dedup.news.decode import Decoder
@@ -78,27 +81,36 @@ def one_site(items: int, seed: int) -> list[bytes]:
 
 
 def brute_force(lines: list[bytes], settings: Settings) -> list[tuple[str, str]]:
-    """Every two items that share a key and that the decision calls one article, compared one by one."""
+    """Every two items that share a key and are one article, compared at once, without files, buckets and ranges."""
     decode = Decoder(settings.item)
     items = [item for one in lines if isinstance(item := decode(one, None, None), Item)]
-    made = Fingerprinter(Scheme(settings.fingerprint))(items)
-    alive = (made.signatures["headline_size"] > 0) | (made.signatures["body_size"] > 0)
-    items = [item for item, is_alive in zip(items, alive, strict=True) if is_alive]
-    bodies = [made.bodies[i] for i in np.flatnonzero(alive)] if made.bodies else []
-    prints = Fingerprints(made.signatures[alive], made.keys[alive], made.words[alive], made.hamming, bodies)
-    fill_missing_times(prints.signatures["time"], START)
     scheme = Scheme(settings.fingerprint)
+    made = Fingerprinter(scheme)(items)
+    items = [items[i] for i in np.flatnonzero(~made.is_empty)]
+    prints = Fingerprinter(scheme)(items)
+    fill_missing_times(prints.signatures["time"], START)
     buckets = nearness_of(scheme.dont_care_bits, scheme.table_of, 0).buckets(prints.keys.T).T
     table_of = scheme.table_of[:-1]
     keys = [{(t, key) for t, key in zip(table_of, line, strict=False) if key} for line in buckets.tolist()]
-    pairs = []
-    for b in range(len(items)):
-        near = np.array([a for a in range(b) if keys[a] & keys[b]], np.int64)
-        similar = compare(prints, prints.signatures, np.full(len(near), b), near)
-        has_words = settings.fingerprint.family == "minhash"
-        judged = judge_pairs(similar, thresholds(settings.decision, has_words=has_words))
-        pairs += [(items[a].id, items[b].id) for a in near[judged.is_repeat | judged.is_same]]
-    return pairs
+    candidates = np.array([(a, b) for b in range(len(items)) for a in range(b) if keys[a] & keys[b]], np.int64)
+    rule = thresholds(settings.decision, has_words=not scheme.layout)
+    near = compare_pages(prints, candidates[:, 1], candidates[:, 0], rule)
+    earlier, later = candidates[near.is_near].T
+    boilerplate = None
+    if not rule.is_plain and prints.texts is not None:
+        roots = cluster_of(unite(np.arange(len(items)), *candidates[near.is_copy].T))
+        originals = [
+            min(np.flatnonzero(roots == root), key=lambda i: prints.signatures["digest"][i]) for root in set(roots)
+        ]
+        firsts, lasts = prints.texts.firsts[:, 0], prints.texts.lasts[:, 0]
+        passages = Counter(
+            hash for i in originals for hash in set(prints.texts.passages["hash"][firsts[i] : lasts[i]].tolist())
+        )
+        often = sorted(hash for hash, count in passages.items() if count >= 3)
+        boilerplate = boilerplate_of(np.array(often, np.uint32))
+    marks = corrections(items)
+    is_pair, _ = compare_articles(prints, later, earlier, rule, boilerplate, marks)
+    return [(items[a].id, items[b].id) for a, b in zip(earlier[is_pair], later[is_pair], strict=True)]
 
 
 JACCARD = {"decision": {"rule": "jaccard", "body": 0.8}}
@@ -131,13 +143,13 @@ def test_a_row_has_its_stage_and_similarities(find: Find, tmp_path: Path) -> Non
     assert rows(run.output) == [{"a": "a", "b": "b", "stage": "exact", **similarities}]
 
 
-def test_a_cluster_is_a_connected_component_named_by_its_first_item(find: Find, tmp_path: Path) -> None:
+def test_a_cluster_is_no_chain(find: Find, tmp_path: Path) -> None:
     words = prose(1, 100).split()
-    chain = [line(f"c{i}", "", " ".join(words[15 * i : 15 * i + 60])) for i in range(3)]
+    chain = [line(f"c{i}", "", " ".join(words[15 * i : 15 * i + 60]), i) for i in range(3)]
     run = find(write(tmp_path / "in", [story(7, name="other"), *chain]), decision={"rule": "jaccard", "body": 0.4})
     assert run.pairs == [("c0", "c1"), ("c1", "c2")]  # c0 and c2 are no pair
-    assert run.story_of == {"other": "other", "c0": "c0", "c1": "c0", "c2": "c0"}
-    assert (run.result.clusters, run.result.clustered) == (1, 3)
+    assert run.story_of == {"other": "other", "c0": "c0", "c1": "c0", "c2": "c2"}
+    assert (run.result.clusters, run.result.clustered) == (1, 2)
 
 
 def test_the_same_id_twice_is_two_items(find: Find, tmp_path: Path) -> None:
@@ -192,7 +204,10 @@ def test_in_a_hot_bucket_each_item_is_compared_with_the_newest(find: Find, tmp_p
     run = find(path, bucket_limit=8, memory=memory)
     expected = [(f"c{a}", f"c{b}") for b in range(50) for a in range(max(0, b - 8), b)]
     assert run.pairs == expected
-    assert set(run.story_of.values()) == {"c0"}  # it stays connected
+    pairs = {frozenset(pair) for pair in run.pairs}
+    behind = [(row["id"], row["representative"]) for row in rows(run.second) if row["id"] != row["representative"]]
+    assert behind
+    assert all(frozenset(one) in pairs for one in behind)
     tables = Scheme(load_settings().fingerprint).key_columns - 1
     assert run.result.hot == tables
     assert run.result.left_out == tables * (50 * 49 // 2 - len(expected))

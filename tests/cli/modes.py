@@ -314,7 +314,12 @@ def _local_pairs(patch: pytest.MonkeyPatch) -> None:
 def _spark_pairs(patch: pytest.MonkeyPatch) -> None:
     from stream_dedup.batch.pairs import PairsResult
 
-    counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {"summary": None, "absent_sources": ()}
+    counts = dict.fromkeys(PairsResult.__dataclass_fields__, 1) | {
+        "summary": None,
+        "absent_sources": (),
+        "largest": [],
+        "doubtful": [],
+    }
     _answer(patch, "spark.engine.open_session", lambda: SimpleNamespace(stop=lambda: None))
     _answer(patch, "spark.engine.find_pairs_on_spark", lambda: PairsResult(**counts))  # type: ignore[arg-type]
 
@@ -384,11 +389,13 @@ TABLE: dict[str, dict[str, Mode]] = {
         ),
     ),
     "pairs": _modes(
-        "--output q.jsonl; --clusters c.jsonl; --keep longest + --clusters c.jsonl; --bucket-limit 7; "
+        "--output q.jsonl; --clusters c.jsonl; --keep source:b.example + --clusters c.jsonl; --bucket-limit 7; "
+        "--drop-new + --clusters c.jsonl; "
         "--config strict.toml; --json",
         local=Mode(
             "corpus.jsonl --output p.jsonl",
-            "--keep longest ! give --clusters FILE, too; --keep longest + --clusters c.jsonl; --memory 100M; "
+            "--keep longest ! give --clusters FILE, too; --keep source:b.example + --clusters c.jsonl; "
+            "--drop-new ! give --clusters FILE, too; --memory 100M; "
             "--threads 1; --engine spark ! --engine spark; --master 'local[2]' ! --master is for --engine spark; "
             "--force + --output labels.jsonl; --format csv",
             _local_pairs,

@@ -348,7 +348,6 @@ def test_a_form_that_forty_sites_fill_in_is_forty_articles(form: Form) -> None:
     assert shown(filled_in(form)).count("-") <= 2
 
 
-@pytest.mark.xfail(reason="kinship calls filled-in forms one article", strict=True)
 @pytest.mark.parametrize("form", [obituary, road])
 def test_a_form_is_no_cluster_of_pairs(form: Form, tmp_path: Path) -> None:
     lines = [line(one.id, one.title, one.text, n / 60, source=one.source) for n, one in enumerate(filled_in(form))]
