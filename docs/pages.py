@@ -2,7 +2,7 @@
 
 README.md and all pages that `nav` names keep their paths, so that their relative links work here and on a code host.
 Files that they link (settings files, results, pictures) come along. A link to a folder or to code becomes its text,
-because the site has neither.
+because the site has neither. `Fenced` is for the reference that mkdocstrings makes (docs/api.md).
 """
 
 import re
@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any
 
+from griffe import Extension, Object
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -65,3 +66,15 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         return link[1] if is_outside else link[0]
 
     return _LINK.sub(shown, markdown)
+
+
+class Fenced(Extension):
+    """Show the examples of docstrings as code: in Markdown they would be prose, and their lists links."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        """Fence each paragraph that begins with a prompt."""
+        if obj.docstring:
+            paragraphs = obj.docstring.value.split("\n\n")
+            obj.docstring.value = "\n\n".join(
+                f"```pycon\n{text}\n```" if text.startswith(">>>") else text for text in paragraphs
+            )
