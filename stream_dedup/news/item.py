@@ -58,7 +58,8 @@ class Item(msgspec.Struct, frozen=True, gc=False):
         """Make an item from a script's values: a dict with the field names above, keyword arguments, or both.
 
         Only `id` is required. `time` is a datetime (UTC if it names no zone) or milliseconds; `source` is the name of a
-        site or any URL on it. Raises UsageError, one line that names the cure, for any other value, such as a time in seconds.
+        site or any URL on it. Raises UsageError, one line that names the cure, for any other value, such as a time in
+        seconds.
 
         >>> item = Item.of({"id": 7, "title": "Elm bridge opens"}, time=datetime(2026, 3, 1, tzinfo=UTC))
         >>> item.id, item.title, item.text, item.time
