@@ -401,7 +401,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         ),
     ),
     "explain": _modes(
-        "--config strict.toml; --json",
+        "--config strict.toml; --json; --bootstrap 127.0.0.1:1 ! for ids on Kafka; --since 2d ! for ids on Kafka",
         ids=Mode("a b --in corpus.jsonl", "--in none.jsonl"),
         JSON=Mode(shlex.join((FILES["a.json"], FILES["b.json"])), "--in corpus.jsonl ! both items are given as JSON"),
         files=Mode("a.json b.json", "--in corpus.jsonl"),
