@@ -98,6 +98,11 @@ TYPED = {
     "memory for 2 million a day": "how-much-memory-do-2-million-articles-a-day-need",
     "tuning": "can-i-tune-how-strict-it-is",
     "gdpr removal": "can-i-delete-an-article-for-gdpr",
+    "whitelist": "can-i-exclude-a-source",
+    "MSK": "does-it-run-on-msk-confluent-cloud-redpanda-or-strimzi",
+    "GPU": "does-it-need-a-gpu-or-a-language-model",
+    "Helm": "is-there-a-helm-chart",
+    "license": "what-is-the-licence-what-does-it-cost",
     "how fast": "how-fast-is-it-in-items-a-second",
 }
 SEARCH = """question => {
