@@ -6,7 +6,7 @@ RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: env run test slow pythons lint soak operate observe failover bench figures no-corpora reference docs wheel sbom release clean
+.PHONY: env run test slow pythons lint soak operate observe failover bench figures no-corpora reference docs wheel sbom release pictures clean
 
 # pip compiles the core as it installs. This compiles again what has changed since: some seconds.
 COMPILE = @$(BIN)/python stream_dedup/core/build.py --changed
@@ -133,6 +133,10 @@ release: wheel sbom
 	$(ENGINE) $(if $(filter buildah,$(ENGINE)),push stream-dedup:$$version docker-archive:dist/stream-dedup-$$version.tar,\
 	  save --output dist/stream-dedup-$$version.tar stream-dedup:$$version)
 	@cd dist && ls -l
+
+# The pictures of the pages, by Chromium, from the made-up feed of the demo.
+pictures: env
+	$(BIN)/python -m tests.observe.pictures
 
 # The pages as a site in build/site, which works without a network; a broken link or anchor ends it.
 docs: env

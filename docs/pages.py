@@ -14,6 +14,7 @@ from griffe import Extension, Object
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+_PICTURE = re.compile(r'(?:src|srcset)="([^":]+)"')
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s:]+)(?:#[^)\s]*)?\)")
 
 
@@ -46,10 +47,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages, and what they link."""
     pages = paths_in(config.nav)
     pages += [f"docs/{path.name}" for path in root(config).glob("docs/*.md")]  # a page that nav lacks is a warning
+    texts = {page: (root(config) / page).read_text("utf-8") for page in dict.fromkeys(pages)}
     linked = [
         target(page, link)
-        for page in dict.fromkeys(pages)
-        for _, link in _LINK.findall((root(config) / page).read_text("utf-8"))
+        for page, text in texts.items()
+        for link in [*(link for _, link in _LINK.findall(text)), *_PICTURE.findall(text)]
     ]
     for path in dict.fromkeys([*pages, *linked]):
         if (root(config) / path).is_file() and (path in pages or not path.endswith((".md", ".py"))):
