@@ -425,7 +425,7 @@ TABLE: dict[str, dict[str, Mode]] = {
         Kafka=Mode(
             "dir",
             "--duplicates held.jsonl ! go with --input FILE; --format jsonl ! go with --input FILE; "
-            "--config kafka.toml",
+            "--input corpus.jsonl; --config kafka.toml",
             _sample,
         ),
         continued=Mode(
